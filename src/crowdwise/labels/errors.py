@@ -1,0 +1,44 @@
+"""The errors a user can cause, each with what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["CrowdwiseError", "InputError", "listed", "quoted"]
+
+SHOWN = 5
+LONGEST_NAME = 60
+
+
+class CrowdwiseError(Exception):
+    """Base of every error that is the user's to mend; the command turns it into exit code 2."""
+
+
+class InputError(CrowdwiseError, ValueError):
+    """Data or a parameter that cannot be used as it is."""
+
+
+def quoted(name: object) -> str:
+    """Show a name on one line, control characters escaped and long ones cut.
+
+    >>> print(quoted("two\\nlines"))
+    'two\\nlines'
+    """
+    text = repr(name)
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 2] + "…" + text[-1]
+
+
+def listed(names: Iterable[object]) -> str:
+    """Show the first five names, then how many more there are.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    >>> listed(range(8))
+    '0, 1, 2, 3, 4 and 3 more'
+    """
+    every = list(names)
+    shown = ", ".join(quoted(name) for name in every[:SHOWN])
+    return shown if len(every) <= SHOWN else f"{shown} and {len(every) - SHOWN} more"

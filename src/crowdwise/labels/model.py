@@ -1,0 +1,410 @@
+"""`CrowdLabels`, the one data model: who said what about which task, as sorted edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.sorting import first_repeats, group_by, group_offsets
+from crowdwise.labels.vocabulary import as_vocabulary, positions, union
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from crowdwise.labels.describe import Description
+    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, TableKind
+
+__all__ = ["CrowdLabels", "WorkerOrder"]
+
+MOST_NAMES = 2**31 - 1
+
+
+class WorkerOrder(NamedTuple):
+    """The worker-major order: worker w's edges are `edge[ptr[w]:ptr[w + 1]]`, by task."""
+
+    edge: IntArray
+    ptr: IntArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CrowdLabels:
+    """Labels by many workers on many tasks: one edge for each answer, sorted by task. Immutable.
+
+    Make one with `read_labels`, `CrowdLabels.from_arrays`, `from_dense` or `from_codes`.
+
+    Attributes
+    ----------
+    task, worker : int32 arrays (n_labels,)
+        Positions in `tasks` and `workers`, sorted by task.
+    label : integer array (n_labels,)
+        Positions in `classes`, in the smallest integer type that fits.
+    task_ptr : int64 array (n_tasks + 1,)
+        Task t's edges are `task_ptr[t]:task_ptr[t + 1]`.
+    tasks, workers, classes : pyarrow arrays
+        The user's own names. A task or worker without labels may exist, and so may a class never used.
+    kind
+        The kind of table the labels came in, and so the kind that results go out in.
+
+    Examples
+    --------
+    >>> labels = CrowdLabels.from_arrays(
+    ...     task=["a", "a", "b", "b"], worker=["ann", "bob", "ann", "bob"], label=["cat", "dog", "cat", "cat"]
+    ... )
+    >>> labels
+    CrowdLabels: 4 labels by 2 workers on 2 tasks, 2 classes ('cat', 'dog')
+    >>> labels.vote_counts().tolist()
+    [[1, 1], [2, 0]]
+    """
+
+    task: IntArray
+    worker: IntArray
+    label: IntArray
+    task_ptr: IntArray
+    tasks: pa.Array
+    workers: pa.Array
+    classes: pa.Array
+    kind: TableKind = field(default="pyarrow")
+
+    # ---- making one -------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_codes(
+        cls,
+        task: Any,
+        worker: Any,
+        label: Any,
+        *,
+        tasks: Iterable[Any] | int,
+        workers: Iterable[Any] | int,
+        classes: Iterable[Any] | int,
+        on_duplicate: Duplicates = "error",
+        kind: TableKind = "pyarrow",
+        place: Callable[[int], str] | None = None,
+    ) -> CrowdLabels:
+        """Labels from positions in three vocabularies (a number n stands for the names 0 … n-1).
+
+        Parameters
+        ----------
+        place
+            Says in an error where a row came from (file and line); the row number otherwise.
+        """
+        vocabularies = [
+            pa.array(np.arange(names)) if isinstance(names, int) else as_vocabulary(names, what)
+            for names, what in ((tasks, "task"), (workers, "worker"), (classes, "class"))
+        ]
+        columns = [
+            _checked_codes(codes, len(names), what)
+            for codes, names, what in zip(
+                (task, worker, label), vocabularies, ("task", "worker", "label"), strict=True
+            )
+        ]
+        if len({column.size for column in columns}) > 1:
+            sizes = ", ".join(str(column.size) for column in columns)
+            raise InputError(f"task, worker and label must have the same length; they have {sizes}.")
+        return cls._sorted(*columns, *vocabularies, on_duplicate, kind, place)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        task: Any,
+        worker: Any,
+        label: Any,
+        *,
+        classes: Iterable[Any] | None = None,
+        on_duplicate: Duplicates = "error",
+    ) -> CrowdLabels:
+        """Labels from three arrays of names, one entry for each answer.
+
+        Parameters
+        ----------
+        task, worker, label
+            Names, as lists, NumPy or Arrow arrays.
+        classes
+            All classes in their order; by default the sorted labels that occur.
+        on_duplicate
+            What to do with a second answer of one worker to one task: "error", keep the "first" or the
+            "last", or keep "all" (each counts as one answer).
+        """
+        from crowdwise.labels.read import labels_from_table
+
+        table = {"task": task, "worker": worker, "label": label}
+        return labels_from_table(table, classes=classes, on_duplicate=on_duplicate)
+
+    @classmethod
+    def from_dense(
+        cls,
+        matrix: Any,
+        *,
+        missing: Any = None,
+        tasks: Iterable[Any] | None = None,
+        workers: Iterable[Any] | None = None,
+        classes: Iterable[Any] | None = None,
+    ) -> CrowdLabels:
+        """Labels from a matrix with a row for each task and a column for each worker.
+
+        Parameters
+        ----------
+        missing
+            The marker of "no answer". By default NaN and None, and -1 in a matrix of integers.
+        """
+        from crowdwise.labels.wide import labels_from_matrix
+
+        return labels_from_matrix(matrix, missing=missing, tasks=tasks, workers=workers, classes=classes)
+
+    @classmethod
+    def _sorted(
+        cls,
+        task: IntArray,
+        worker: IntArray,
+        label: IntArray,
+        tasks: pa.Array,
+        workers: pa.Array,
+        classes: pa.Array,
+        on_duplicate: Duplicates,
+        kind: TableKind,
+        place: Callable[[int], str] | None,
+    ) -> CrowdLabels:
+        if on_duplicate not in ("error", "first", "last", "all"):
+            raise InputError(
+                f"on_duplicate is {quoted(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'."
+            )
+        task = task.astype(np.int32, copy=False)
+        worker = worker.astype(np.int32, copy=False)
+        label = label.astype(smallest_int(len(classes)), copy=False)
+        offsets = group_offsets(task, len(tasks))
+        order: IntArray | None = None
+        if task.size and np.any(task[1:] < task[:-1]):
+            order = group_by(task, offsets)
+            task, worker, label = task[order], worker[order], label[order]
+        if on_duplicate != "all":
+            earlier = first_repeats(offsets, worker, len(workers))
+            repeats = np.flatnonzero(earlier >= 0)
+            if repeats.size:
+                if on_duplicate == "error":
+                    rows = repeats if order is None else order[repeats]
+                    raise InputError(
+                        _duplicate_message(
+                            tasks.take(pa.array(task[repeats[:5]])).to_pylist(),
+                            workers.take(pa.array(worker[repeats[:5]])).to_pylist(),
+                            rows,
+                            place,
+                        )
+                    )
+                keep = np.ones(task.size, np.bool_)
+                keep[repeats if on_duplicate == "first" else earlier[repeats]] = False
+                task, worker, label = task[keep], worker[keep], label[keep]
+                offsets = group_offsets(task, len(tasks))
+        for column in (task, worker, label, offsets):
+            column.flags.writeable = False
+        return cls(task, worker, label, offsets, tasks, workers, classes, kind)
+
+    # ---- sizes and views --------------------------------------------------------------------------------
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks, labelled or not."""
+        return len(self.tasks)
+
+    @property
+    def n_workers(self) -> int:
+        """Number of workers, with labels or without."""
+        return len(self.workers)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, used or not."""
+        return len(self.classes)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of answers (edges)."""
+        return int(self.task.size)
+
+    def __len__(self) -> int:
+        return self.n_labels
+
+    def __repr__(self) -> str:
+        def count(number: int, noun: str) -> str:
+            plural = "es" if noun.endswith("s") else "s"
+            return f"{number:,} {noun}{'' if number == 1 else plural}"
+
+        return (
+            f"CrowdLabels: {count(self.n_labels, 'label')} by {count(self.n_workers, 'worker')} on "
+            f"{count(self.n_tasks, 'task')}, {count(self.n_classes, 'class')} ({listed(self.classes.to_pylist())})"
+        )
+
+    @cached_property
+    def by_worker(self) -> WorkerOrder:
+        """The worker-major order of the edges, made on first use."""
+        ptr = group_offsets(self.worker, self.n_workers)
+        return WorkerOrder(group_by(self.worker, ptr), ptr)
+
+    @cached_property
+    def labels_per_task(self) -> IntArray:
+        """Number of answers of each task."""
+        return np.diff(self.task_ptr)
+
+    @cached_property
+    def labels_per_worker(self) -> IntArray:
+        """Number of answers of each worker."""
+        return np.bincount(self.worker, minlength=self.n_workers)
+
+    @cached_property
+    def class_shares(self) -> FloatArray:
+        """Share of all answers that each class has."""
+        return np.bincount(self.label, minlength=self.n_classes) / max(self.n_labels, 1)
+
+    def vote_counts(self) -> IntArray:
+        """Answers for each class, tasks × classes."""
+        cells = self.task.astype(np.int64) * self.n_classes + self.label
+        counts = np.bincount(cells, minlength=self.n_tasks * self.n_classes)
+        return counts.reshape(self.n_tasks, self.n_classes)
+
+    def describe(self) -> Description:
+        """Sizes, labels per task and worker, agreement, class shares, and what looks wrong."""
+        from crowdwise.labels.describe import describe
+
+        return describe(self)
+
+    def to_table(self) -> Any:
+        """The edges as a table (task, worker, label) of the kind that came in."""
+        from crowdwise.labels.tables import native_table
+
+        columns = {
+            "task": self.tasks.take(pa.array(self.task)),
+            "worker": self.workers.take(pa.array(self.worker)),
+            "label": self.classes.take(pa.array(self.label)),
+        }
+        return native_table(columns, self.kind)
+
+    # ---- parts and sums ---------------------------------------------------------------------------------
+
+    def select(
+        self, *, tasks: Sequence[Any] | None = None, workers: Sequence[Any] | None = None
+    ) -> CrowdLabels:
+        """The labels of the named tasks and workers only, in the order of the names given.
+
+        Named tasks and workers are kept even if no label is left to them; the classes stay.
+        """
+        edges = np.ones(self.n_labels, np.bool_)
+        task_map, new_tasks = _selection(tasks, self.tasks, "task")
+        worker_map, new_workers = _selection(workers, self.workers, "worker")
+        task, worker = task_map[self.task], worker_map[self.worker]
+        edges = (task >= 0) & (worker >= 0)
+        return self._sorted(
+            task[edges], worker[edges], self.label[edges], new_tasks, new_workers, self.classes,
+            "all", self.kind, None,
+        )  # fmt: skip
+
+    def keep(self, edges: BoolArray) -> CrowdLabels:
+        """The labels where `edges` is true, with all names kept."""
+        return self._sorted(
+            self.task[edges], self.worker[edges], self.label[edges], self.tasks, self.workers, self.classes,
+            "all", self.kind, None,
+        )  # fmt: skip
+
+    def split(self, held_out: float = 0.2, *, seed: int = 0) -> tuple[CrowdLabels, CrowdLabels]:
+        """Labels to fit and labels held out, at random: each part keeps all names.
+
+        Parameters
+        ----------
+        held_out
+            Share of the labels to hold out, in (0, 1).
+        seed
+            Same seed, same split.
+        """
+        if not 0 < held_out < 1:
+            raise InputError(f"held_out is {held_out}; it must lie between 0 and 1, both excluded.")
+        out = np.zeros(self.n_labels, np.bool_)
+        chosen = np.random.default_rng(seed).permutation(self.n_labels)[: round(held_out * self.n_labels)]
+        out[chosen] = True
+        return self.keep(~out), self.keep(out)
+
+    @classmethod
+    def concat(
+        cls, parts: Iterable[CrowdLabels], *, on_duplicate: Duplicates = "error"
+    ) -> CrowdLabels:
+        """Put several sets of labels together; vocabularies are joined by name, in order of appearance."""
+        every = list(parts)
+        if not every:
+            raise InputError("concat was given nothing. Give it at least one CrowdLabels.")
+        vocabularies = [
+            union(getattr(part, name) for part in every) for name in ("tasks", "workers", "classes")
+        ]
+        columns = [
+            np.concatenate(
+                [
+                    positions(getattr(part, names), vocabulary)[getattr(part, codes)].astype(np.int32)
+                    for part in every
+                ]
+            )
+            for names, codes, vocabulary in zip(
+                ("tasks", "workers", "classes"), ("task", "worker", "label"), vocabularies, strict=True
+            )
+        ]
+        return cls._sorted(*columns, *vocabularies, on_duplicate, every[0].kind, None)
+
+    def with_kind(self, kind: TableKind) -> CrowdLabels:
+        """The same labels, with results going out as another kind of table."""
+        return CrowdLabels(
+            self.task, self.worker, self.label, self.task_ptr, self.tasks, self.workers, self.classes, kind
+        )
+
+
+def smallest_int(n: int) -> type[np.signedinteger[Any]]:
+    """The smallest signed integer type that can index n things."""
+    return np.int8 if n <= 2**7 else np.int16 if n <= 2**15 else np.int32
+
+
+def _checked_codes(codes: Any, n: int, what: str) -> IntArray:
+    array = np.asarray(codes)
+    if array.ndim != 1:
+        raise InputError(f"{what} must be one-dimensional; it has shape {array.shape}.")
+    if array.size == 0:
+        return array.astype(np.int32)
+    if array.dtype.kind not in "iu":
+        raise InputError(f"{what} must hold integer positions; its type is {array.dtype}.")
+    if n > MOST_NAMES:
+        raise InputError(f"{n:,} {what} names are too many: {MOST_NAMES:,} is the limit.")
+    wrong = np.flatnonzero((array < 0) | (array >= n))
+    if wrong.size:
+        raise InputError(
+            f"{what} holds {int(array[wrong[0]])} at row {int(wrong[0])}; positions run from 0 to {n - 1}."
+        )
+    result: IntArray = array
+    return result
+
+
+def _selection(names: Sequence[Any] | None, known: pa.Array, what: str) -> tuple[IntArray, pa.Array]:
+    """Map old positions to new ones (-1: dropped), and the new vocabulary in the user's order."""
+    if names is None:
+        return np.arange(len(known), dtype=np.int32), known
+    wanted = as_vocabulary(names, what)
+    found = positions(wanted, known)
+    if (found < 0).any():
+        strangers = [name for name, at in zip(wanted.to_pylist(), found, strict=True) if at < 0]
+        raise InputError(f"There is no {what} named {listed(strangers)} in these labels.")
+    mapping = np.full(len(known), -1, np.int32)
+    mapping[found] = np.arange(found.size, dtype=np.int32)
+    return mapping, known.take(pa.array(found))
+
+
+def _duplicate_message(
+    tasks: list[Any], workers: list[Any], rows: IntArray, place: Callable[[int], str] | None
+) -> str:
+    where = place or (lambda row: f"row {row}")
+    shown = "; ".join(
+        f"worker {quoted(worker)} on task {quoted(task)} ({where(int(row))})"
+        for task, worker, row in zip(tasks, workers, rows[:5], strict=True)
+    )
+    more = f" and {rows.size - 5} more" if rows.size > 5 else ""
+    return (
+        f"{rows.size:,} answers repeat an earlier one of the same worker to the same task: {shown}{more}. "
+        "Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer "
+        "(on the command line --on-duplicate)."
+    )

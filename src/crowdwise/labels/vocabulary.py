@@ -1,0 +1,122 @@
+"""Vocabularies: the user's own names, in the user's own order, as immutable Arrow arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.labels.errors import InputError, listed, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crowdwise.labels.types import IntArray
+
+__all__ = ["as_vocabulary", "as_text", "numbered", "positions", "same_names", "union"]
+
+
+def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
+    """Names as an Arrow array of integers or strings, refusing empty and repeated ones.
+
+    Parameters
+    ----------
+    names
+        Any iterable of names, or an Arrow array.
+    what
+        What is being named ("task", "worker", "class"), for the error.
+    """
+    array = names if isinstance(names, pa.Array) else _from_python(names, what)
+    array = plain(array)
+    if array.null_count:
+        raise InputError(f"A {what} name is missing (position {_first_null(array)}). Give every {what} a name.")
+    counts = pc.value_counts(array)
+    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated):
+        raise InputError(f"The {what} names repeat {listed(repeated.to_pylist())}. Name each {what} once.")
+    return array
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Reduce the many Arrow types of names to two: int64 and string (dates, floats and the like as text)."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return plain(array.dictionary_decode())
+    if pa.types.is_int64(kind) or pa.types.is_string(kind):
+        return array
+    if pa.types.is_integer(kind):
+        try:
+            return array.cast(pa.int64())
+        except pa.ArrowInvalid:  # uint64 beyond int64
+            return array.cast(pa.string())
+    if pa.types.is_floating(kind):
+        try:
+            return array.cast(pa.int64())  # 1.0, 2.0: integers that met a missing value on the way
+        except pa.ArrowInvalid:
+            return array.cast(pa.string())
+    if pa.types.is_boolean(kind):
+        return array.cast(pa.string())
+    return array.cast(pa.string())
+
+
+def numbered(array: pa.Array) -> pa.Array:
+    """Turn names read from text into integers if, and only if, every one is written as a plain integer.
+
+    >>> numbered(pa.array(["2", "10"])).to_pylist()
+    [2, 10]
+    >>> numbered(pa.array(["007", "8"])).to_pylist()
+    ['007', '8']
+    """
+    if not pa.types.is_string(array.type) or len(array) == 0:
+        return array
+    if not pc.all(pc.match_substring_regex(array, r"^(0|-?[1-9][0-9]{0,17})$")).as_py():
+        return array
+    return array.cast(pa.int64())
+
+
+def as_text(array: pa.Array) -> pa.Array:
+    """Names as strings, so that 1 and "1" meet."""
+    return array if pa.types.is_string(array.type) else array.cast(pa.string())
+
+
+def positions(names: pa.Array, vocabulary: pa.Array) -> IntArray:
+    """Where each name stands in the vocabulary, -1 for a stranger; 1 and "1" are the same name."""
+    names, vocabulary = plain(names), plain(vocabulary)
+    if names.type != vocabulary.type:
+        names, vocabulary = as_text(names), as_text(vocabulary)
+    found = pc.index_in(names, value_set=vocabulary)
+    result: IntArray = pc.fill_null(found, -1).to_numpy(zero_copy_only=False)
+    return result
+
+
+def same_names(first: pa.Array, second: pa.Array) -> bool:
+    """Whether two vocabularies hold the same names in the same order."""
+    return len(first) == len(second) and bool(as_text(first).equals(as_text(second)))
+
+
+def union(vocabularies: Iterable[pa.Array]) -> pa.Array:
+    """All names, each once, in order of first appearance."""
+    parts = list(vocabularies)
+    if len({part.type for part in parts}) > 1:
+        parts = [as_text(part) for part in parts]
+    return pc.unique(pa.concat_arrays(parts))
+
+
+def _from_python(names: Iterable[Any], what: str) -> pa.Array:
+    values = names.tolist() if isinstance(names, np.ndarray) else list(names)
+    if len({type(value) for value in values}) > 1 and any(isinstance(value, str) for value in values):
+        values = [None if value is None else str(value) for value in values]
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        pass
+    try:
+        return pa.array([None if value is None else str(value) for value in values])
+    except Exception as error:
+        raise InputError(f"The {what} names cannot be read: {quoted(str(error))}.") from error
+
+
+def _first_null(array: pa.Array) -> int:
+    return int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
