@@ -27,16 +27,19 @@ def group_offsets(keys: IntArray, n_groups: int) -> IntArray:
     return offsets
 
 
-@njit(cache=True, nogil=True)
 def group_by(keys: IntArray, offsets: IntArray) -> IntArray:
     """The stable order that sorts the keys, given their `group_offsets`."""
-    cursor = offsets[:-1].copy()
     order = np.empty(keys.size, np.int32 if keys.size < 2**31 else np.int64)
+    _fill_order(keys, offsets[:-1].copy(), order)
+    return order
+
+
+@njit(cache=True, nogil=True)
+def _fill_order(keys: IntArray, cursor: IntArray, order: IntArray) -> None:
     for edge in range(keys.size):
         key = keys[edge]
         order[cursor[key]] = edge
         cursor[key] += 1
-    return order
 
 
 @njit(cache=True, nogil=True)
