@@ -1,0 +1,89 @@
+"""Whether "80 % sure" is right 80 % of the time: the reliability table and the calibration error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from crowdwise.labels.errors import InputError
+from crowdwise.metrics.checks import posterior_rows
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["Reliability", "expected_calibration_error", "reliability_table"]
+
+
+class Reliability(NamedTuple):
+    """One entry for each bin of confidence: tasks with `low < confidence <= high`.
+
+    `confidence` (mean in the bin) and `accuracy` are NaN where the bin holds no task.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    n_tasks: IntArray
+    confidence: FloatArray
+    accuracy: FloatArray
+
+
+def reliability_table(truth: npt.ArrayLike, posterior: npt.ArrayLike, *, n_bins: int = 15) -> Reliability:
+    """Confidence against accuracy, in bins of equal width over (0, 1].
+
+    The confidence of a task is its largest probability, its predicted class the first that has it.
+
+    Parameters
+    ----------
+    truth : array (n_tasks,)
+        Class positions; -1, None or NaN where unknown.
+    posterior : array (n_tasks, n_classes)
+        Probability of each class; rows sum to one.
+    n_bins
+        Number of bins; 15 is the habit since Guo et al. (2017).
+
+    Examples
+    --------
+    >>> table = reliability_table([0, 1, 1], [[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]], n_bins=2)
+    >>> table.n_tasks.tolist(), round(float(table.confidence[1]), 4), round(float(table.accuracy[1]), 4)
+    ([0, 3], 0.7333, 0.6667)
+    """
+    if n_bins < 1:
+        raise InputError(f"n_bins is {n_bins}; it must be at least 1.")
+    true, rows = posterior_rows(truth, posterior)
+    confidence = np.minimum(rows.max(axis=1), 1.0)
+    right = rows.argmax(axis=1) == true
+    edges = np.linspace(0, 1, n_bins + 1)
+    at = np.searchsorted(edges[1:], confidence, side="left")
+    n = np.bincount(at, minlength=n_bins)
+    with np.errstate(invalid="ignore"):
+        mean_confidence = np.bincount(at, confidence, n_bins) / n
+        mean_right = np.bincount(at, right, n_bins) / n
+    return Reliability(edges[:-1], edges[1:], n, mean_confidence, mean_right)
+
+
+def expected_calibration_error(truth: npt.ArrayLike, posterior: npt.ArrayLike, *, n_bins: int = 15) -> float:
+    """Mean distance of confidence to accuracy over the bins of `reliability_table`, weighted by their tasks.
+
+    0 is perfect, 1 the worst. The value depends on the bins: compare only at the same `n_bins`.
+
+    Parameters
+    ----------
+    truth, posterior, n_bins
+        As in `reliability_table`.
+
+    References
+    ----------
+    Guo, Pleiss, Sun & Weinberger. On calibration of modern neural networks. ICML 2017, equation 3.
+
+    Examples
+    --------
+    >>> round(expected_calibration_error([0, 1, 1], [[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]]), 4)
+    0.3333
+    """
+    table = reliability_table(truth, posterior, n_bins=n_bins)
+    filled = table.n_tasks > 0
+    gaps = np.abs(table.confidence - table.accuracy)[filled]
+    return float(np.average(gaps, weights=table.n_tasks[filled]))
