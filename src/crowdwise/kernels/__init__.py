@@ -1,1 +1,18 @@
-"""."""
+"""The hot loops over edges: a NumPy reference and numba kernels."""
+
+from crowdwise.kernels.layout import Blocks, blocks_of
+from crowdwise.kernels.passes import NO_GOLD, Statistics, confusion_pass, log_rows, scatter, vote_pass
+from crowdwise.kernels.threads import n_threads, use_threads
+
+__all__ = [
+    "NO_GOLD",
+    "Blocks",
+    "Statistics",
+    "blocks_of",
+    "confusion_pass",
+    "log_rows",
+    "n_threads",
+    "scatter",
+    "use_threads",
+    "vote_pass",
+]

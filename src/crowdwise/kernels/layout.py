@@ -1,0 +1,137 @@
+"""Edges in blocks of tasks, sorted by worker inside a block: the order the passes read.
+
+Sorted by task alone, every edge reads a random row of the workers' table; sorted by worker alone, a random row
+of the posterior. With large crowds either falls out of the cache. In a block the posterior of its tasks stays
+in the cache while the workers' table streams by once in order (`benchmarks/kernels.py` measures all three).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from crowdwise.kernels.threads import run_lanes
+
+if TYPE_CHECKING:
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["Blocks", "blocks_of"]
+
+BLOCK_CELLS = 2**17  # posterior cells of one block: 1 MiB of float64, half of a present core's second-level cache
+MOST_TASKS = 2**16  # so that a task's place in its block fits 16 unsigned bits
+MOST_LANES = 16  # more threads than this find no work
+FEWEST_LANES = 4  # where labels are many, however small the share of each worker
+LANE_LABELS = 20_000  # below this a lane costs more to start than it saves
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """One edge is `row[i]` (worker × n_classes + label), `label[i]` and `slot[i]`, the task's place in its block.
+
+    Block b holds the tasks from `b * size` and the edges `ptr[b]:ptr[b + 1]`; lane n the blocks
+    `lanes[n]:lanes[n + 1]`.
+    """
+
+    row: IntArray
+    label: IntArray
+    slot: IntArray
+    ptr: IntArray
+    lanes: IntArray
+    size: int
+    n_tasks: int
+    n_workers: int
+    n_classes: int
+    scratch: dict[tuple[int, ...], FloatArray] = field(default_factory=dict, repr=False)
+
+    def lane_tables(self, *shape: int) -> FloatArray:
+        """A table of counts for each lane, the same memory at every pass: fresh pages cost more than the sums."""
+        if shape not in self.scratch:
+            self.scratch[shape] = np.empty((self.n_lanes, *shape))
+        return self.scratch[shape]
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return self.ptr.size - 1
+
+    @property
+    def n_lanes(self) -> int:
+        """Number of lanes, which the data alone decide."""
+        return self.lanes.size - 1
+
+
+def blocks_of(labels: CrowdLabels) -> Blocks:
+    """Lay the edges out for the passes."""
+    n_lanes = lanes_for(labels.n_labels, labels.n_workers, labels.n_classes)
+    size = min(max(BLOCK_CELLS // labels.n_classes, 1), MOST_TASKS)
+    size = max(min(size, -(-labels.n_tasks // (4 * n_lanes))), 1)
+    n_blocks = max(-(-labels.n_tasks // size), 1)
+    edges = np.minimum(np.arange(n_blocks + 1) * size, labels.n_tasks)
+    ptr = labels.task_ptr[edges]
+    # Lanes end at the block edge nearest to an equal share of the labels.
+    shares = np.arange(1, n_lanes) * (labels.n_labels / n_lanes)
+    lanes = np.concatenate(([0], np.searchsorted(ptr, shares), [n_blocks])).astype(np.int64)
+    n_rows = labels.n_workers * labels.n_classes
+    blocks = Blocks(
+        row=np.empty(labels.n_labels, np.int32 if n_rows < 2**31 else np.int64),
+        label=np.empty(labels.n_labels, labels.label.dtype),
+        slot=np.empty(labels.n_labels, np.uint16),
+        ptr=ptr,
+        lanes=lanes,
+        size=size,
+        n_tasks=labels.n_tasks,
+        n_workers=labels.n_workers,
+        n_classes=labels.n_classes,
+    )
+
+    def lay(lane: int) -> None:
+        _lay_blocks(
+            lanes[lane], lanes[lane + 1], size, labels.n_workers, labels.n_classes, ptr,
+            labels.task, labels.worker, labels.label, blocks.row, blocks.label, blocks.slot,
+        )  # fmt: skip
+
+    run_lanes(lay, n_lanes)
+    return blocks
+
+
+def lanes_for(n_labels: int, n_workers: int, n_classes: int) -> int:
+    """How many lanes: enough labels in each, and clearing and adding their tables small beside the pass itself."""
+    by_labels = max(n_labels // LANE_LABELS, 1)
+    by_tables = max(n_labels // max(8 * n_workers * n_classes, 1), FEWEST_LANES)
+    return min(MOST_LANES, by_labels, by_tables)
+
+
+@njit(cache=True, nogil=True)
+def _lay_blocks(
+    first: int,
+    last: int,
+    size: int,
+    n_workers: int,
+    n_classes: int,
+    ptr: IntArray,
+    task: IntArray,
+    worker: IntArray,
+    label: IntArray,
+    out_row: IntArray,
+    out_label: IntArray,
+    out_slot: IntArray,
+) -> None:
+    cursor = np.empty(n_workers + 1, np.int64)
+    for block in range(first, last):
+        start, end = ptr[block], ptr[block + 1]
+        cursor[:] = 0
+        for edge in range(start, end):
+            cursor[worker[edge] + 1] += 1
+        for who in range(n_workers):
+            cursor[who + 1] += cursor[who]
+        for edge in range(start, end):
+            who = worker[edge]
+            place = start + cursor[who]
+            cursor[who] += 1
+            out_row[place] = np.int64(who) * n_classes + label[edge]
+            out_label[place] = label[edge]
+            out_slot[place] = task[edge] - block * size

@@ -1,0 +1,331 @@
+"""One fused pass over the labels: E-step, the counts that the M-step needs, and the log-likelihood.
+
+For each task, gather a log-probability per class and label, add, soft-max, scatter the posterior into the
+workers' counts. `reference.py` says the same in a few lines of NumPy and is the specification.
+
+| pass | adds to class k of a task | counts |
+|---|---|---|
+| `confusion_pass` | log A[w, k, l] | Σ q[t, k] per worker, label and class |
+| `vote_pass` | bonus[w, l] where k = l | Σ q[t, l] per worker and label |
+| `scatter` | nothing: values are given | Σ values[t, k] per worker, label and class |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from crowdwise.kernels.exponential import exp_of_nonpositive
+from crowdwise.kernels.threads import run_lanes
+
+if TYPE_CHECKING:
+    from crowdwise.kernels.layout import Blocks
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["NO_GOLD", "Statistics", "confusion_pass", "log_rows", "scatter", "vote_pass"]
+
+NO_GOLD = np.empty(0, np.int32)
+"""What to pass for `gold` when no truth is known."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What one pass found.
+
+    Attributes
+    ----------
+    log_likelihood
+        Log-probability of the labels (and of the gold truths) under the parameters of the pass.
+    class_counts : (K,)
+        Σ_t q[t, k].
+    counts : (M, K, K) [worker, label, truth] from `confusion_pass`; (M, K) [worker, label] from `vote_pass`
+        Expected answers.
+    """
+
+    log_likelihood: float
+    class_counts: FloatArray
+    counts: FloatArray
+
+
+def confusion_pass(
+    blocks: Blocks,
+    log_prior: FloatArray,
+    log_table: FloatArray,
+    gold: IntArray = NO_GOLD,
+    posterior: FloatArray | None = None,
+) -> Statistics:
+    """E-step and counts of a model with a confusion matrix per worker.
+
+    Parameters
+    ----------
+    log_table : (M, K, K) [worker, label, truth]
+        log A, truth last so that one label's K values lie together.
+    gold
+        Known truth of each task, -1 where unknown; `NO_GOLD` for none.
+    posterior : (N, K), optional
+        Where to store the posterior; it is not stored otherwise.
+    """
+    n_classes = blocks.n_classes
+    table = log_table.reshape(-1, n_classes)
+    out = _Accumulators(blocks, table.shape[0], n_classes)
+    stored = _stored(posterior, n_classes)
+
+    def one_lane(lane: int) -> None:
+        _confusion_lane(
+            blocks.lanes[lane], blocks.lanes[lane + 1], blocks.size, blocks.n_tasks,
+            blocks.row, blocks.slot, blocks.ptr, table, log_prior, gold,
+            out.counts[lane], out.class_counts[lane], out.log_likelihood, stored,
+        )  # fmt: skip
+
+    run_lanes(one_lane, blocks.n_lanes)
+    return out.statistics(blocks.n_workers, n_classes, n_classes)
+
+
+def vote_pass(
+    blocks: Blocks,
+    log_prior: FloatArray,
+    bonus: FloatArray,
+    gold: IntArray = NO_GOLD,
+    posterior: FloatArray | None = None,
+) -> Statistics:
+    """E-step and counts of a model whose label l speaks for class l alone.
+
+    Parameters
+    ----------
+    bonus : (M, K) [worker, label]
+        log P(l | truth l) - log P(l | another truth). What a label says whatever the truth is left out of the
+        log-likelihood: it is a sum over `(worker, label)` that the caller adds.
+    """
+    out = _Accumulators(blocks, bonus.size)
+    stored = _stored(posterior, blocks.n_classes)
+    flat = np.ascontiguousarray(bonus).reshape(-1)
+
+    def one_lane(lane: int) -> None:
+        _vote_lane(
+            blocks.lanes[lane], blocks.lanes[lane + 1], blocks.size, blocks.n_tasks,
+            blocks.row, blocks.label, blocks.slot, blocks.ptr, flat, log_prior, gold,
+            out.counts[lane], out.class_counts[lane], out.log_likelihood, stored,
+        )  # fmt: skip
+
+    run_lanes(one_lane, blocks.n_lanes)
+    return out.statistics(blocks.n_workers, blocks.n_classes)
+
+
+def scatter(blocks: Blocks, values: FloatArray) -> FloatArray:
+    """Σ of `values[t, :]` over each worker's tasks, by the label given: (M, K, K) [worker, label, truth]."""
+    n_classes = blocks.n_classes
+    counts = blocks.lane_tables(blocks.n_workers * n_classes, n_classes)
+
+    def one_lane(lane: int) -> None:
+        _scatter_lane(
+            blocks.lanes[lane], blocks.lanes[lane + 1], blocks.size,
+            blocks.row, blocks.slot, blocks.ptr, values, counts[lane],
+        )  # fmt: skip
+
+    run_lanes(one_lane, blocks.n_lanes)
+    return _added(counts).reshape(blocks.n_workers, n_classes, n_classes)
+
+
+def log_rows(counts: FloatArray, pseudo: FloatArray) -> FloatArray:
+    """Log of the rows of confusion matrices from counts and pseudo-counts, both [worker, label, truth].
+
+    A row with neither (a class that a worker never met) becomes uniform: the labels say nothing of it.
+    `pseudo` may have one worker for all.
+    """
+    out = np.empty_like(counts)
+    edges = _shares(counts.shape[0], counts.size)
+    run_lanes(lambda share: _log_rows(counts, pseudo, edges[share], edges[share + 1], out), edges.size - 1)
+    return out
+
+
+class _Accumulators:
+    """Each lane's own sums, and the log-likelihood of each block so that its sum is accurate."""
+
+    def __init__(self, blocks: Blocks, *shape: int) -> None:
+        self.counts = blocks.lane_tables(*shape)
+        self.class_counts = np.zeros((blocks.n_lanes, blocks.n_classes))
+        self.log_likelihood = np.zeros(blocks.n_blocks)
+
+    def statistics(self, *shape: int) -> Statistics:
+        return Statistics(
+            float(self.log_likelihood.sum()), self.class_counts.sum(axis=0), _added(self.counts).reshape(shape)
+        )
+
+
+def _added(lanes: FloatArray) -> FloatArray:
+    """The sum of the lanes' tables, in lane order."""
+    total = np.empty(lanes.shape[1:])
+    edges = _shares(total.shape[0], total.size)
+
+    def add(share: int) -> None:
+        rows = slice(edges[share], edges[share + 1])
+        total[rows] = lanes[0, rows]
+        for lane in lanes[1:]:
+            total[rows] += lane[rows]
+
+    run_lanes(add, edges.size - 1)
+    return total
+
+
+def _shares(n_rows: int, n_cells: int) -> IntArray:
+    """Cut rows into shares for threads, where there is enough to share."""
+    n_shares = max(1, min(16, n_rows, n_cells // 50_000))
+    return np.linspace(0, n_rows, n_shares + 1).astype(np.int64)
+
+
+def _stored(posterior: FloatArray | None, n_classes: int) -> FloatArray:
+    return np.empty((0, n_classes)) if posterior is None else posterior
+
+
+@njit(cache=True, nogil=True)
+def _soften(
+    work: FloatArray,
+    n: int,
+    first_task: int,
+    log_prior: FloatArray,
+    gold: IntArray,
+    class_counts: FloatArray,
+    posterior: FloatArray,
+) -> float:
+    """Soft-max each task's row in place; returns the block's log-likelihood."""
+    n_classes = log_prior.size
+    total = 0.0
+    for t in range(n):
+        if gold.size > 0 and gold[first_task + t] >= 0:
+            for k in range(n_classes):
+                if k != gold[first_task + t]:
+                    work[t, k] = -np.inf
+        highest = work[t, 0]
+        for k in range(1, n_classes):
+            highest = max(highest, work[t, k])
+        if highest == -np.inf:  # labels that no class allows: they teach nothing, the prior stands
+            total += highest
+            for k in range(n_classes):
+                work[t, k] = math.exp(log_prior[k])
+        else:
+            for k in range(n_classes):
+                work[t, k] = exp_of_nonpositive(work[t, k] - highest)
+            mass = 0.0
+            for k in range(n_classes):
+                mass += work[t, k]
+            total += highest + math.log(mass)
+            scale = 1.0 / mass
+            for k in range(n_classes):
+                work[t, k] *= scale
+        for k in range(n_classes):
+            class_counts[k] += work[t, k]
+    if posterior.shape[0] > 0:
+        posterior[first_task : first_task + n] = work[:n]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _confusion_lane(
+    first_block: int,
+    last_block: int,
+    size: int,
+    n_tasks: int,
+    row: IntArray,
+    slot: IntArray,
+    ptr: IntArray,
+    table: FloatArray,
+    log_prior: FloatArray,
+    gold: IntArray,
+    counts: FloatArray,
+    class_counts: FloatArray,
+    log_likelihood: FloatArray,
+    posterior: FloatArray,
+) -> None:
+    n_classes = log_prior.size
+    work = np.empty((size, n_classes))
+    counts[:] = 0.0
+    for block in range(first_block, last_block):
+        n = min(size, n_tasks - block * size)
+        for t in range(n):
+            for k in range(n_classes):
+                work[t, k] = log_prior[k]
+        for edge in range(ptr[block], ptr[block + 1]):
+            r, t = row[edge], slot[edge]
+            for k in range(n_classes):
+                work[t, k] += table[r, k]
+        log_likelihood[block] = _soften(work, n, block * size, log_prior, gold, class_counts, posterior)
+        for edge in range(ptr[block], ptr[block + 1]):
+            r, t = row[edge], slot[edge]
+            for k in range(n_classes):
+                counts[r, k] += work[t, k]
+
+
+@njit(cache=True, nogil=True)
+def _vote_lane(
+    first_block: int,
+    last_block: int,
+    size: int,
+    n_tasks: int,
+    row: IntArray,
+    label: IntArray,
+    slot: IntArray,
+    ptr: IntArray,
+    bonus: FloatArray,
+    log_prior: FloatArray,
+    gold: IntArray,
+    counts: FloatArray,
+    class_counts: FloatArray,
+    log_likelihood: FloatArray,
+    posterior: FloatArray,
+) -> None:
+    n_classes = log_prior.size
+    work = np.empty((size, n_classes))
+    counts[:] = 0.0
+    for block in range(first_block, last_block):
+        n = min(size, n_tasks - block * size)
+        for t in range(n):
+            for k in range(n_classes):
+                work[t, k] = log_prior[k]
+        for edge in range(ptr[block], ptr[block + 1]):
+            work[slot[edge], label[edge]] += bonus[row[edge]]
+        log_likelihood[block] = _soften(work, n, block * size, log_prior, gold, class_counts, posterior)
+        for edge in range(ptr[block], ptr[block + 1]):
+            counts[row[edge]] += work[slot[edge], label[edge]]
+
+
+@njit(cache=True, nogil=True)
+def _scatter_lane(
+    first_block: int,
+    last_block: int,
+    size: int,
+    row: IntArray,
+    slot: IntArray,
+    ptr: IntArray,
+    values: FloatArray,
+    counts: FloatArray,
+) -> None:
+    n_classes = values.shape[1]
+    counts[:] = 0.0
+    for block in range(first_block, last_block):
+        for edge in range(ptr[block], ptr[block + 1]):
+            r, t = row[edge], block * size + slot[edge]
+            for k in range(n_classes):
+                counts[r, k] += values[t, k]
+
+
+@njit(cache=True, nogil=True)
+def _log_rows(counts: FloatArray, pseudo: FloatArray, first: int, last: int, out: FloatArray) -> None:
+    n_classes = counts.shape[1]
+    totals = np.empty(n_classes)
+    for worker in range(first, last):
+        prior = pseudo[worker if pseudo.shape[0] > 1 else 0]
+        totals[:] = 0.0
+        for label in range(n_classes):
+            for truth in range(n_classes):
+                totals[truth] += counts[worker, label, truth] + prior[label, truth]
+        for label in range(n_classes):
+            for truth in range(n_classes):
+                if totals[truth] > 0.0:
+                    value = (counts[worker, label, truth] + prior[label, truth]) / totals[truth]
+                    out[worker, label, truth] = math.log(value) if value > 0.0 else -np.inf
+                else:
+                    out[worker, label, truth] = -math.log(n_classes)

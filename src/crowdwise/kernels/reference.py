@@ -1,0 +1,52 @@
+"""The passes in plain NumPy: the specification that the fast kernels must meet, kept for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import logsumexp
+
+from crowdwise.kernels.passes import Statistics
+
+if TYPE_CHECKING:
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["confusion_pass", "scatter", "vote_pass"]
+
+
+def confusion_pass(
+    labels: CrowdLabels, log_prior: FloatArray, log_table: FloatArray, gold: IntArray
+) -> tuple[Statistics, FloatArray]:
+    """Statistics and posterior of a model with a confusion matrix per worker, table [worker, label, truth]."""
+    logits = np.tile(log_prior, (labels.n_tasks, 1))
+    np.add.at(logits, labels.task, log_table[labels.worker, labels.label])
+    log_likelihood, posterior = _soften(logits, gold)
+    return Statistics(log_likelihood, posterior.sum(axis=0), scatter(labels, posterior)), posterior
+
+
+def vote_pass(
+    labels: CrowdLabels, log_prior: FloatArray, bonus: FloatArray, gold: IntArray
+) -> tuple[Statistics, FloatArray]:
+    """Statistics and posterior of a model whose label l speaks for class l alone, bonus [worker, label]."""
+    logits = np.tile(log_prior, (labels.n_tasks, 1))
+    np.add.at(logits, (labels.task, labels.label), bonus[labels.worker, labels.label])
+    log_likelihood, posterior = _soften(logits, gold)
+    counts = np.zeros((labels.n_workers, labels.n_classes))
+    np.add.at(counts, (labels.worker, labels.label), posterior[labels.task, labels.label])
+    return Statistics(log_likelihood, posterior.sum(axis=0), counts), posterior
+
+
+def scatter(labels: CrowdLabels, values: FloatArray) -> FloatArray:
+    """Σ of `values[t, :]` over each worker's tasks, by the label given."""
+    counts = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
+    np.add.at(counts, (labels.worker, labels.label), values[labels.task])
+    return counts
+
+
+def _soften(logits: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
+    for task in np.flatnonzero(gold >= 0) if gold.size else []:
+        logits[task, np.arange(logits.shape[1]) != gold[task]] = -np.inf
+    evidence = logsumexp(logits, axis=1)
+    return float(evidence.sum()), np.exp(logits - evidence[:, None])

@@ -1,0 +1,60 @@
+"""Lanes of work over threads: same lanes, same sums, whatever the number of threads.
+
+A kernel releases the GIL and works on one lane; lanes are cut by the data alone and their results are added
+in lane order, so one thread and sixty give the same bits. Plain threads rather than a parallel runtime: fits
+may run inside each other's threads and after a fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from crowdwise.labels.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["n_threads", "run_lanes", "use_threads"]
+
+VARIABLE = "CROWDWISE_THREADS"
+_chosen: int | None = None
+
+
+def n_threads() -> int:
+    """Threads that kernels use: `use_threads`, else $CROWDWISE_THREADS, else the cores this process may use."""
+    if _chosen is not None:
+        return _chosen
+    wanted = os.environ.get(VARIABLE, "")
+    if not wanted:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not wanted.isdecimal() or int(wanted) < 1:
+        raise InputError(f"{VARIABLE} is {wanted!r}; it must be a whole number, 1 or more.")
+    return int(wanted)
+
+
+@contextlib.contextmanager
+def use_threads(number: int) -> Iterator[None]:
+    """Use this many threads inside a `with` block; the results do not depend on it."""
+    global _chosen  # noqa: PLW0603  a process-wide setting, restored on leaving
+    if number < 1:
+        raise InputError(f"use_threads was given {number}; it must be 1 or more.")
+    before, _chosen = _chosen, number
+    try:
+        yield
+    finally:
+        _chosen = before
+
+
+def run_lanes(work: Callable[[int], None], n_lanes: int) -> None:
+    """Call `work(lane)` for every lane, several at a time."""
+    threads = min(n_threads(), n_lanes)
+    if threads == 1:
+        for lane in range(n_lanes):
+            work(lane)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, range(n_lanes)):
+            pass
