@@ -1,0 +1,174 @@
+"""The annotators of Tanno et al. 2019 (seed 000): pairwise-flippers, hammer-spammers, and four on CIFAR-10.
+
+Readings, where the paper leaves a choice:
+
+- "ε ~ Normal(0, 0.01)" (appendix B, figure 8) is taken as a *standard deviation* of .01: the text calls the
+  noise small, and a variance of .01 would put skills of the lowest groups (p = .1) below zero.
+- "always correct with probability p or otherwise chooses labels uniformly at random" (section 3.1) is taken
+  word for word: uniform over all K classes, so the diagonal is p + (1-p)/K. The caption of figure 8 has the
+  diagonal itself drawn around p; `uniform_over="others"` gives that.
+- Figure 2 shows the four CIFAR-10 matrices without numbers. The values here are ours: they follow the
+  description and make exactly 45 % of the labels right on average when classes are equally common.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.simulate.checks import as_generator, checked_count, checked_share
+from crowdwise.simulate.known import simulate_workers
+from crowdwise.simulate.workers import flippers, hammers, symmetric
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray
+    from crowdwise.simulate.checks import Seed
+    from crowdwise.simulate.simulation import Simulation
+
+__all__ = ["CIFAR10", "cifar_annotators", "cifar_confusion", "hammer_spammers", "pairwise_flippers"]
+
+CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+SIMILAR = (("airplane", "ship"), ("automobile", "truck"), ("bird", "frog"), ("cat", "dog"), ("deer", "horse"))
+
+# Chances of the four annotators; .55 + .60 + .50 + .15 = 4 × .45.
+HAMMER = 0.5  # right with .5 + .5/10
+MIXER = 0.6  # the rest goes to the similar class
+NEIGHBOUR = 0.5  # the rest is halved between the class before and the class after, in a circle
+ADVERSARY = 0.15  # the rest goes to the class half the list away, never a similar or neighbouring one
+
+
+def pairwise_flippers(
+    n_tasks: int = 1000,
+    n_workers: int = 5,
+    n_classes: int = 10,
+    labels_per_task: int | None = None,
+    *,
+    skill: float = 0.3,
+    noise: float = 0.01,
+    prior: Any = None,
+    truth: Any = None,
+    seed: Seed = 0,
+) -> Simulation:
+    """Workers who flip each class to one wrong class of their own (000, MNIST).
+
+    Section 3.1 and appendix B of 000: right with probability `skill` + ε, ε ~ Normal(0, `noise`) for each
+    worker; the target of each class is uniform over the other classes.
+
+    Parameters
+    ----------
+    labels_per_task
+        None for everyone (the paper's dense labels), 1 for its sparse case.
+    skill
+        Mean skill p of the group, from 0 to 1.
+    noise
+        Standard deviation of the workers' skills around it; skills are cut to [0, 1].
+    n_tasks, n_workers, n_classes, prior, truth, seed
+        As for `simulate_crowd`.
+    """
+    rng = as_generator(seed)
+    skills = _perturbed(skill, noise, checked_count(n_workers, "n_workers"), rng)
+    confusion = flippers(skills, checked_count(n_classes, "n_classes", 2), rng)
+    return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, seed=rng)
+
+
+def hammer_spammers(
+    n_tasks: int = 1000,
+    n_workers: int = 5,
+    n_classes: int = 10,
+    labels_per_task: int | None = None,
+    *,
+    skill: float = 0.3,
+    noise: float = 0.01,
+    uniform_over: Literal["all", "others"] = "all",
+    prior: Any = None,
+    truth: Any = None,
+    seed: Seed = 0,
+) -> Simulation:
+    """Workers who are right with probability p and otherwise guess uniformly (000, MNIST).
+
+    Section 3.1 and appendix B of 000, with ε ~ Normal(0, `noise`) added to each worker's p.
+
+    Parameters
+    ----------
+    labels_per_task
+        None for everyone (the paper's dense labels), 1 for its sparse case.
+    skill
+        Mean p of the group, from 0 to 1.
+    noise
+        Standard deviation of the workers' p around it; p is cut to [0, 1].
+    uniform_over
+        A guess falls on "all" classes (section 3.1: right with p + (1-p)/K in all), or on the "others"
+        only (caption of figure 8: right with p).
+    n_tasks, n_workers, n_classes, prior, truth, seed
+        As for `simulate_crowd`.
+    """
+    if uniform_over not in ("all", "others"):
+        raise InputError(f"uniform_over is {quoted(uniform_over)}; it must be 'all' or 'others'.")
+    rng = as_generator(seed)
+    skills = _perturbed(skill, noise, checked_count(n_workers, "n_workers"), rng)
+    population = hammers if uniform_over == "all" else symmetric
+    confusion = population(skills, checked_count(n_classes, "n_classes", 2))
+    return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, seed=rng)
+
+
+def cifar_confusion() -> FloatArray:
+    """Confusion matrices of the four CIFAR-10 annotators of 000 figure 2 (values ours, see the module)."""
+    n_classes = len(CIFAR10)
+    classes = np.arange(n_classes)
+    partner = classes.copy()
+    for one, other in SIMILAR:
+        first, second = CIFAR10.index(one), CIFAR10.index(other)
+        partner[[first, second]] = second, first
+    matrices = np.zeros((4, n_classes, n_classes))
+    matrices[0] = hammers([HAMMER], n_classes)[0]
+    matrices[1:, classes, classes] = np.array([MIXER, NEIGHBOUR, ADVERSARY])[:, None]
+    matrices[1, classes, partner] = 1 - MIXER
+    matrices[2, classes, (classes + 1) % n_classes] = (1 - NEIGHBOUR) / 2
+    matrices[2, classes, (classes - 1) % n_classes] = (1 - NEIGHBOUR) / 2
+    matrices[3, classes, (classes + n_classes // 2) % n_classes] = 1 - ADVERSARY
+    return matrices
+
+
+def cifar_annotators(
+    n_tasks: int = 1000,
+    labels_per_task: int | None = None,
+    *,
+    prior: Any = None,
+    truth: Any = None,
+    seed: Seed = 0,
+) -> Simulation:
+    """Four annotators of CIFAR-10, right 45 % of the time: guesser, mixer, neighbour, adversary (000).
+
+    Section 3.1 of 000: (i) a hammer-spammer, (ii) one who mixes up similar categories (cats and dogs,
+    automobiles and trucks), (iii) one who confuses neighbouring classes, (iv) an adversary with a wrong
+    association of class names to categories.
+
+    Parameters
+    ----------
+    labels_per_task
+        None for everyone (the paper's dense labels), 1 for its sparse case.
+    n_tasks, prior, truth, seed
+        As for `simulate_crowd`.
+    """
+    rng = as_generator(seed)
+    kinds = ("hammer-spammer", "similar-classes", "neighbouring-classes", "adversary")
+    return simulate_workers(
+        cifar_confusion(),
+        n_tasks,
+        labels_per_task,
+        classes=CIFAR10,
+        workers=kinds,
+        kinds=kinds,
+        prior=prior,
+        truth=truth,
+        seed=rng,
+    )
+
+
+def _perturbed(skill: float, noise: float, n_workers: int, rng: np.random.Generator) -> FloatArray:
+    mean = checked_share(skill, "skill")
+    if not 0 <= noise < np.inf:
+        raise InputError(f"noise is {quoted(noise)}; it must be a standard deviation, 0 or more.")
+    return np.clip(mean + noise * rng.standard_normal(n_workers), 0, 1)

@@ -1,0 +1,162 @@
+"""Who labels what: edges between tasks and workers, never one pair twice.
+
+Assignments are sorted by task (but for `joined` ones). Only `everyone` has as many edges as there are pairs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from crowdwise.labels.errors import InputError
+from crowdwise.labels.sorting import first_repeats
+from crowdwise.simulate.checks import checked_count
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["Assignment", "assign", "at_random", "everyone", "joined", "regular"]
+
+CHUNK = 2**20  # random numbers held at one time
+
+
+class Assignment(NamedTuple):
+    """Edges as positions: worker `worker[e]` labels task `task[e]`."""
+
+    task: IntArray
+    worker: IntArray
+
+
+def assign(n_tasks: int, n_workers: int, labels_per_task: int | None, rng: np.random.Generator) -> Assignment:
+    """Everyone labels everything if `labels_per_task` is None, else so many workers at random each task."""
+    if labels_per_task is None:
+        return everyone(n_tasks, n_workers)
+    return at_random(n_tasks, n_workers, labels_per_task, rng)
+
+
+def everyone(n_tasks: int, n_workers: int) -> Assignment:
+    """Every worker labels every task.
+
+    >>> everyone(2, 3).worker.tolist()
+    [0, 1, 2, 0, 1, 2]
+    """
+    task = np.repeat(np.arange(n_tasks, dtype=np.int32), n_workers)
+    return Assignment(task, np.tile(np.arange(n_workers, dtype=np.int32), n_tasks))
+
+
+def at_random(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator) -> Assignment:
+    """Each task gets `labels_per_task` different workers, every set of them equally likely.
+
+    One label a task is the sparse case of 000 section 3.2. Floyd's sampling: one random number an edge.
+    """
+    per_task = checked_count(labels_per_task, "labels_per_task")
+    if per_task > n_workers:
+        raise InputError(
+            f"labels_per_task is {per_task} but there are only {n_workers} workers, and no worker labels a "
+            f"task twice. Ask for at most {n_workers} labels a task, or for more workers."
+        )
+    task = np.repeat(np.arange(n_tasks, dtype=np.int32), per_task)
+    worker = np.empty(n_tasks * per_task, np.int32)
+    taken_by = np.full(n_workers, -1, np.int64)
+    block = max(CHUNK // per_task, 1)
+    for first in range(0, n_tasks, block):
+        last = min(first + block, n_tasks)
+        uniform = rng.random((last - first, per_task))
+        _choose(uniform, first, taken_by, worker[first * per_task : last * per_task])
+    return Assignment(task, worker)
+
+
+def regular(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator) -> Assignment:
+    """Draw an (l, r)-regular bipartite graph: l workers on every task, r tasks for every worker.
+
+    As in 004 section 4.1; r follows from the rest: `n_tasks * l / n_workers`. Stubs are matched at random and
+    repeated pairs are then removed by random switches that keep all degrees, which is close to uniform over
+    such graphs where they are sparse. Where more than half of all pairs are wanted the complement is drawn.
+    """
+    per_task = checked_count(labels_per_task, "labels_per_task")
+    per_worker, left_over = divmod(n_tasks * per_task, n_workers)
+    if left_over or per_task > n_workers:
+        raise InputError(
+            f"There is no regular assignment of {n_tasks} tasks × {per_task} labels to {n_workers} workers. "
+            + _nearest(n_tasks, n_workers, per_task)
+        )
+    if 2 * per_task > n_workers:
+        absent = _sparse_regular(n_tasks, n_workers, n_workers - per_task, n_tasks - per_worker, rng)
+        present: BoolArray = np.ones((n_tasks, n_workers), np.bool_)
+        present[absent.task, absent.worker] = False
+        task, worker = np.nonzero(present)
+        return Assignment(task.astype(np.int32), worker.astype(np.int32))
+    return _sparse_regular(n_tasks, n_workers, per_task, per_worker, rng)
+
+
+def joined(*parts: Assignment) -> Assignment:
+    """Several assignments as one, in the order given (they must not share a pair)."""
+    return Assignment(
+        np.concatenate([part.task for part in parts]), np.concatenate([part.worker for part in parts])
+    )
+
+
+def _sparse_regular(
+    n_tasks: int, n_workers: int, per_task: int, per_worker: int, rng: np.random.Generator
+) -> Assignment:
+    task = np.repeat(np.arange(n_tasks, dtype=np.int32), per_task)
+    worker = rng.permutation(np.repeat(np.arange(n_workers, dtype=np.int32), per_worker))
+    if per_task > 1:
+        offsets = np.arange(n_tasks + 1, dtype=np.int64) * per_task
+        repeats = np.flatnonzero(first_repeats(offsets, worker, n_workers) >= 0)
+        while repeats.size:  # each switch mends one repeat and makes none, and one always exists
+            done = _switch(worker, per_task, repeats, rng.random(4 * repeats.size))
+            repeats = repeats[done:]
+    return Assignment(task, worker)
+
+
+def _nearest(n_tasks: int, n_workers: int, per_task: int) -> str:
+    labels = n_tasks * per_task
+    workers = next(
+        count
+        for step in range(max(labels, n_workers))
+        for count in (n_workers - step, n_workers + step)
+        if count >= per_task and labels % count == 0
+    )
+    return f"{workers} workers with {labels // workers} tasks each would do."
+
+
+@njit(cache=True, nogil=True)
+def _choose(uniform: FloatArray, first_task: int, taken_by: IntArray, worker: IntArray) -> None:
+    n_workers = taken_by.size
+    n_tasks, per_task = uniform.shape
+    edge = 0
+    for row in range(n_tasks):
+        task = first_task + row
+        for place in range(per_task):
+            newest = n_workers - per_task + place
+            who = int(uniform[row, place] * (newest + 1))
+            if taken_by[who] == task:
+                who = newest
+            taken_by[who] = task
+            worker[edge] = who
+            edge += 1
+
+
+@njit(cache=True, nogil=True)
+def _switch(worker: IntArray, per_task: int, repeats: IntArray, uniform: FloatArray) -> int:
+    """Mend repeats in turn while the random numbers last; returns how many are done."""
+    done = 0
+    for draw in range(uniform.size):
+        if done == repeats.size:
+            break
+        mine = repeats[done]
+        other = int(uniform[draw] * worker.size)
+        mine_from = mine - mine % per_task
+        other_from = other - other % per_task
+        good = True
+        for place in range(per_task):
+            if worker[mine_from + place] == worker[other] or worker[other_from + place] == worker[mine]:
+                good = False
+                break
+        if good:
+            worker[mine], worker[other] = worker[other], worker[mine]
+            done += 1
+    return done

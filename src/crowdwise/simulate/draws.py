@@ -1,0 +1,97 @@
+"""Drawing the truth from class shares and labels from confusion matrices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+
+from crowdwise.labels.errors import InputError
+from crowdwise.labels.model import smallest_int
+from crowdwise.simulate.checks import checked_count, checked_prior
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.simulate.assignment import Assignment
+
+__all__ = ["draw_from_rows", "draw_labels", "draw_truth"]
+
+CHUNK = 2**20  # edges drawn at one time
+
+
+def draw_truth(
+    n_tasks: int, n_classes: int, rng: np.random.Generator, *, prior: Any = None, truth: Any = None
+) -> tuple[IntArray, FloatArray]:
+    """Draw the truth of each task; return it with the prior it comes from.
+
+    Parameters
+    ----------
+    prior
+        Class shares; equal ones by default.
+    truth
+        The classes of real tasks (of MNIST's images, say) as positions, used as they are: `n_tasks` and
+        `prior` are then not looked at, and the prior returned is the shares that the truth has.
+    """
+    n_classes = checked_count(n_classes, "n_classes", 2)
+    if truth is None:
+        shares = checked_prior(prior, n_classes)
+        cumulative = _cumulative(shares)
+        codes = np.empty(checked_count(n_tasks, "n_tasks"), np.int32)
+        for start in range(0, codes.size, CHUNK):
+            part = codes[start : start + CHUNK]
+            part[:] = np.searchsorted(cumulative, rng.random(part.size), side="right")
+        return codes, shares
+    given = np.asarray(truth)
+    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
+        raise InputError(
+            f"truth must be one whole number a task; it has shape {given.shape} and type {given.dtype}."
+        )
+    if given.min() < 0 or given.max() >= n_classes:
+        raise InputError(
+            f"truth must hold positions from 0 to {n_classes - 1}; "
+            f"it reaches from {given.min()} to {given.max()}."
+        )
+    return given.astype(np.int32), np.bincount(given, minlength=n_classes) / given.size
+
+
+def draw_labels(
+    assignment: Assignment, truth: IntArray, confusion: FloatArray, rng: np.random.Generator
+) -> IntArray:
+    """One label for each edge: worker w on a task of true class k draws from `confusion[w, k]`."""
+    cumulative = _cumulative(confusion)
+    label = np.empty(assignment.task.size, smallest_int(confusion.shape[2]))
+    for start in range(0, label.size, CHUNK):
+        edges = slice(start, start + CHUNK)
+        given = truth[assignment.task[edges]]
+        _pick(cumulative, assignment.worker[edges], given, rng.random(given.size), label[edges])
+    return label
+
+
+def draw_from_rows(
+    row: IntArray, given: IntArray, confusion: FloatArray, rng: np.random.Generator
+) -> IntArray:
+    """Draw from `confusion[row[e], given[e]]` for each e."""
+    label = np.empty(row.size, smallest_int(confusion.shape[2]))
+    _pick(_cumulative(confusion), row, given, rng.random(row.size), label)
+    return label
+
+
+def _cumulative(rows: FloatArray) -> FloatArray:
+    """Sum the rows up to sums that end in exactly one, so that a class of probability zero is never drawn."""
+    sums = np.cumsum(rows, axis=-1)
+    sums /= sums[..., -1:].copy()
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def _pick(
+    cumulative: FloatArray, worker: IntArray, given: IntArray, uniform: FloatArray, label: IntArray
+) -> None:
+    last = cumulative.shape[2] - 1
+    for edge in range(worker.size):
+        who, truth, draw = worker[edge], given[edge], uniform[edge]
+        answer = 0
+        while answer < last and cumulative[who, truth, answer] <= draw:
+            answer += 1
+        label[edge] = answer
