@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.sorting import first_repeats, group_by, group_offsets
+from crowdwise.labels.sorting import first_repeats, group_by, group_offsets, spread
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
 
 if TYPE_CHECKING:
@@ -177,21 +177,19 @@ class CrowdLabels:
         worker = worker.astype(np.int32, copy=False)
         label = label.astype(smallest_int(len(classes)), copy=False)
         offsets = group_offsets(task, len(tasks))
-        order: IntArray | None = None
+        given = task
         if task.size and np.any(task[1:] < task[:-1]):
-            order = group_by(task, offsets)
-            task, worker, label = task[order], worker[order], label[order]
+            task, worker, label = spread(task, worker, label, offsets)
         if on_duplicate != "all":
             earlier = first_repeats(offsets, worker, len(workers))
             repeats = np.flatnonzero(earlier >= 0)
             if repeats.size:
                 if on_duplicate == "error":
-                    rows = repeats if order is None else order[repeats]
                     raise InputError(
                         _duplicate_message(
                             tasks.take(pa.array(task[repeats[:5]])).to_pylist(),
                             workers.take(pa.array(worker[repeats[:5]])).to_pylist(),
-                            rows,
+                            group_by(given, offsets)[repeats],
                             place,
                         )
                     )
@@ -199,6 +197,8 @@ class CrowdLabels:
                 keep[repeats if on_duplicate == "first" else earlier[repeats]] = False
                 task, worker, label = task[keep], worker[keep], label[keep]
                 offsets = group_offsets(task, len(tasks))
+        # Views, so that locking them leaves an array of the caller's as it was.
+        task, worker, label, offsets = (column.view() for column in (task, worker, label, offsets))
         for column in (task, worker, label, offsets):
             column.flags.writeable = False
         return cls(task, worker, label, offsets, tasks, workers, classes, kind)

@@ -1,0 +1,166 @@
+"""Which column is the task, which the worker, which the label."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.places import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from crowdwise.labels.types import TableKind
+
+__all__ = ["ROLES", "Columns", "candidates", "chosen_columns"]
+
+ROLES = ("task", "worker", "label")
+
+# Names that tables really have, in tiers: a later tier counts only where the earlier ones are absent.
+# They are compared without case, blanks, dots, dashes and underscores.
+SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "task": (
+        ("task",),
+        ("taskid", "taskname", "item", "itemid", "example", "exampleid", "question", "questionid", "instance",
+         "instanceid", "unit", "unitid", "hitid", "document", "documentid", "docid", "sample", "sampleid",
+         "image", "imageid", "subject", "subjectid", "object", "objectid", "record", "recordid"),
+        ("id", "index", "text"),
+    ),
+    "worker": (
+        ("worker",),
+        ("workerid", "workername", "annotator", "annotatorid", "annotatorname", "rater", "raterid", "user",
+         "userid", "username", "performer", "performerid", "labeler", "labelerid", "labeller", "labellerid",
+         "coder", "coderid", "judge", "judgeid", "reviewer", "reviewerid", "participant", "participantid",
+         "respondent", "turkerid", "volunteer", "volunteerid"),
+        ("source", "model"),
+    ),
+    "label": (
+        ("label",),
+        ("labelid", "labelname", "answer", "annotation", "response", "rating", "class", "classid", "classname",
+         "category", "judgment", "judgement", "vote", "verdict", "choice", "answerlabel", "answercategorylabel"),
+        ("value", "result", "score", "output"),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A table that gives its columns one by one, so that each can be encoded and let go.
+
+    Attributes
+    ----------
+    names
+        Column names as they stand in the source.
+    column
+        Reads one column by name.
+    kind
+        The kind of table results should go out in.
+    place
+        Names a row in an error.
+    text
+        The source is text: names that are all plain integers are meant as integers.
+    index
+        Row names outside the columns (a pandas index that says something), if any.
+    prepare
+        Reads several columns at once, where that is cheaper than one by one.
+    """
+
+    names: list[str]
+    column: Callable[[str], pa.ChunkedArray]
+    kind: TableKind = "pyarrow"
+    place: Place = field(default_factory=Place)
+    text: bool = False
+    index: pa.ChunkedArray | None = None
+    prepare: Callable[[list[str]], None] | None = None
+
+
+def chosen_columns(
+    names: list[str], origin: str, task: str | None, worker: str | None, label: str | None
+) -> tuple[str, str, str]:
+    """Find the three columns: those named by the user, then the default names, then synonyms."""
+    given = {"task": task, "worker": worker, "label": label}
+    taken = {name for name in given.values() if name is not None}
+    found = {
+        role: _named(name, names, origin, role) if name is not None else _guessed(role, names, origin, taken)
+        for role, name in given.items()
+    }
+    absent = [role for role, name in found.items() if name is None]
+    if absent:
+        raise InputError(_absent_message(absent, names, origin))
+    result = tuple(str(found[role]) for role in ROLES)
+    if len(set(result)) < len(ROLES):
+        raise InputError(
+            f"{origin}: task, worker and label must be three different columns; they are {listed(result)}."
+        )
+    repeated = [name for name, count in Counter(names).items() if count > 1 and name in result]
+    if repeated:
+        raise InputError(
+            f"{origin} has more than one column named {listed(repeated)}. Rename the columns so that each "
+            "name occurs once."
+        )
+    return result[0], result[1], result[2]
+
+
+def candidates(role: str, names: list[str], taken: set[str] | None = None) -> list[str]:
+    """Columns that may hold a role, from the best tier that has any."""
+    free = [name for name in dict.fromkeys(names) if name not in (taken or set())]
+    for tier in SYNONYMS[role]:
+        hits = [name for name in free if _key(name) in tier]
+        if hits:
+            return [role] if role in hits else hits
+    return []
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[\s._:\-]+", "", str(name)).casefold()
+
+
+def _option(role: str) -> str:
+    return f"{role}= (on the command line --{role}-column)"
+
+
+def _named(name: str, names: list[str], origin: str, role: str) -> str:
+    if name in names:
+        return name
+    close = difflib.get_close_matches(str(name), names, n=1)
+    hint = f" Did you mean {quoted(close[0])}?" if close else ""
+    raise InputError(
+        f"{origin} has no column {quoted(name)}; it has {listed(names)}.{hint} "
+        f"Give the name of an existing column as {_option(role)}."
+    )
+
+
+def _guessed(role: str, names: list[str], origin: str, taken: set[str]) -> str | None:
+    hits = candidates(role, names, taken)
+    if len(hits) > 1:
+        raise InputError(
+            f"{origin} has more than one column that may be the {role}: {listed(hits)}. "
+            f"Say which with {_option(role)}."
+        )
+    return hits[0] if hits else None
+
+
+def _absent_message(absent: list[str], names: list[str], origin: str) -> str:
+    options = ", ".join(_option(role) for role in absent)
+    what = " and no ".join(f"{role} column" for role in absent)
+    if len(names) == 1:
+        return (
+            f"{origin} has a single column, {quoted(names[0])}. Labels need three: task, worker and label, "
+            "separated by commas, semicolons, tabs or bars."
+        )
+    if all(re.fullmatch(r"\s*[-+]?[0-9.]+\s*", str(name)) for name in names):
+        return (
+            f"{origin} has no {what}; its first line, {listed(names)}, looks like data. "
+            "Put a header line above it: task,worker,label."
+        )
+    return (
+        f"{origin} has no {what}; its columns are {listed(names)}. Name what is missing with {options}. "
+        "If each column is a worker and each row a task, use CrowdLabels.from_dense, or call the column of "
+        "task names 'task' and leave cells without an answer empty."
+    )

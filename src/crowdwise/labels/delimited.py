@@ -1,0 +1,149 @@
+"""CSV and its relatives: the delimiter is found, names stay text, an error knows its line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from crowdwise.labels.columns import ROLES, Columns, candidates
+from crowdwise.labels.errors import SHOWN, InputError, listed, quoted
+from crowdwise.labels.places import Place, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crowdwise.labels.blobs import Blob
+
+__all__ = ["delimited_columns"]
+
+DELIMITERS = (",", ";", "\t", "|")
+SAMPLED = 50
+
+
+def delimited_columns(blob: Blob, head: bytes) -> Columns:
+    """Columns of a delimited text file, as strings; only those asked for are read."""
+    text = _Delimited(blob, *_dialect(blob, head))
+    return Columns(
+        text.header, text.column, place=Place(blob.name, "line", text.line), text=True, prepare=text.load
+    )
+
+
+class _Delimited:
+    def __init__(self, blob: Blob, delimiter: str, header: list[str]) -> None:
+        self.blob, self.delimiter, self.header = blob, delimiter, header
+        self.read: dict[str, pa.ChunkedArray] = {}
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Give one column, and let go of it."""
+        if name not in self.read:
+            self.load([name])
+        return self.read.pop(name)
+
+    def load(self, names: list[str]) -> None:
+        """Parse the file once for several columns."""
+        try:
+            table = pacsv.read_csv(
+                self.blob.native(),
+                # Names by position: a header may repeat names that nobody asked for.
+                read_options=pacsv.ReadOptions(
+                    column_names=[str(place) for place in range(len(self.header))], skip_rows_after_names=1
+                ),
+                parse_options=pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                convert_options=pacsv.ConvertOptions(
+                    include_columns=[str(self.header.index(name)) for name in names],
+                    column_types={str(self.header.index(name)): pa.string() for name in names},
+                ),
+            )
+        except (pa.ArrowException, OSError) as error:
+            raise self.fault(error) from error
+        self.read = dict(zip(names, table.columns, strict=True))
+
+    def fault(self, error: Exception) -> InputError:
+        """Find the lines that Arrow stumbled over."""
+        if self.blob.gz:
+            self.blob.all()  # says so if the compressed data are damaged
+        for number, line in enumerate(self.blob.lines(), 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as wrong:
+                return InputError(
+                    f"{self.blob.name}, line {number}: byte 0x{line[wrong.start]:02x} is not UTF-8. Save the file as "
+                    "UTF-8 (it may be Latin-1 or Windows-1252 now)."
+                )
+        width = len(self.header)
+        ragged = (
+            (number, len(record)) for number, record in self.records() if record and len(record) != width
+        )
+        found = list(islice(ragged, SHOWN))
+        if found:
+            shown = ", ".join(f"line {number} has {fields}" for number, fields in found)
+            return InputError(
+                f"{self.blob.name}: the header has {counted(width, 'field')}, but {shown}. Quote a field that "
+                f"contains {quoted(self.delimiter)} or a line break, and give every row the same fields."
+            )
+        return InputError(f"{self.blob.name} cannot be read as a table: {str(error).splitlines()[0]}")
+
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        """Records with the line they begin on, as Python reads them: slow, for errors only."""
+        with io.TextIOWrapper(self.blob.stream(), encoding="utf-8-sig", newline="") as text:
+            reader = csv.reader(text, delimiter=self.delimiter)
+            begin = 1
+            try:
+                for record in reader:
+                    yield begin, record
+                    begin = reader.line_num + 1
+            except csv.Error:  # a field beyond csv's limit: what came before stands
+                return
+
+    @cached_property
+    def one_a_line(self) -> bool:
+        """Whether record after record stands on line after line: no quotes, no blank lines."""
+        return all(line.strip() and b'"' not in line and b"\r" not in line[:-2] for line in self.blob.lines())
+
+    def line(self, row: int) -> int:
+        """Find the line on which the n-th record after the header begins."""
+        if self.one_a_line:
+            return row + 2
+        records = (number for number, record in self.records() if record)
+        return next(islice(records, row + 1, None), row + 2)
+
+
+def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
+    """Find the delimiter that makes the most sense of the first records, and the header."""
+    whole = len(head) < 1 << 16
+    sample = head if whole else head[: head.rfind(b"\n") + 1] or head
+    try:
+        text = sample.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = sample[: error.start].count(b"\n") + 1
+        raise InputError(
+            f"{blob.name}, line {number}: byte 0x{sample[error.start]:02x} is not UTF-8. Save the file as UTF-8 "
+            "(it may be Latin-1 or Windows-1252 now)."
+        ) from error
+    best: tuple[tuple[int, float, int], str, list[str]] | None = None
+    for delimiter in DELIMITERS:
+        try:
+            rows = [row for row in islice(csv.reader(io.StringIO(text), delimiter=delimiter), SAMPLED) if row]
+        except csv.Error:
+            continue
+        if not rows:
+            continue
+        header = [name.strip() for name in rows[0]]
+        width = len(header)
+        known = sum(bool(candidates(role, header)) for role in ROLES) if width > 1 else 0
+        even = sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0
+        # ">" keeps the earlier delimiter on a tie: a comma before the rest.
+        score = (known, even, width)
+        if best is None or score > best[0]:
+            best = (score, delimiter, header)
+    if best is None:
+        raise InputError(f"{blob.name} cannot be read as a table. Give CSV, TSV, JSON lines, Parquet or Arrow.")
+    if all(not name for name in best[2]):
+        raise InputError(f"{blob.name}, line 1: the header is empty. Name the columns: {listed(ROLES)}.")
+    return best[1], best[2]

@@ -1,0 +1,284 @@
+"""From a column of names to integer codes and a vocabulary: first appearance first, nothing repaired."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.model import CrowdLabels, smallest_int
+from crowdwise.labels.places import Place, counted
+from crowdwise.labels.sorting import first_seen
+from crowdwise.labels.vocabulary import as_vocabulary, numbered, plain, positions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crowdwise.labels.types import Duplicates, IntArray, TableKind
+
+__all__ = ["Encoded", "encode", "labels_from_encoded"]
+
+
+class Encoded(NamedTuple):
+    """A column as codes into its distinct names.
+
+    `ordered` says that the names are a declared scale: their order is meant, and so are names never used.
+    """
+
+    codes: IntArray
+    names: pa.Array
+    ordered: bool = False
+
+
+def encode(
+    column: pa.ChunkedArray, what: str, *, name: str | None = None, place: Place | None = None, text: bool = False
+) -> Encoded:
+    """Encode one column, refusing missing values, nested values and names that are twins.
+
+    Parameters
+    ----------
+    what
+        "task", "worker" or "label".
+    name
+        The column's name in the source, for errors.
+    place
+        Names a row in an error.
+    text
+        The column was read from text, so that integers are to be recognised.
+    """
+    place = place or Place()
+    called = f"column {quoted(name if name is not None else what)}"
+    _refuse_nested(column.type, called, place)
+    if column.null_count:
+        _refuse_missing(_null_rows(column), called, place)
+    codes, names, ordered = _codes(column)
+    if pa.types.is_floating(names.type):
+        _refuse_infinite(codes, names, called, place)
+    try:
+        names = plain(names)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(
+            f"{place.origin}: {called} holds {column.type} values that are not text. Convert them first."
+        ) from error
+    if pa.types.is_string(names.type):
+        _check_blanks(codes, names, what, called, place)
+        if text:
+            names = numbered(names)
+    return Encoded(codes, names, ordered)
+
+
+def labels_from_encoded(
+    task: Encoded,
+    worker: Encoded,
+    label: Encoded,
+    *,
+    classes: Iterable[Any] | None = None,
+    on_duplicate: Duplicates = "error",
+    kind: TableKind = "pyarrow",
+    place: Place | None = None,
+    hint: str = "",
+) -> CrowdLabels:
+    """Put three encoded columns together, once the classes are settled.
+
+    Parameters
+    ----------
+    hint
+        One more sentence for the error about too few classes.
+    """
+    place = place or Place()
+    if classes is not None:
+        mapping, names = _declared(label, classes, place)
+    else:
+        mapping, names = _found(label, place)
+    if len(names) < 2:
+        only = f"only {listed(names.to_pylist())}" if len(names) else "none"
+        raise InputError(
+            f"{place.origin}: labels need at least two classes to choose from; there is {only}. "
+            f"Declare all that could have been chosen with classes= (on the command line --classes).{hint}"
+        )
+    codes = mapping.astype(smallest_int(len(names)))[label.codes]
+    return CrowdLabels._sorted(
+        task.codes, worker.codes, codes, task.names, worker.names, names, on_duplicate, kind, place
+    )
+
+
+# ---- codes ----------------------------------------------------------------------------------------------
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool]:
+    """Codes in order of first appearance (or of an ordered dictionary) and the names they stand for."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        encoded = _dictionary_codes(column)
+        if encoded is not None:
+            return encoded
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        try:  # 1.0, 2.0: integers that met a missing value, or a sum, on the way
+            column = column.cast(pa.int64())
+        except pa.ArrowInvalid:
+            pass
+    if pa.types.is_integer(column.type):
+        dense = _dense_codes(column)
+        if dense is not None:
+            return *dense, False
+    encoded = pc.dictionary_encode(column)
+    if encoded.num_chunks == 0:
+        return np.zeros(0, np.int32), pa.array([], column.type), False
+    # The kernel keeps one dictionary over all chunks, in order of first appearance.
+    return _numpy(chunk.indices for chunk in encoded.chunks), encoded.chunk(0).dictionary, False
+
+
+def _dense_codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array] | None:
+    """Codes of integers in a range not much wider than they are many: a table look-up instead of hashing."""
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is None or high > 2**63 - 1 or high - low >= 4 * len(column) + 2**16:
+        return None
+    values = _numpy(chunk if chunk.type in _COMPILED else chunk.cast(pa.int64()) for chunk in column.chunks)
+    codes, seen = first_seen(values, low, high - low + 1)
+    return codes, pa.array(seen)
+
+
+_COMPILED = (pa.int32(), pa.int64())
+
+
+def _dictionary_codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool] | None:
+    if column.num_chunks > 1:
+        try:
+            column = column.unify_dictionaries()
+        except pa.ArrowNotImplementedError:
+            return None
+    if column.num_chunks == 0:
+        return None
+    names = column.chunk(0).dictionary
+    if names.null_count or pc.count_distinct(names).as_py() < len(names):
+        return None
+    indices = _numpy(chunk.indices.cast(pa.int32()) for chunk in column.chunks)
+    if column.type.ordered:
+        return indices, names, True
+    codes, seen = first_seen(indices, 0, len(names))
+    return codes, names.take(pa.array(seen)), False
+
+
+def _numpy(chunks: Iterable[pa.Array]) -> IntArray:
+    arrays = [chunk.to_numpy(zero_copy_only=False) for chunk in chunks]
+    result: IntArray = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    return result
+
+
+# ---- classes --------------------------------------------------------------------------------------------
+
+
+def _found(label: Encoded, place: Place) -> tuple[IntArray, pa.Array]:
+    """Classes from the labels that occur: in the order of their scale, or sorted."""
+    names = label.names
+    _refuse_class_twins(label, place)
+    if label.ordered:
+        return np.arange(len(names)), names
+    order = pc.sort_indices(names).to_numpy()
+    mapping = np.empty(len(names), np.int64)
+    mapping[order] = np.arange(len(names))
+    return mapping, names.take(pa.array(order))
+
+
+def _declared(label: Encoded, classes: Iterable[Any], place: Place) -> tuple[IntArray, pa.Array]:
+    """Classes as the user declared them; a label outside is an error."""
+    if isinstance(classes, str):
+        raise InputError(f"classes is the text {quoted(classes)}; give a list of class names.")
+    names = as_vocabulary(classes, "class")
+    if pa.types.is_integer(label.names.type):
+        names = numbered(names)
+    mapping = positions(label.names, names)
+    used = np.zeros(len(mapping), np.bool_)
+    used[label.codes] = True
+    strange = np.flatnonzero((mapping < 0) & used)
+    if strange.size:
+        rows = np.flatnonzero(np.isin(label.codes, strange))
+        shown = listed(label.names.take(pa.array(strange)).to_pylist())
+        raise InputError(
+            f"{counted(rows.size, 'label')} outside the declared classes ({listed(names.to_pylist())}): {shown} "
+            f"({place.many(rows.tolist())}). Add to classes= (on the command line --classes), or remove those rows."
+        )
+    return np.maximum(mapping, 0), names
+
+
+# ---- what is refused ------------------------------------------------------------------------------------
+
+
+def _refuse_nested(kind: pa.DataType, called: str, place: Place) -> None:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_nested(kind):
+        raise InputError(
+            f"{place.origin}: {called} holds lists or records ({kind}). Each row must hold one name: "
+            "one row for each answer."
+        )
+
+
+def _null_rows(column: pa.ChunkedArray) -> IntArray:
+    rows: IntArray = np.flatnonzero(column.is_null().to_numpy())
+    return rows
+
+
+def _refuse_missing(rows: IntArray, called: str, place: Place) -> None:
+    raise InputError(
+        f"{called} has {counted(rows.size, 'missing value')}: {place.many(rows.tolist())}. Every row needs a task, "
+        "a worker and a label: fill in what is missing, or remove those rows."
+    )
+
+
+def _refuse_infinite(codes: IntArray, names: pa.Array, called: str, place: Place) -> None:
+    wrong = np.flatnonzero(~np.isfinite(names.to_numpy(zero_copy_only=False)))
+    if wrong.size:
+        rows = np.flatnonzero(np.isin(codes, wrong)).tolist()
+        raise InputError(
+            f"{called} holds numbers that are not finite (nan, inf): {place.many(rows)}. Remove those rows."
+        )
+
+
+def _check_blanks(codes: IntArray, names: pa.Array, what: str, called: str, place: Place) -> None:
+    """Refuse empty names, and names of tasks or workers that blanks alone tell apart."""
+    trimmed = pc.utf8_trim_whitespace(names)
+    changed = np.flatnonzero(pc.not_equal(trimmed, names).to_numpy(zero_copy_only=False))
+    empty = pc.index(trimmed, "").as_py()
+    if empty >= 0:
+        blank = np.flatnonzero(pc.equal(trimmed, "").to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero(np.isin(codes, blank))
+        if rows.size:
+            _refuse_missing(rows, called, place)
+    if what == "label" or changed.size == 0:  # classes have a stricter check, once it is known who declares them
+        return
+    counts = pc.value_counts(trimmed.take(pa.array(changed)))
+    cores = counts.field("values")
+    twin = pc.or_(pc.greater(counts.field("counts"), 1), pc.is_in(cores, value_set=names))
+    if pc.any(twin).as_py():
+        core = cores.filter(twin)[0]
+        pair = np.flatnonzero(pc.equal(trimmed, core).to_numpy(zero_copy_only=False))
+        _refuse_twins(codes, names, pair, what, "blanks", place, f"Clean {called}.")
+
+
+def _refuse_class_twins(label: Encoded, place: Place) -> None:
+    if not pa.types.is_string(label.names.type):
+        return
+    seen: dict[str, int] = {}
+    for position, name in enumerate(label.names.to_pylist()):
+        other = seen.setdefault(name.strip().casefold(), position)
+        if other != position:
+            remedy = "Clean the label column, or declare both with classes= (on the command line --classes)."
+            pair = np.array([other, position])
+            _refuse_twins(label.codes, label.names, pair, "class", "case or blanks", place, remedy)
+
+
+def _refuse_twins(
+    codes: IntArray, names: pa.Array, pair: IntArray, what: str, difference: str, place: Place, remedy: str
+) -> None:
+    rows = [int(np.argmax(codes == code)) for code in pair[:5]]
+    shown = listed(names.take(pa.array(pair)).to_pylist())
+    raise InputError(
+        f"{what} names that differ only in {difference}: {shown} ({place.many(rows)}). They are probably one. {remedy}"
+    )

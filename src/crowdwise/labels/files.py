@@ -1,0 +1,104 @@
+"""Columns of a file: what it is is told by its content, so that a wrong extension does no harm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from crowdwise.labels.blobs import Blob, opened_blob
+from crowdwise.labels.columns import Columns
+from crowdwise.labels.delimited import delimited_columns
+from crowdwise.labels.errors import InputError
+from crowdwise.labels.jsontext import json_source
+from crowdwise.labels.places import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["file_source"]
+
+# The first bytes of formats that we know and do not read, and what to do about each.
+FOREIGN = {
+    b"PK\x03\x04": "a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook. Save the sheet as CSV",
+    b"FEA1": "a Feather file of version 1. Write it again as Parquet or Feather version 2",
+    b"BZh": "compressed with bzip2. Unpack it, or compress it with gzip",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd. Unpack it, or compress it with gzip",
+    b"\xfd7zXZ": "compressed with xz. Unpack it, or compress it with gzip",
+    b"SQLite format 3": "an SQLite database. Export the table as CSV or Parquet",
+    b"\x93NUMPY": "a NumPy array. Load it and give it to CrowdLabels.from_dense or from_arrays",
+    b"%PDF": "a PDF document. Export the table as CSV",
+}
+
+
+def file_source(source: Any) -> Columns | Mapping[Any, Any]:
+    """Open a path, standard input ("-") or a stream: its columns, or a nested mapping if it is JSON of that shape."""
+    blob = opened_blob(source)
+    head = blob.head()
+    if head.startswith(b"PAR1"):
+        return _parquet(blob)
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return _arrow(blob, stream=not head.startswith(b"ARROW1"))
+    for magic, what in FOREIGN.items():
+        if head.startswith(magic):
+            raise InputError(f"{blob.name} is {what}.")
+    _check_text(blob, head)
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
+        return json_source(blob)
+    return delimited_columns(blob, head)
+
+
+def _check_text(blob: Blob, head: bytes) -> None:
+    if not head.removeprefix(b"\xef\xbb\xbf").strip():
+        raise InputError(f"{blob.name} is empty. Labels need a header line and a row for each answer.")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:64].count(b"\0") * 4 > len(head[:64]):
+        raise InputError(f"{blob.name} looks like UTF-16. Save it as UTF-8.")
+    if b"\0" in head:
+        line = head[: head.index(b"\0")].count(b"\n") + 1
+        raise InputError(
+            f"{blob.name}, line {line}: a NUL byte; this is not a text table. "
+            "Give CSV, TSV, JSON lines, Parquet or Arrow."
+        )
+
+
+def _parquet(blob: Blob) -> Columns:
+    import pyarrow.parquet as pq
+
+    def damaged(error: Exception) -> InputError:
+        return InputError(
+            f"{blob.name} begins like a Parquet file, but is damaged or cut short ({_first_line(error)}). "
+            "Copy or write it again."
+        )
+
+    def column(name: str) -> pa.ChunkedArray:
+        try:  # a reader of its own: columns are read in several threads
+            return pq.ParquetFile(blob.seekable()).read([name]).column(name)
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(error) from error
+
+    try:
+        names = list(pq.ParquetFile(blob.seekable()).schema_arrow.names)
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(error) from error
+    return Columns(names, column, place=Place(blob.name))
+
+
+def _arrow(blob: Blob, *, stream: bool) -> Columns:
+    try:
+        reader = pa.ipc.open_stream(blob.native()) if stream else pa.ipc.open_file(blob.seekable())
+        table = reader.read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{blob.name} begins like an Arrow file, but is damaged or cut short ({_first_line(error)}). "
+            "Copy or write it again."
+        ) from error
+    return Columns(list(table.column_names), _column_of(table), place=Place(blob.name))
+
+
+def _column_of(table: pa.Table) -> Callable[[str], pa.ChunkedArray]:
+    return lambda name: table.column(name)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0].rstrip(".")

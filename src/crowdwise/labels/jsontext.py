@@ -1,0 +1,122 @@
+"""JSON lines, and JSON of other shapes: records, columns, or {task: {worker: label}}."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.json as pajson
+
+from crowdwise.labels.arrays import as_column
+from crowdwise.labels.columns import Columns
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.places import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from crowdwise.labels.blobs import Blob
+
+__all__ = ["json_source"]
+
+SHAPES = 'one object a line ({"task": …, "worker": …, "label": …}), a list of those, or {task: {worker: label}}'
+ARROW_TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
+
+
+def json_source(blob: Blob) -> Columns | Mapping[Any, Any]:
+    """Columns of JSON lines or records; a nested mapping is handed on as it is."""
+    first = next((line for line in blob.lines() if line.removeprefix(b"\xef\xbb\xbf").strip()), b"")
+    try:
+        record = json.loads(first.decode("utf-8-sig"))
+    except ValueError:
+        return _whole(blob)
+    if not isinstance(record, dict) or any(isinstance(value, dict) for value in record.values()):
+        return _whole(blob)
+    if record and all(isinstance(value, list) for value in record.values()):
+        return _whole(blob)
+    return _Lines(blob, record).columns()
+
+
+class _Lines:
+    """JSON lines: read by Arrow where the types hold throughout, otherwise line by line."""
+
+    def __init__(self, blob: Blob, first: dict[str, Any]) -> None:
+        self.blob, self.first = blob, first
+        self.records: list[dict[str, Any]] | None = None
+        self.numbers: list[int] | None = None
+
+    def columns(self) -> Columns:
+        return Columns(list(self.first), self.column, place=Place(self.blob.name, "line", self.line))
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        kind = ARROW_TYPES.get(type(self.first[name]))
+        if kind is not None and self.records is None:
+            # A stated type, since Arrow would turn text that looks like a date into a date.
+            options = pajson.ParseOptions(
+                explicit_schema=pa.schema([(name, kind)]), unexpected_field_behavior="ignore"
+            )
+            try:
+                return pajson.read_json(self.blob.native(), parse_options=options).column(name)
+            except (pa.ArrowException, OSError):
+                if self.blob.gz:
+                    self.blob.all()
+        self.parse()
+        return as_column([record.get(name) for record in self.records or ()], name, self.blob.name)
+
+    def parse(self) -> None:
+        if self.records is not None:
+            return
+        records, numbers = [], []
+        for number, line in enumerate(self.blob.lines(), 1):
+            if line.strip():
+                records.append(self.record(line, number))
+                numbers.append(number)
+        self.records, self.numbers = records, numbers
+
+    def record(self, line: bytes, number: int) -> dict[str, Any]:
+        where = f"{self.blob.name}, line {number}"
+        try:
+            value = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except UnicodeDecodeError as error:
+            raise InputError(f"{where}: not UTF-8. Save the file as UTF-8.") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where} is not JSON ({error}). Mend or remove that line.") from error
+        if not isinstance(value, dict):
+            raise InputError(f"{where} holds {quoted(value)}, not an object. Give {SHAPES}.")
+        return value
+
+    def line(self, row: int) -> int:
+        if self.numbers is None:
+            self.numbers = [number for number, line in enumerate(self.blob.lines(), 1) if line.strip()]
+        return self.numbers[row]
+
+
+def _whole(blob: Blob) -> Columns | Mapping[Any, Any]:
+    try:
+        value = json.loads(blob.all().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{blob.name} is not UTF-8 (byte {error.start}). Save the file as UTF-8.") from error
+    except json.JSONDecodeError as error:
+        raise InputError(f"{blob.name}, line {error.lineno} is not JSON ({error.msg}). Give {SHAPES}.") from error
+    except RecursionError as error:
+        raise InputError(f"{blob.name} is nested too deeply. Give {SHAPES}.") from error
+    if isinstance(value, dict) and value:
+        if all(isinstance(answers, dict) for answers in value.values()):
+            return value
+        if all(isinstance(answers, list) for answers in value.values()):
+            return Columns(
+                list(value), lambda name: as_column(value[name], name, blob.name), place=Place(blob.name)
+            )
+        if not any(isinstance(answers, dict | list) for answers in value.values()):
+            value = [value]
+    if isinstance(value, list) and value and all(isinstance(record, dict) for record in value):
+        names = list(dict.fromkeys(name for record in value for name in record))
+        return Columns(names, _of_records(value, blob.name), place=Place(blob.name, "record"))
+    if value in ([], {}):
+        raise InputError(f"{blob.name} holds no labels. Give {SHAPES}.")
+    raise InputError(f"{blob.name} is JSON of an unknown shape. Give {SHAPES}.")
+
+
+def _of_records(records: list[dict[str, Any]], origin: str) -> Callable[[str], pa.ChunkedArray]:
+    return lambda name: as_column([record.get(name) for record in records], name, origin)

@@ -1,0 +1,62 @@
+"""Where a row came from, said in an error: a file and its line, or a row of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crowdwise.labels.errors import SHOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Place", "counted"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Names the rows of one input.
+
+    Attributes
+    ----------
+    origin
+        What was read: a file name, "standard input" or "the table".
+    unit
+        "line" of a text file (from 1), "row" of a table (from 0).
+    number
+        The line or row number of the n-th record.
+    """
+
+    origin: str = "the table"
+    unit: str = "row"
+    number: Callable[[int], int] = int
+
+    def __call__(self, row: int) -> str:
+        """Name one row.
+
+        >>> Place("labels.csv", "line", lambda row: row + 2)(5)
+        'labels.csv, line 7'
+        """
+        return f"{self.origin}, {self.unit} {self.number(row)}"
+
+    def many(self, rows: Iterable[int]) -> str:
+        """Name the first five rows, and how many more there are.
+
+        >>> Place().many([3, 4])
+        'the table, rows 3, 4'
+        """
+        every = list(rows)
+        if len(every) == 1:
+            return self(every[0])
+        shown = ", ".join(str(self.number(row)) for row in every[:SHOWN])
+        more = f" and {len(every) - SHOWN:,} more" if len(every) > SHOWN else ""
+        return f"{self.origin}, {self.unit}s {shown}{more}"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "label"), counted(2, "class", "classes")
+    ('1 label', '2 classes')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

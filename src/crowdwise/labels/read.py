@@ -1,0 +1,213 @@
+"""`read_labels`: labels from whatever they are held in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.labels.arrays import as_column
+from crowdwise.labels.columns import ROLES, Columns, chosen_columns
+from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.files import file_source
+from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.places import Place
+from crowdwise.labels.wide import labels_from_matrix, labels_from_nested, labels_from_wide, looks_wide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crowdwise.labels.types import Duplicates, TableKind
+
+__all__ = ["labels_from_table", "read_labels"]
+
+
+def read_labels(
+    source: Any,
+    *,
+    task: str | None = None,
+    worker: str | None = None,
+    label: str | None = None,
+    classes: Iterable[Any] | None = None,
+    on_duplicate: Duplicates = "error",
+) -> CrowdLabels:
+    """Read labels from a file or a table with a row for each answer.
+
+    Parameters
+    ----------
+    source
+        A path to CSV, TSV, JSON lines, Parquet or Arrow (plain or gzipped; told by content), "-" for standard
+        input, an open file, a table of pandas, polars, pyarrow or anything with the Arrow stream interface, a
+        dict of columns, or `CrowdLabels`, which come back as they are. Also tables with a row for each task
+        and a column for each worker, if that is plain to see: no column has a name like worker or label, task
+        names (the first column of a text file, a column named task, a pandas index) do not repeat, the
+        columns share their values and some cells are empty (or -1, among integers); 2-D arrays; and
+        {task: {worker: label}} as a dict or a JSON file.
+    task, worker, label
+        Column names. By default "task", "worker" and "label", or the one column with a usual other name
+        (item, annotator, answer, …).
+    classes
+        All classes in their order. By default the labels that occur, sorted, or an ordered categorical's order.
+    on_duplicate
+        What to do with a second answer of one worker to one task: "error", keep the "first" or the "last", or
+        keep "all" (each counts as one answer).
+
+    Raises
+    ------
+    InputError
+        If anything is missing, unreadable or doubtful. Nothing is repaired silently.
+
+    Examples
+    --------
+    >>> read_labels({"item": [1, 1, 2], "annotator": ["ann", "bob", "ann"], "answer": ["yes", "no", "no"]})
+    CrowdLabels: 3 labels by 2 workers on 2 tasks, 2 classes ('no', 'yes')
+    """
+    if isinstance(source, CrowdLabels):
+        return source
+    named = (task, worker, label) != (None, None, None)
+    opened = _opened(source)
+    if isinstance(opened, np.ndarray):
+        return labels_from_matrix(opened, classes=classes)
+    if isinstance(opened, Mapping):
+        text = isinstance(source, str | Path) or hasattr(source, "read")
+        return labels_from_nested(opened, classes=classes, text=text)
+    if not named and looks_wide(opened):
+        return labels_from_wide(opened, classes=classes)
+    names = chosen_columns(opened.names, opened.place.origin, task, worker, label)
+    return _labels(opened, names, classes, on_duplicate)
+
+
+def labels_from_table(
+    table: Mapping[str, Any], *, classes: Iterable[Any] | None = None, on_duplicate: Duplicates = "error"
+) -> CrowdLabels:
+    """Read labels from three arrays called task, worker and label."""
+    columns = _from_mapping(table, Place("the arrays", "row"))
+    return _labels(columns, ROLES, classes, on_duplicate)
+
+
+def _labels(
+    source: Columns, names: tuple[str, str, str] | tuple[str, ...], classes: Iterable[Any] | None, on_duplicate: Any
+) -> CrowdLabels:
+    if source.prepare is not None:
+        source.prepare(list(names))
+
+    def encoded(role: str, name: str) -> Encoded:
+        return encode(source.column(name), role, name=name, place=source.place, text=source.text)
+
+    # Arrow and numba let go of the interpreter's lock. Two at a time: tasks take as long as the other two.
+    with ThreadPoolExecutor(2) as pool:
+        columns = list(pool.map(encoded, ROLES, names))
+    sizes = [column.codes.size for column in columns]
+    if len(set(sizes)) > 1:
+        raise InputError(
+            f"task, worker and label must have the same length; they have {', '.join(map(str, sizes))}."
+        )
+    if sizes[0] == 0:
+        raise InputError(f"{source.place.origin} has columns but no rows. Give a row for each answer.")
+    return labels_from_encoded(
+        *columns, classes=classes, on_duplicate=on_duplicate, kind=source.kind, place=source.place
+    )
+
+
+# ---- what the source is ---------------------------------------------------------------------------------
+
+
+def _opened(source: Any) -> Columns | Mapping[Any, Any] | np.ndarray[Any, Any]:
+    """Tell the source's kind: columns, a nested mapping, or a matrix."""
+    if isinstance(source, str | Path) or hasattr(source, "read"):
+        return file_source(source)
+    if isinstance(source, Mapping):
+        nested = bool(source) and all(isinstance(answers, Mapping) for answers in source.values())
+        return source if nested else _from_mapping(source, Place())
+    if isinstance(source, np.ndarray):
+        return _from_numpy(source)
+    if isinstance(source, list | tuple):
+        return _from_list(source)
+    return _from_frame(source)
+
+
+def _from_mapping(table: Mapping[str, Any], place: Place) -> Columns:
+    if not table:
+        raise InputError("The table has no columns. Labels need three: task, worker and label.")
+    return Columns(list(table), lambda name: as_column(table[name], name, place.origin), place=place)
+
+
+def _from_numpy(source: np.ndarray[Any, Any]) -> Columns | np.ndarray[Any, Any]:
+    if source.dtype.names:
+        return _from_mapping({name: source[name] for name in source.dtype.names}, Place())
+    if source.ndim == 2:
+        return source
+    raise InputError(
+        f"An array of shape {source.shape} is neither a table nor a matrix of tasks × workers. "
+        "Use CrowdLabels.from_arrays(task, worker, label)."
+    )
+
+
+def _from_list(source: list[Any] | tuple[Any, ...]) -> Columns:
+    if source and all(isinstance(record, Mapping) for record in source):
+        names = list(dict.fromkeys(name for record in source for name in record))
+        return Columns(names, lambda name: as_column([record.get(name) for record in source], name))
+    raise InputError(
+        f"A {type(source).__name__} of {len(source)} entries is not a table. Give a list of records (dicts with task, "
+        "worker and label), or use CrowdLabels.from_arrays(task, worker, label) or from_dense(matrix)."
+    )
+
+
+def _from_frame(source: Any) -> Columns:
+    """Open pandas, polars, pyarrow, whatever streams Arrow, and whatever narwhals knows."""
+    import narwhals as nw
+    from narwhals import dependencies
+
+    native = nw.to_native(source, pass_through=True)
+    if dependencies.is_pandas_dataframe(native):
+        return _from_pandas(native)
+    kind: TableKind = "pyarrow"
+    if dependencies.is_polars_lazyframe(native):
+        native = native.collect()
+    if dependencies.is_polars_dataframe(native):
+        kind = "polars"
+        native = native.to_arrow()
+    try:
+        if isinstance(native, pa.RecordBatchReader):
+            table = native.read_all()
+        elif isinstance(native, pa.Table):
+            table = native
+        elif hasattr(native, "__arrow_c_stream__") or hasattr(native, "__arrow_c_array__"):
+            table = pa.table(native)
+        else:
+            frame = nw.from_native(native)
+            table = (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_arrow()
+    except (TypeError, pa.ArrowException) as error:
+        raise InputError(
+            f"{type(source).__name__} is not something labels can be read from. Give a path, a table (pandas, polars, "
+            f"pyarrow or another with the Arrow stream interface), or a dict of columns ({quoted(str(error)[:80])})."
+        ) from error
+    return Columns(list(table.column_names), lambda name: _only(table, name), kind=kind)
+
+
+def _only(table: pa.Table, name: str) -> pa.ChunkedArray:
+    return table.column(table.column_names.index(name))
+
+
+def _from_pandas(frame: Any) -> Columns:
+    names = [str(name) for name in frame.columns]
+    index = frame.index
+    default = type(index).__name__ == "RangeIndex" and index.name is None
+    if index.name is not None and str(index.name) not in names:  # df.set_index("task") is a habit of many
+        names = [str(index.name), *names]
+        frame = frame.reset_index()
+    elif index.nlevels > 1:
+        frame = frame.reset_index()
+        names = [str(name) for name in frame.columns]
+    positions = {name: place for place, name in enumerate(names)}
+    return Columns(
+        names,
+        lambda name: as_column(frame.iloc[:, positions[name]], name),
+        kind="pandas",
+        index=None if default or index.nlevels > 1 else as_column(index.to_series(), "index"),
+    )

@@ -1,0 +1,246 @@
+"""Labels in other shapes: tasks × workers, as a matrix or a table, and {task: {worker: label}}."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.labels.arrays import as_column
+from crowdwise.labels.columns import Columns, candidates
+from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.places import Place
+from crowdwise.labels.vocabulary import as_vocabulary, numbered, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import IntArray, TableKind
+
+__all__ = ["labels_from_matrix", "labels_from_nested", "labels_from_wide", "looks_wide"]
+
+NO_ANSWER = -1  # the marker of a matrix of integers, as snorkel has it
+HINT = " In a matrix of integers -1 stands for no answer, unless missing= says otherwise."
+
+
+def labels_from_matrix(
+    matrix: Any,
+    *,
+    missing: Any = None,
+    tasks: Iterable[Any] | None = None,
+    workers: Iterable[Any] | None = None,
+    classes: Iterable[Any] | None = None,
+) -> CrowdLabels:
+    """Read a matrix with a row for each task and a column for each worker; see `CrowdLabels.from_dense`."""
+    kind: TableKind = "pyarrow"
+    if hasattr(matrix, "columns") and hasattr(matrix, "index"):  # pandas: its names are the names
+        kind = "pandas"
+        tasks = matrix.index.tolist() if tasks is None else tasks
+        workers = matrix.columns.tolist() if workers is None else workers
+        matrix = matrix.to_numpy()
+    elif hasattr(matrix, "columns") and hasattr(matrix, "to_numpy"):
+        kind = "polars"
+        workers = list(matrix.columns) if workers is None else workers
+        matrix = matrix.to_numpy()
+    elif isinstance(matrix, pa.Table):
+        workers = matrix.column_names if workers is None else workers
+        matrix = np.column_stack([column.to_numpy() for column in matrix.columns])
+    matrix = _two_dimensional(matrix)
+    task, worker = np.nonzero(_answered(matrix, missing))
+    return _labels(
+        task, worker, as_column(matrix[task, worker], "label", "the matrix"),
+        _names(tasks, matrix.shape[0], "task"), _names(workers, matrix.shape[1], "worker"),
+        classes, kind, "the matrix", hint=HINT,
+    )  # fmt: skip
+
+
+def labels_from_nested(
+    nested: Mapping[Any, Mapping[Any, Any]], *, classes: Iterable[Any] | None = None, text: bool = False
+) -> CrowdLabels:
+    """Read {task: {worker: label}}; a task with an empty entry is kept, without labels.
+
+    Parameters
+    ----------
+    text
+        The keys come from JSON, which knows only text: plain integers are meant as integers.
+    """
+    task = np.repeat(np.arange(len(nested)), [len(answers) for answers in nested.values()])
+    who = [worker for answers in nested.values() for worker in answers]
+    said = [label for answers in nested.values() for label in answers.values()]
+    workers = encode(as_column(who, "worker", "the mapping"), "worker", place=Place("the mapping", "answer"), text=text)
+    tasks = as_vocabulary(nested.keys(), "task")
+    return _labels(
+        task, workers.codes, as_column(said, "label", "the mapping"),
+        numbered(tasks) if text else tasks, workers.names, classes, "pyarrow", "the mapping",
+    )  # fmt: skip
+
+
+def looks_wide(source: Columns) -> bool:
+    """Tell whether a table is plainly one of tasks × workers.
+
+    Doubt means no: a table read in the wrong shape would give wrong answers without an error.
+    """
+    names = source.names
+    if candidates("worker", names) or candidates("label", names):
+        return False
+    task, answers = _split(source)
+    if len(answers) < 2 or len(set(names)) < len(names):
+        return False
+    columns = [source.column(name) for name in answers]
+    if len({_family(column.type) for column in columns if not pa.types.is_null(column.type)}) != 1:
+        return False
+    if task is not None and len(pc.unique(source.column(task))) < len(columns[0]):
+        return False
+    present = [column.filter(_present(column)) for column in columns]
+    if all(len(some) == len(column) for some, column in zip(present, columns, strict=True)):
+        return False  # complete: it may as well be a long table with unusual names
+    values = [pc.unique(some) for some in present]
+    everywhere = pc.value_counts(pa.concat_arrays([names.cast(pa.string()) for names in values]))
+    shared = everywhere.field("values").filter(pc.greater(everywhere.field("counts"), 1))
+    return all(len(some) == 0 or pc.any(pc.is_in(some.cast(pa.string()), value_set=shared)).as_py() for some in values)
+
+
+def labels_from_wide(source: Columns, *, classes: Iterable[Any] | None = None) -> CrowdLabels:
+    """Read a table that `looks_wide`."""
+    task, answers = _split(source)
+    if task is not None:
+        rows = encode(source.column(task), "task", name=task, place=source.place, text=source.text)
+        names = rows.names
+    elif source.index is not None:
+        names = as_vocabulary(source.index.combine_chunks(), "task")
+    else:
+        names = pa.array(np.arange(len(source.column(answers[0]))))
+    columns = [source.column(name) for name in answers]
+    masks = [_present(column).to_numpy() for column in columns]
+    chunks = [plain(column.filter(pa.array(mask)).combine_chunks()) for column, mask in zip(columns, masks, strict=True)]
+    if len({chunk.type for chunk in chunks if len(chunk)}) > 1:
+        chunks = [chunk.cast(pa.string()) for chunk in chunks]
+    said = pa.chunked_array([chunk for chunk in chunks if len(chunk)])
+    worker = np.repeat(np.arange(len(answers)), [len(chunk) for chunk in chunks])
+    workers = as_vocabulary(answers, "worker")
+    return _labels(
+        np.concatenate([np.flatnonzero(mask) for mask in masks]), worker, said,
+        names, numbered(workers) if source.text else workers,
+        classes, source.kind, source.place.origin, text=source.text, hint=HINT,
+    )  # fmt: skip
+
+
+def _labels(
+    task: IntArray,
+    worker: IntArray,
+    said: pa.ChunkedArray,
+    tasks: pa.Array,
+    workers: pa.Array,
+    classes: Iterable[Any] | None,
+    kind: TableKind,
+    origin: str,
+    *,
+    text: bool = False,
+    hint: str = "",
+) -> CrowdLabels:
+    """Put positions and answers together; an error names the task and the worker instead of a row."""
+    if len(said) == 0:
+        raise InputError(f"{origin} holds no answers. Give at least one label.")
+    place = _CellPlace(origin, task, worker, tasks, workers)
+    label = encode(said, "label", place=place, text=text)
+    return labels_from_encoded(
+        Encoded(task, tasks), Encoded(worker, workers), label,
+        classes=classes, kind=kind, place=place, hint=hint,
+    )  # fmt: skip
+
+
+class _CellPlace(Place):
+    def __init__(self, origin: str, task: IntArray, worker: IntArray, tasks: pa.Array, workers: pa.Array) -> None:
+        super().__init__(origin, "answer")
+        object.__setattr__(self, "cells", (task, worker, tasks, workers))
+
+    def __call__(self, row: int) -> str:
+        task, worker, tasks, workers = self.cells  # type: ignore[attr-defined]
+        names = quoted(tasks[int(task[row])].as_py()), quoted(workers[int(worker[row])].as_py())
+        return f"{self.origin}, task {names[0]}, worker {names[1]}"
+
+    def many(self, rows: Iterable[int]) -> str:
+        every = list(rows)
+        more = f" and {len(every) - 5:,} more" if len(every) > 5 else ""
+        return "; ".join(self(row) for row in every[:5]) + more
+
+
+def _two_dimensional(matrix: Any) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=_dtype(matrix))
+    except ValueError as error:
+        raise InputError("The rows of the matrix differ in length. Give every task the same columns.") from error
+    if array.ndim != 2:
+        raise InputError(
+            f"A matrix of labels has two dimensions, tasks × workers; this has shape {array.shape}. "
+            "For three arrays use CrowdLabels.from_arrays."
+        )
+    if array.size == 0:
+        raise InputError(f"The matrix is empty: its shape is {array.shape}. Give at least one label.")
+    return array
+
+
+def _dtype(matrix: Any) -> Any:
+    """Keep lists with None or text as objects: NumPy would write None as 'None'."""
+    cells = [cell for row in matrix if isinstance(row, list | tuple) for cell in row]
+    return object if any(cell is None or isinstance(cell, str) for cell in cells) else None
+
+
+def _answered(matrix: np.ndarray[Any, Any], missing: Any) -> np.ndarray[Any, Any]:
+    if matrix.dtype.kind == "f":
+        answered = ~np.isnan(matrix)
+    elif matrix.dtype.kind == "O":
+        answered = np.array(
+            [[not (cell is None or cell != cell or str(cell) == "<NA>") for cell in row] for row in matrix]  # noqa: PLR0124
+        )
+    else:
+        answered = np.ones(matrix.shape, np.bool_)
+    if missing is not None and missing == missing:  # noqa: PLR0124  (nan is not itself)
+        answered &= np.asarray(matrix != missing)
+    elif missing is None and matrix.dtype.kind == "i":
+        answered &= matrix != NO_ANSWER
+    return answered
+
+
+def _names(names: Iterable[Any] | None, size: int, what: str) -> pa.Array:
+    if names is None:
+        return pa.array(np.arange(size))
+    vocabulary = as_vocabulary(names, what)
+    if len(vocabulary) != size:
+        raise InputError(f"The matrix has {size} {what}s, but {len(vocabulary)} names were given for them.")
+    return vocabulary
+
+
+def _split(source: Columns) -> tuple[str | None, list[str]]:
+    """Find the column of task names (if there is one) and the columns of answers."""
+    names = source.names
+    if source.text:
+        return names[0], names[1:]
+    tasks = candidates("task", names)
+    if len(tasks) == 1:
+        return tasks[0], [name for name in names if name != tasks[0]]
+    return None, names
+
+
+def _present(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Mark the cells that hold an answer: neither null nor blank, nor -1 among integers."""
+    kind = column.type
+    present = column.is_valid()
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        trimmed = pc.utf8_trim_whitespace(column)
+        present = pc.and_(present, pc.fill_null(pc.not_equal(trimmed, ""), False))
+        if pc.all(pc.match_substring_regex(trimmed.filter(present), "^-?[0-9]+$")).as_py():
+            present = pc.and_(present, pc.fill_null(pc.not_equal(trimmed, str(NO_ANSWER)), False))
+    elif pa.types.is_signed_integer(kind):
+        present = pc.and_(present, pc.fill_null(pc.not_equal(column, NO_ANSWER), False))
+    return present
+
+
+def _family(kind: pa.DataType) -> str:
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return "number"
+    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
