@@ -105,7 +105,7 @@ def lanes_for(n_labels: int, n_workers: int, n_classes: int) -> int:
     return min(MOST_LANES, by_labels, by_tables)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _lay_blocks(
     first: int,
     last: int,

@@ -181,7 +181,7 @@ def _stored(posterior: FloatArray | None, n_classes: int) -> FloatArray:
     return np.empty((0, n_classes)) if posterior is None else posterior
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _soften(
     work: FloatArray,
     n: int,
@@ -202,28 +202,35 @@ def _soften(
         highest = work[t, 0]
         for k in range(1, n_classes):
             highest = max(highest, work[t, k])
+        total += highest
         if highest == -np.inf:  # labels that no class allows: they teach nothing, the prior stands
-            total += highest
-            for k in range(n_classes):
-                work[t, k] = math.exp(log_prior[k])
+            work[t] = log_prior
         else:
             for k in range(n_classes):
-                work[t, k] = exp_of_nonpositive(work[t, k] - highest)
-            mass = 0.0
-            for k in range(n_classes):
-                mass += work[t, k]
-            total += highest + math.log(mass)
-            scale = 1.0 / mass
-            for k in range(n_classes):
-                work[t, k] *= scale
+                work[t, k] -= highest
+    # One long loop over all cells, which the compiler vectorises; a short one per task it would not.
+    cells = work.reshape(-1)
+    for cell in range(n * n_classes):
+        cells[cell] = exp_of_nonpositive(cells[cell])
+    product = 1.0  # of up to 16 sums between 1 and K: one logarithm for all
+    for t in range(n):
+        mass = 0.0
         for k in range(n_classes):
+            mass += work[t, k]
+        product *= mass
+        if t & 15 == 15:
+            total += math.log(product)
+            product = 1.0
+        scale = 1.0 / mass
+        for k in range(n_classes):
+            work[t, k] *= scale
             class_counts[k] += work[t, k]
     if posterior.shape[0] > 0:
         posterior[first_task : first_task + n] = work[:n]
-    return total
+    return total + math.log(product)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _confusion_lane(
     first_block: int,
     last_block: int,
@@ -259,7 +266,7 @@ def _confusion_lane(
                 counts[r, k] += work[t, k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _vote_lane(
     first_block: int,
     last_block: int,
@@ -292,7 +299,7 @@ def _vote_lane(
             counts[row[edge]] += work[slot[edge], label[edge]]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _scatter_lane(
     first_block: int,
     last_block: int,
@@ -312,7 +319,7 @@ def _scatter_lane(
                 counts[r, k] += values[t, k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _log_rows(counts: FloatArray, pseudo: FloatArray, first: int, last: int, out: FloatArray) -> None:
     n_classes = counts.shape[1]
     totals = np.empty(n_classes)
