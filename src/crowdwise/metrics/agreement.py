@@ -103,7 +103,7 @@ def fleiss_kappa(votes: Votes) -> float:
     labelled = n > 0
     if not labelled.any():
         return float("nan")
-    shares = np.repeat(1 / n[labelled], np.diff(counts.indptr)[labelled]) * counts.data
+    shares = counts.data / np.repeat(n, np.diff(counts.indptr))
     p = np.bincount(counts.indices, shares, minlength=counts.shape[1]) / labelled.sum()
     return _beyond_chance(observed_agreement(votes), float(p @ p))
 

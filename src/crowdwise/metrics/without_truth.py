@@ -253,14 +253,16 @@ def _mean_gap(labels: CrowdLabels, given: FloatArray, *, squared: bool) -> Float
     """Mean, over each task's pairs of answers, of the absolute or squared difference of their numbers."""
     n, size = labels.labels_per_task, labels.n_tasks
     pairs = np.maximum(n * (n - 1) / 2, 1)
+    # Differences stay when the task's first answer is taken off; unanimous tasks are then exactly zero.
+    shifted = given - given[labels.task_ptr[labels.task]]
     if squared:
-        mean = np.bincount(labels.task, given, minlength=size) / np.maximum(n, 1)
-        spread = np.bincount(labels.task, (given - mean[labels.task]) ** 2, minlength=size)
-        return np.asarray(n * spread / pairs, np.float64)
-    order = np.lexsort((given, labels.task))
+        total = np.bincount(labels.task, shifted, minlength=size)
+        spread = n * np.bincount(labels.task, shifted**2, minlength=size) - total**2
+        return np.asarray(spread / pairs, np.float64)
+    order = np.lexsort((shifted, labels.task))
     rank = np.arange(labels.n_labels) - labels.task_ptr[labels.task]
     # In ascending order an answer is the larger of `rank` pairs and the smaller of the others.
-    signed = (2 * rank - n[labels.task] + 1) * given[order]
+    signed = (2 * rank - n[labels.task] + 1) * shifted[order]
     return np.asarray(np.bincount(labels.task, signed, minlength=size) / pairs, np.float64)
 
 
