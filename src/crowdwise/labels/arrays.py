@@ -17,7 +17,9 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
     """Give an Arrow column of a list, a NumPy, pandas, polars or Arrow array; NaN and None are nulls."""
     if isinstance(values, pa.ChunkedArray):
         return values
-    if isinstance(values, str | bytes) or not (hasattr(values, "__iter__") or hasattr(values, "__arrow_c_stream__")):
+    if isinstance(values, str | bytes) or not (
+        hasattr(values, "__iter__") or hasattr(values, "__arrow_c_stream__")
+    ):
         raise InputError(f"{origin}: {name} is {quoted(values)}; it must be an array with one entry a label.")
     if isinstance(values, pa.Array):
         return pa.chunked_array([values])
@@ -33,7 +35,13 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
         values = list(values)
     try:
         array = pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError):
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowTypeError,
+        pa.ArrowNotImplementedError,
+        OverflowError,
+        UnicodeEncodeError,
+    ):
         array = _as_text(values, name, origin)
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
@@ -52,4 +60,6 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
     try:
         return pa.array(texts, pa.string())
     except (pa.ArrowException, UnicodeEncodeError) as error:
-        raise InputError(f"{origin}: column {quoted(name)} holds text that is not Unicode: {error}.") from error
+        raise InputError(
+            f"{origin}: column {quoted(name)} holds text that is not Unicode: {error}."
+        ) from error

@@ -115,6 +115,8 @@ def _absent(path: Path) -> str:
 
 
 def _folder(path: Path) -> str:
-    files = sorted(entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    files = sorted(
+        entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith(".")
+    )
     inside = f" It holds {listed(files)}." if files else " It holds no files."
     return f"{quoted(str(path))} is a folder; give a file in it.{inside}"

@@ -143,7 +143,9 @@ def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
         if best is None or score > best[0]:
             best = (score, delimiter, header)
     if best is None:
-        raise InputError(f"{blob.name} cannot be read as a table. Give CSV, TSV, JSON lines, Parquet or Arrow.")
+        raise InputError(
+            f"{blob.name} cannot be read as a table. Give CSV, TSV, JSON lines, Parquet or Arrow."
+        )
     if all(not name for name in best[2]):
         raise InputError(f"{blob.name}, line 1: the header is empty. Name the columns: {listed(ROLES)}.")
     return best[1], best[2]

@@ -34,7 +34,12 @@ class Encoded(NamedTuple):
 
 
 def encode(
-    column: pa.ChunkedArray, what: str, *, name: str | None = None, place: Place | None = None, text: bool = False
+    column: pa.ChunkedArray,
+    what: str,
+    *,
+    name: str | None = None,
+    place: Place | None = None,
+    text: bool = False,
 ) -> Encoded:
     """Encode one column, refusing missing values, nested values and names that are twins.
 
@@ -251,7 +256,9 @@ def _check_blanks(codes: IntArray, names: pa.Array, what: str, called: str, plac
         rows = np.flatnonzero(np.isin(codes, blank))
         if rows.size:
             _refuse_missing(rows, called, place)
-    if what == "label" or changed.size == 0:  # classes have a stricter check, once it is known who declares them
+    if (
+        what == "label" or changed.size == 0
+    ):  # classes have a stricter check, once it is known who declares them
         return
     counts = pc.value_counts(trimmed.take(pa.array(changed)))
     cores = counts.field("values")

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["json_source"]
 
-SHAPES = 'one object a line ({"task": …, "worker": …, "label": …}), a list of those, or {task: {worker: label}}'
+SHAPES = (
+    'one object a line ({"task": …, "worker": …, "label": …}), a list of those, or {task: {worker: label}}'
+)
 ARROW_TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 
 
@@ -98,7 +100,9 @@ def _whole(blob: Blob) -> Columns | Mapping[Any, Any]:
     except UnicodeDecodeError as error:
         raise InputError(f"{blob.name} is not UTF-8 (byte {error.start}). Save the file as UTF-8.") from error
     except json.JSONDecodeError as error:
-        raise InputError(f"{blob.name}, line {error.lineno} is not JSON ({error.msg}). Give {SHAPES}.") from error
+        raise InputError(
+            f"{blob.name}, line {error.lineno} is not JSON ({error.msg}). Give {SHAPES}."
+        ) from error
     except RecursionError as error:
         raise InputError(f"{blob.name} is nested too deeply. Give {SHAPES}.") from error
     if isinstance(value, dict) and value:

@@ -326,9 +326,7 @@ class CrowdLabels:
         return self.keep(~out), self.keep(out)
 
     @classmethod
-    def concat(
-        cls, parts: Iterable[CrowdLabels], *, on_duplicate: Duplicates = "error"
-    ) -> CrowdLabels:
+    def concat(cls, parts: Iterable[CrowdLabels], *, on_duplicate: Duplicates = "error") -> CrowdLabels:
         """Put several sets of labels together; vocabularies are joined by name, in order of appearance."""
         every = list(parts)
         if not every:

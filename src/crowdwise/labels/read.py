@@ -91,7 +91,10 @@ def labels_from_table(
 
 
 def _labels(
-    source: Columns, names: tuple[str, str, str] | tuple[str, ...], classes: Iterable[Any] | None, on_duplicate: Any
+    source: Columns,
+    names: tuple[str, str, str] | tuple[str, ...],
+    classes: Iterable[Any] | None,
+    on_duplicate: Any,
 ) -> CrowdLabels:
     if source.prepare is not None:
         source.prepare(list(names))

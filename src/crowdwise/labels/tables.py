@@ -1,4 +1,4 @@
-"""Tables out, in the kind that came in; files written beside and renamed."""
+"""Tables out, in the kind that came in; files written beside and renamed, names defused."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 
 from crowdwise.labels.errors import InputError
 
@@ -18,45 +20,97 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import TableKind
 
-__all__ = ["native_table", "written_folder"]
+__all__ = ["defused", "native_table", "write_csv", "written_file", "written_folder"]
+
+# A spreadsheet runs a cell that begins like this as a formula; plain numbers are let be.
+FORMULA = "^[=+\\-@\t\r]"
+NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
+CONTROLS = [chr(code) for code in (*range(32), 127) if chr(code) not in "\t\n\r"]
 
 
 def native_table(columns: dict[str, Any], kind: TableKind) -> Any:
-    """A table of the given kind from Arrow or NumPy columns."""
+    """Make a table of the given kind from Arrow or NumPy columns."""
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     if kind == "pandas":
         return table.to_pandas()
     if kind == "polars":
-        import polars
+        import polars as pl
 
-        return polars.from_arrow(table)
+        return pl.from_arrow(table)
     return table
+
+
+def write_csv(table: pa.Table, path: Path) -> None:
+    """Write a table as CSV that is safe to open in a spreadsheet; see `defused`. The file appears whole or not."""
+    columns = [defused(column) for column in table.columns]
+    with written_file(path) as draft:
+        pacsv.write_csv(pa.table(columns, names=table.column_names), str(draft))
+
+
+def defused(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    r"""Make text harmless for spreadsheets and terminals; other columns pass.
+
+    A cell that begins like a formula (= + - @, tab, return) and is no plain number gets an apostrophe in
+    front. Control characters become visible (`\x1b`); tabs and line breaks stay, since CSV can quote them.
+
+    >>> defused(pa.chunked_array([["=1+1", "-5", "plain"]])).to_pylist()
+    ["'=1+1", '-5', 'plain']
+    """
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    if pc.any(pc.match_substring_regex(column, r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")).as_py():
+        for control in CONTROLS:
+            column = pc.replace_substring(column, control, f"\\x{ord(control):02x}")
+    risky = pc.and_not(pc.match_substring_regex(column, FORMULA), pc.match_substring_regex(column, NUMBER))
+    if not pc.any(risky).as_py():
+        return column
+    return pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
+
+
+@contextlib.contextmanager
+def written_file(target: Path) -> Iterator[Path]:
+    """Give a name beside `target` to write to; it takes the target's place once all is written."""
+    target = Path(target)
+    if target.is_dir():
+        raise InputError(f"{str(target)!r} is a folder. Give the name of a file in it.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+    except OSError as error:
+        raise _cannot_write(target.parent, error) from error
+    os.close(handle)
+    draft = Path(name)
+    try:
+        draft.chmod(0o666 & ~_umask())
+        yield draft
+        draft.replace(target)
+    except OSError as error:
+        raise _failed(target, error) from error
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def written_folder(target: Path) -> Iterator[Path]:
-    """A new folder beside `target` that takes its place once all is written; on failure nothing changes."""
+    """Give a new folder beside `target` that takes its place once all is written; on failure nothing changes."""
     target = Path(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     except OSError as error:
-        raise InputError(f"Cannot write in {str(target.parent)!r}: {error.strerror}. Choose another place.") from error
+        raise _cannot_write(target.parent, error) from error
     try:
         draft.chmod(0o777 & ~_umask())
         yield draft
         _move_in(draft, target)
     except OSError as error:
-        raise InputError(
-            f"Writing {str(target)!r} failed: {error.strerror or error}. Nothing was changed; free some space or choose "
-            "another place."
-        ) from error
+        raise _failed(target, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
 def _move_in(draft: Path, target: Path) -> None:
-    """Rename a finished draft to its place; in a folder that exists, only the files of the same name give way."""
+    """Rename a finished draft to its place; where a folder exists, only files of the same name give way."""
     if not target.exists():
         draft.rename(target)
         return
@@ -73,3 +127,14 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def _cannot_write(folder: Path, error: OSError) -> InputError:
+    return InputError(f"Cannot write in {str(folder)!r}: {error.strerror or error}. Choose another place.")
+
+
+def _failed(target: Path, error: OSError) -> InputError:
+    return InputError(
+        f"Writing {str(target)!r} failed: {error.strerror or error}. Nothing was changed; free some space or "
+        "choose another place."
+    )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import IntArray
 
-__all__ = ["as_vocabulary", "as_text", "numbered", "positions", "same_names", "union"]
+__all__ = ["as_text", "as_vocabulary", "numbered", "plain", "positions", "same_names", "union"]
 
 
 def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
@@ -31,7 +31,9 @@ def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
     array = names if isinstance(names, pa.Array) else _from_python(names, what)
     array = plain(array)
     if array.null_count:
-        raise InputError(f"A {what} name is missing (position {_first_null(array)}). Give every {what} a name.")
+        raise InputError(
+            f"A {what} name is missing (position {_first_null(array)}). Give every {what} a name."
+        )
     counts = pc.value_counts(array)
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
@@ -46,18 +48,11 @@ def plain(array: pa.Array) -> pa.Array:
         return plain(array.dictionary_decode())
     if pa.types.is_int64(kind) or pa.types.is_string(kind):
         return array
-    if pa.types.is_integer(kind):
-        try:
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        try:  # 1.0, 2.0: integers that met a missing value on the way
             return array.cast(pa.int64())
-        except pa.ArrowInvalid:  # uint64 beyond int64
-            return array.cast(pa.string())
-    if pa.types.is_floating(kind):
-        try:
-            return array.cast(pa.int64())  # 1.0, 2.0: integers that met a missing value on the way
-        except pa.ArrowInvalid:
-            return array.cast(pa.string())
-    if pa.types.is_boolean(kind):
-        return array.cast(pa.string())
+        except pa.ArrowInvalid:  # fractions, and integers beyond 64 bits
+            pass
     return array.cast(pa.string())
 
 

@@ -71,7 +71,9 @@ def labels_from_nested(
     task = np.repeat(np.arange(len(nested)), [len(answers) for answers in nested.values()])
     who = [worker for answers in nested.values() for worker in answers]
     said = [label for answers in nested.values() for label in answers.values()]
-    workers = encode(as_column(who, "worker", "the mapping"), "worker", place=Place("the mapping", "answer"), text=text)
+    workers = encode(
+        as_column(who, "worker", "the mapping"), "worker", place=Place("the mapping", "answer"), text=text
+    )
     tasks = as_vocabulary(nested.keys(), "task")
     return _labels(
         task, workers.codes, as_column(said, "label", "the mapping"),
@@ -96,12 +98,14 @@ def looks_wide(source: Columns) -> bool:
     if task is not None and len(pc.unique(source.column(task))) < len(columns[0]):
         return False
     present = [column.filter(_present(column)) for column in columns]
-    if all(len(some) == len(column) for some, column in zip(present, columns, strict=True)):
-        return False  # complete: it may as well be a long table with unusual names
-    values = [pc.unique(some) for some in present]
-    everywhere = pc.value_counts(pa.concat_arrays([names.cast(pa.string()) for names in values]))
+    values = [pc.unique(some).cast(pa.string()) for some in present]
+    everywhere = pc.value_counts(pa.concat_arrays(values))
     shared = everywhere.field("values").filter(pc.greater(everywhere.field("counts"), 1))
-    return all(len(some) == 0 or pc.any(pc.is_in(some.cast(pa.string()), value_set=shared)).as_py() for some in values)
+    if all(len(some) == len(column) for some, column in zip(present, columns, strict=True)):
+        # Complete: it may as well be a long table with unusual names, unless all else speaks against it.
+        named = task is not None and (task == "" or task in candidates("task", names))
+        return named and len(answers) > 2 and len(shared) == len(everywhere)
+    return all(len(some) == 0 or pc.any(pc.is_in(some, value_set=shared)).as_py() for some in values)
 
 
 def labels_from_wide(source: Columns, *, classes: Iterable[Any] | None = None) -> CrowdLabels:
@@ -116,7 +120,10 @@ def labels_from_wide(source: Columns, *, classes: Iterable[Any] | None = None) -
         names = pa.array(np.arange(len(source.column(answers[0]))))
     columns = [source.column(name) for name in answers]
     masks = [_present(column).to_numpy() for column in columns]
-    chunks = [plain(column.filter(pa.array(mask)).combine_chunks()) for column, mask in zip(columns, masks, strict=True)]
+    chunks = [
+        plain(column.filter(pa.array(mask)).combine_chunks())
+        for column, mask in zip(columns, masks, strict=True)
+    ]
     if len({chunk.type for chunk in chunks if len(chunk)}) > 1:
         chunks = [chunk.cast(pa.string()) for chunk in chunks]
     said = pa.chunked_array([chunk for chunk in chunks if len(chunk)])
@@ -154,7 +161,9 @@ def _labels(
 
 
 class _CellPlace(Place):
-    def __init__(self, origin: str, task: IntArray, worker: IntArray, tasks: pa.Array, workers: pa.Array) -> None:
+    def __init__(
+        self, origin: str, task: IntArray, worker: IntArray, tasks: pa.Array, workers: pa.Array
+    ) -> None:
         super().__init__(origin, "answer")
         object.__setattr__(self, "cells", (task, worker, tasks, workers))
 
@@ -171,9 +180,13 @@ class _CellPlace(Place):
 
 def _two_dimensional(matrix: Any) -> np.ndarray[Any, Any]:
     try:
-        array = np.asarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=_dtype(matrix))
+        array = (
+            np.asarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=_dtype(matrix))
+        )
     except ValueError as error:
-        raise InputError("The rows of the matrix differ in length. Give every task the same columns.") from error
+        raise InputError(
+            "The rows of the matrix differ in length. Give every task the same columns."
+        ) from error
     if array.ndim != 2:
         raise InputError(
             f"A matrix of labels has two dimensions, tasks × workers; this has shape {array.shape}. "

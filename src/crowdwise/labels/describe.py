@@ -1,0 +1,249 @@
+"""What labels look like before any model: sizes, agreement, and what seems wrong."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+
+from crowdwise.labels.errors import listed, quoted
+from crowdwise.labels.places import counted
+from crowdwise.labels.sorting import first_repeats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import IntArray
+
+__all__ = ["Description", "Spread", "describe"]
+
+ENOUGH = 20  # labels before "always the same answer" says something about a worker
+RARE = 0.005  # share below which a class is hard to learn
+CONTROL = r"[\x00-\x1f\x7f]"
+FORMULA = r"^[=+\-@]"
+MISSING_WORDS = ("nan", "na", "n/a", "null", "none", "<na>", "nil")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Smallest, middle, mean and largest of some counts."""
+
+    min: int
+    median: float
+    mean: float
+    max: int
+
+    @classmethod
+    def of(cls, counts: IntArray) -> Spread:
+        """Summarise counts; nothing gives zeros."""
+        if counts.size == 0:
+            return cls(0, 0.0, 0.0, 0)
+        return cls(int(counts.min()), float(np.median(counts)), float(counts.mean()), int(counts.max()))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} on average, median {self.median:g}, from {self.min:,} to {self.max:,}"
+
+
+@dataclass(frozen=True)
+class Description:
+    """Sizes, agreement, class shares and warnings of a set of labels; `print` it, or take `to_dict()`.
+
+    Attributes
+    ----------
+    labels_per_task, labels_per_worker
+        Spread of the counts.
+    tasks_without_label, tasks_with_one_label
+        Tasks about which the crowd cannot disagree.
+    repeated_answers
+        Answers beyond the first of one worker to one task.
+    agreement
+        Share of pairs of answers to the same task that agree; None if no task has two.
+    class_shares
+        Share of all answers for each class, by name.
+    warnings
+        What looks wrong, in plain sentences.
+    """
+
+    n_labels: int
+    n_tasks: int
+    n_workers: int
+    n_classes: int
+    labels_per_task: Spread
+    labels_per_worker: Spread
+    tasks_without_label: int
+    tasks_with_one_label: int
+    repeated_answers: int
+    agreement: float | None
+    class_shares: dict[Any, float]
+    warnings: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain types, ready for JSON."""
+        shares = {str(name): share for name, share in self.class_shares.items()}
+        return asdict(self) | {"class_shares": shares}
+
+    def __str__(self) -> str:
+        shares = sorted(self.class_shares.items(), key=lambda item: -item[1])
+        shown = ", ".join(f"{quoted(name)} {share:.1%}" for name, share in shares[:10])
+        more = f" and {len(shares) - 10} more" if len(shares) > 10 else ""
+        agreement = (
+            "no task has two answers" if self.agreement is None else f"{self.agreement:.1%} of pairs agree"
+        )
+        lines = [
+            f"{counted(self.n_labels, 'label')} by {counted(self.n_workers, 'worker')} on "
+            f"{counted(self.n_tasks, 'task')}, {counted(self.n_classes, 'class', 'classes')}",
+            f"  labels a task    {self.labels_per_task}",
+            f"  labels a worker  {self.labels_per_worker}",
+            f"  agreement        {agreement}",
+            f"  class shares     {shown}{more}",
+        ]
+        if self.warnings:
+            lines += ["What looks wrong", *(f"  - {warning}" for warning in self.warnings)]
+        return "\n".join(lines)
+
+
+def describe(labels: CrowdLabels) -> Description:
+    """Describe labels in time linear in their number, and say what looks wrong."""
+    per_task, per_worker = labels.labels_per_task, labels.labels_per_worker
+    pairs, agreeing = _pairs(labels.task_ptr, labels.label, labels.n_classes)
+    repeated = int((first_repeats(labels.task_ptr, labels.worker, labels.n_workers) >= 0).sum())
+    shares = dict(zip(labels.classes.to_pylist(), labels.class_shares.tolist(), strict=True))
+    return Description(
+        n_labels=labels.n_labels,
+        n_tasks=labels.n_tasks,
+        n_workers=labels.n_workers,
+        n_classes=labels.n_classes,
+        labels_per_task=Spread.of(per_task),
+        labels_per_worker=Spread.of(per_worker),
+        tasks_without_label=int((per_task == 0).sum()),
+        tasks_with_one_label=int((per_task == 1).sum()),
+        repeated_answers=repeated,
+        agreement=agreeing / pairs if pairs else None,
+        class_shares=shares,
+        warnings=[
+            *_about_tasks(labels, repeated),
+            *_about_workers(labels),
+            *_about_classes(labels),
+            *_about_names(labels),
+        ],
+    )
+
+
+@njit(cache=True, nogil=True)
+def _pairs(task_ptr: IntArray, label: IntArray, n_classes: int) -> tuple[int, int]:
+    """Count pairs of answers within tasks, and those that agree."""
+    counts = np.zeros(n_classes, np.int64)
+    pairs = agreeing = 0
+    for task in range(task_ptr.size - 1):
+        size = task_ptr[task + 1] - task_ptr[task]
+        pairs += size * (size - 1) // 2
+        for edge in range(task_ptr[task], task_ptr[task + 1]):
+            agreeing += counts[label[edge]]  # the earlier answers that this one agrees with
+            counts[label[edge]] += 1
+        for edge in range(task_ptr[task], task_ptr[task + 1]):
+            counts[label[edge]] = 0
+    return pairs, agreeing
+
+
+def _about_tasks(labels: CrowdLabels, repeated: int) -> Iterator[str]:
+    per_task = labels.labels_per_task
+    none, one = int((per_task == 0).sum()), int((per_task == 1).sum())
+    if none:
+        yield f"{counted(none, 'task')} without any label: {_some(labels.tasks, per_task == 0)}."
+    if one:
+        yield (
+            f"{counted(one, 'task')} with a single label ({one / labels.n_tasks:.0%}): nobody checks that answer "
+            f"but the worker's record elsewhere."
+        )
+    if repeated:
+        yield f"{counted(repeated, 'answer')} given again by the same worker to the same task; each counts."
+    parts = _components(labels)
+    if len(parts) > 1:
+        sizes = ", ".join(f"{size:,}" for size in parts[:5])
+        yield (
+            f"The labels fall into {len(parts):,} groups with no worker in common (tasks: {sizes}"
+            f"{', …' if len(parts) > 5 else ''}): workers of different groups cannot be compared."
+        )
+
+
+def _components(labels: CrowdLabels) -> list[int]:
+    """Sizes, in tasks, of the parts of the graph of workers and tasks, largest first."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n = labels.n_tasks + labels.n_workers
+    ones = np.ones(labels.n_labels, np.int8)
+    graph = coo_array((ones, (labels.task, labels.worker.astype(np.int64) + labels.n_tasks)), shape=(n, n))
+    _, part = connected_components(graph, directed=False)
+    labelled = part[: labels.n_tasks][labels.labels_per_task > 0]
+    sizes: list[int] = sorted(np.unique(labelled, return_counts=True)[1].tolist(), reverse=True)
+    return sizes
+
+
+def _about_workers(labels: CrowdLabels) -> Iterator[str]:
+    per_worker = labels.labels_per_worker
+    top = int(per_worker.argmax()) if per_worker.size else 0
+    if labels.n_workers > 2 and per_worker[top] > labels.n_labels / 2:
+        share = per_worker[top] / labels.n_labels
+        yield f"Worker {quoted(labels.workers[top].as_py())} gave {share:.0%} of all labels."
+    if labels.n_workers == 1:
+        yield "There is a single worker: nobody to compare with."
+    lowest = np.full(labels.n_workers, labels.n_classes, np.int64)
+    highest = np.full(labels.n_workers, -1, np.int64)
+    np.minimum.at(lowest, labels.worker, labels.label)
+    np.maximum.at(highest, labels.worker, labels.label)
+    constant = (lowest == highest) & (per_worker >= ENOUGH)
+    if constant.any():
+        yield (
+            f"{counted(int(constant.sum()), 'worker')} always gave the same answer in {ENOUGH} or more: "
+            f"{_some(labels.workers, constant)}."
+        )
+    silent = per_worker == 0
+    if silent.any():
+        yield f"{counted(int(silent.sum()), 'worker')} without any label: {_some(labels.workers, silent)}."
+    if pa.types.is_string(labels.workers.type):
+        lower = pc.utf8_lower(labels.workers)
+        counts = pc.value_counts(lower)
+        twins = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        if len(twins):
+            alike = pc.is_in(lower, value_set=twins).to_numpy(zero_copy_only=False)
+            yield f"Workers whose names differ only in case may be one person: {_some(labels.workers, alike)}."
+
+
+def _about_classes(labels: CrowdLabels) -> Iterator[str]:
+    shares = labels.class_shares
+    unused = shares == 0
+    if unused.any():
+        yield f"{counted(int(unused.sum()), 'class', 'classes')} never used: {_some(labels.classes, unused)}."
+    rare = (shares > 0) & (shares < min(RARE, 0.1 / labels.n_classes))
+    if rare.any():
+        yield f"{counted(int(rare.sum()), 'class', 'classes')} hardly ever used: {_some(labels.classes, rare)}."
+    if labels.n_classes > 50 and labels.n_classes > labels.n_tasks / 10:
+        yield f"{labels.n_classes:,} classes for {labels.n_tasks:,} tasks: are these numbers or free text?"
+    words = [name for name in labels.classes.to_pylist() if str(name).strip().casefold() in MISSING_WORDS]
+    if words:
+        yield f"Class {listed(words)} looks like a missing value, but is counted as a class."
+
+
+def _about_names(labels: CrowdLabels) -> Iterator[str]:
+    for what, names in (("task", labels.tasks), ("worker", labels.workers), ("class", labels.classes)):
+        if not pa.types.is_string(names.type):
+            continue
+        plural = "classes" if what == "class" else None
+        for fault, pattern in (
+            ("with control characters or line breaks", CONTROL),
+            ("that begin like a spreadsheet formula", FORMULA),
+            ("with blanks at the beginning or end", r"^\s|\s$"),
+        ):
+            hit = pc.match_substring_regex(names, pattern).to_numpy(zero_copy_only=False)
+            if hit.any():
+                yield f"{counted(int(hit.sum()), what, plural)} with names {fault}: {_some(names, hit)}."
+
+
+def _some(names: pa.Array, mask: Any) -> str:
+    return listed(names.filter(pa.array(mask)).to_pylist())
