@@ -41,7 +41,7 @@ def test_shapes_and_distributions(slug: str) -> None:
 
 @every_crowd
 def test_labels_follow_the_confusion_matrices(slug: str) -> None:
-    # Every cell with its own z; |z| < 4.5 (1 in 150,000 each) over 1,010 cells at most: under 1 % false alarm.
+    # Every cell has its own z; |z| < 4.5 (1 in 150,000) over 1,010 cells at most: under 1 % false alarm.
     # Workers of a group share their luck, but each cell is still binomial.
     sizes = {"n_tasks": 3000} | (
         {"n_workers": 30, "labels_per_task": 3} if slug in ("one-coin", "two-coin") else {}
