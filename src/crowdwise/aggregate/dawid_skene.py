@@ -1,0 +1,243 @@
+"""Dawid–Skene: every worker has a confusion matrix.
+
+The generative story. The truth of task t is drawn from the class prior. Each worker w who meets t says l with
+probability A[w, truth, l], independently of the others given the truth. Rows of A have Dirichlet priors with
+pseudo-counts (none for maximum likelihood). The truth is unknown: EM.
+
+A. P. Dawid and A. M. Skene (1979), "Maximum likelihood estimation of observer error-rates using the EM
+algorithm", Applied Statistics 28, 20-28.
+
+| equation | here |
+|---|---|
+| (2.3) A[w,k,l] = Σ_t q[t,k] n[t,w,l] / Σ_l Σ_t q[t,k] n[t,w,l] | `m_step` |
+| (2.4) prior[k] = Σ_t q[t,k] / N | `m_step` |
+| (2.5) q[t,k] ∝ prior[k] Π_w Π_l A[w,k,l]^n[t,w,l] | `kernels.confusion_pass` |
+| (2.7) the likelihood that EM climbs | `kernels.confusion_pass`, `log_density` added |
+
+Departures: the start is the share of votes as in the paper's (3.1), or another; pseudo-counts and known truths
+are additions. A worker may answer a task more than once (n counts), as one did in 1979.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.special import gammaln
+
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of, vote_shares
+from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.kernels import log_rows
+from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.vocabulary import as_vocabulary, positions, same_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crowdwise.fitting.base import Fit
+    from crowdwise.kernels import Blocks, Statistics
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["DawidSkene"]
+
+
+def m_step(found: Statistics, pseudo: FloatArray) -> ConfusionParameters:
+    """The highest posterior given expected counts; pseudo-counts [worker, label, truth], one worker for all or each.
+
+    A worker's row for a class that neither labels nor pseudo-counts speak of is uniform.
+    """
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(found.class_counts / found.class_counts.sum())
+    return ConfusionParameters(log_prior, log_rows(found.counts, pseudo))
+
+
+def log_density(parameters: ConfusionParameters, pseudo: FloatArray) -> float:
+    """Σ log Dirichlet(A[w, k, :] | 1 + pseudo), constants included; 0 where there are no pseudo-counts at all."""
+    if not pseudo.any():
+        return 0.0
+    n_workers, n_classes = parameters.log_table.shape[:2]
+    constants = gammaln(n_classes + pseudo.sum(axis=1)) - gammaln(1 + pseudo).sum(axis=1)
+    repeats = n_workers if pseudo.shape[0] == 1 else 1
+    if pseudo.shape[0] == 1 and np.ptp(pseudo) == 0:
+        weighted = float(pseudo[0, 0, 0]) * float(parameters.log_table.sum())
+    else:
+        weighted = float(np.where(pseudo > 0, pseudo * parameters.log_table, 0.0).sum())
+    return repeats * float(constants.sum()) + weighted
+
+
+class DawidSkene(Aggregator):
+    """Consensus with a confusion matrix for every worker, by EM.
+
+    Parameters
+    ----------
+    smoothing : float, 0 or more
+        Pseudo-count of every cell of every confusion matrix: a Dirichlet(1 + smoothing) prior on its rows, and
+        the estimate is the highest posterior. 0 is maximum likelihood, the method of 1979.
+    init : "majority", "random", array
+        Where EM starts: the share of votes; the share of votes mixed with noise, `n_restarts` times; a posterior
+        (N, K) or confusion matrices (M, K, K) [worker, truth, label].
+    n_restarts : int
+        Random starts, of which the one that ends highest is kept.
+    known_workers : fitted aggregator, or mapping from worker to (K, K) [truth, label]
+        Confusion matrices from an earlier project. Workers are matched by name.
+    known_weight : float, above 0
+        How many answers for each true class a known matrix counts as.
+    max_iter : int
+        Most iterations.
+    tol : float
+        Stop when an iteration gains no more than this per label.
+    seed : int
+        For random starts.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task.
+    prior_ : (K,)
+        Share of each class.
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l].
+    skill_ : (M,)
+        Chance that a worker is right, Σ_k prior_[k] confusion_[w, k, k].
+    log_likelihood_, objective_ : (n_iter_,)
+        Log-probability of the labels, and with the log-density of the prior added, at each iteration.
+    n_iter_, converged_
+        How EM ended.
+
+    Notes
+    -----
+    Fails where workers copy each other (the copies count as evidence), where a worker has only a handful of
+    labels for each class (use `smoothing`, or `one-coin`), and with one label per task (nothing to compare).
+    A worker unknown at prediction counts as the average of the crowd.
+
+    References
+    ----------
+    Dawid and Skene (1979), Applied Statistics 28, 20-28.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
+    ... })
+    >>> model = DawidSkene().fit(labels)
+    >>> model.predict().tolist()
+    ['x', 'y', 'x', 'y']
+    >>> model.skill_.round(2).tolist()
+    [1.0, 1.0, 0.5]
+    """
+
+    slug: ClassVar[str] = "dawid-skene"
+    uses_gold: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        smoothing: float = 0.0,
+        init: Any = "majority",
+        n_restarts: int = 10,
+        known_workers: Any = None,
+        known_weight: float = 10.0,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        seed: int = 0,
+    ) -> None:
+        self.smoothing = smoothing
+        self.init = init
+        self.n_restarts = n_restarts
+        self.known_workers = known_workers
+        self.known_weight = known_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.seed = seed
+
+    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+        check_number("smoothing", self.smoothing, low=0)
+        check_number("known_weight", self.known_weight, low=0, above=True)
+        check_number("tol", self.tol, low=0)
+        check_count("max_iter", self.max_iter)
+        check_count("n_restarts", self.n_restarts)
+        pseudo = self._pseudo_counts(labels)
+        return fit_confusions(
+            labels,
+            gold,
+            starts=lambda blocks: self._starts(labels, gold, blocks, pseudo),
+            m_step=lambda found: m_step(found, pseudo),
+            log_density=lambda parameters: log_density(parameters, pseudo),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            name=self.slug,
+        )
+
+    def _starts(
+        self, labels: CrowdLabels, gold: IntArray, blocks: Blocks, pseudo: FloatArray
+    ) -> Iterator[ConfusionParameters]:
+        if isinstance(self.init, str):
+            check_choice("init", self.init, ("majority", "random"))
+            shares = vote_shares(labels, gold)
+            if self.init == "majority":
+                yield m_step(statistics_of(blocks, shares), pseudo)
+                return
+            generator = np.random.default_rng(self.seed)
+            for _ in range(self.n_restarts):
+                noisy = (shares + generator.dirichlet(np.ones(labels.n_classes), labels.n_tasks)) / 2
+                yield m_step(statistics_of(blocks, noisy), pseudo)
+            return
+        start = np.asarray(self.init, np.float64)
+        shapes = (labels.n_tasks, labels.n_classes), (labels.n_workers, labels.n_classes, labels.n_classes)
+        if start.shape not in shapes:
+            raise InputError(
+                f"init has shape {start.shape}; it must be 'majority', 'random', a posterior of shape {shapes[0]} or "
+                f"confusion matrices of shape {shapes[1]} [worker, truth, label]."
+            )
+        if not np.isfinite(start).all() or (start < 0).any() or not np.allclose(start.sum(axis=-1), 1, atol=1e-6):
+            raise InputError("init must hold probabilities that sum to 1 along the last axis.")
+        if start.ndim == 2:
+            yield m_step(statistics_of(blocks, start), pseudo)
+        else:
+            with np.errstate(divide="ignore"):
+                table = np.log(np.ascontiguousarray(start.transpose(0, 2, 1)))
+            yield ConfusionParameters(np.full(labels.n_classes, -np.log(labels.n_classes)), table)
+
+    def _pseudo_counts(self, labels: CrowdLabels) -> FloatArray:
+        """Pseudo-counts [worker, label, truth]: one for all workers, or one each where some are known."""
+        size = labels.n_classes
+        if self.known_workers is None:
+            return np.full((1, size, size), float(self.smoothing))
+        pseudo = np.full((labels.n_workers, size, size), float(self.smoothing))
+        for worker, matrix in _known_matrices(self.known_workers, labels).items():
+            pseudo[worker] += self.known_weight * matrix.T
+        return pseudo
+
+
+def _known_matrices(known: Any, labels: CrowdLabels) -> dict[int, FloatArray]:
+    """Confusion matrices [truth, label] of the workers that an earlier project knew, by position."""
+    if isinstance(known, Aggregator):
+        if not hasattr(known, "confusion_"):
+            raise InputError("known_workers is a model without confusion matrices: fit it, or take another method.")
+        if not same_names(known.classes_, labels.classes):
+            raise InputError(
+                f"known_workers was fitted with the classes {listed(known.classes_.to_pylist())}; these labels have "
+                f"{listed(labels.classes.to_pylist())}. Read the labels with classes= in that order."
+            )
+        names, matrices = known.workers_, list(known.confusion_)
+    elif isinstance(known, dict):
+        names, matrices = as_vocabulary(list(known), "worker"), list(known.values())
+    else:
+        raise InputError("known_workers must be a fitted model or a mapping from worker to confusion matrix.")
+    places = positions(names, labels.workers)
+    found: dict[int, FloatArray] = {}
+    for name, place, given in zip(names.to_pylist(), places, matrices, strict=True):
+        matrix = np.asarray(given, np.float64)
+        if matrix.shape != (labels.n_classes,) * 2 or not np.allclose(matrix.sum(axis=1), 1, atol=1e-6):
+            raise InputError(
+                f"known_workers: the matrix of {name!r} must have shape {(labels.n_classes,) * 2} [truth, label] and "
+                "rows that sum to 1."
+            )
+        if place >= 0:
+            found[int(place)] = matrix
+    return found

@@ -1,0 +1,259 @@
+"""What every aggregator shares: the contract of fitting, predicting, tables and saving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from sklearn.base import BaseEstimator
+
+from crowdwise.fitting.intervals import beta_interval
+from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.read import read_labels
+from crowdwise.labels.tables import native_table
+from crowdwise.labels.vocabulary import positions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+    from crowdwise.labels.types import FloatArray, IntArray, TableKind
+
+__all__ = ["Aggregator", "Fit", "gold_codes"]
+
+TIE = 1e-12  # posteriors closer than this are a tie
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a method found: the arrays behind the fitted attributes and the two tables.
+
+    Attributes
+    ----------
+    posterior : (N, K)
+    prior : (K,)
+    confusion : (M, K, K) [worker, truth, label], or None where the model has none
+    skill : (M,)
+        Chance that the worker is right.
+    skill_beta : (M, 2)
+        Parameters of a Beta distribution that says how sure the skill is.
+    log_likelihood, objective : (n_iter,)
+        One value per iteration; the objective adds the log-density of the parameters' prior, if there is one.
+    worker_columns, task_columns
+        What the method adds to its tables.
+    """
+
+    posterior: FloatArray
+    prior: FloatArray
+    skill: FloatArray
+    skill_beta: FloatArray
+    confusion: FloatArray | None = None
+    log_likelihood: FloatArray = field(default_factory=lambda: np.empty(0))
+    objective: FloatArray = field(default_factory=lambda: np.empty(0))
+    n_iter: int = 1
+    converged: bool = True
+    worker_columns: dict[str, FloatArray] = field(default_factory=dict)
+    task_columns: dict[str, FloatArray] = field(default_factory=dict)
+
+
+class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
+    """Base of all methods that turn labels into a consensus.
+
+    A method gives `_fit(labels, gold) -> Fit` and, where its posterior for new tasks is not Bayes' rule with
+    `prior_` and `confusion_`, its own `_posterior_of`.
+    """
+
+    slug: ClassVar[str]
+    uses_gold: ClassVar[bool] = False
+
+    def fit(self, labels: Any, gold: Any = None) -> Self:
+        """Learn the consensus and the workers from the labels alone.
+
+        Parameters
+        ----------
+        labels
+            `CrowdLabels`, or anything that `read_labels` takes: a path, a table, three columns.
+        gold
+            Known truth of some tasks: a mapping from task to label, or a table with columns task and label.
+        """
+        known = read_labels(labels)
+        if known.n_labels == 0:
+            raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
+        fit = self._fit(known, self._gold(gold, known))
+        self._remember(known, fit)
+        return self
+
+    def fit_predict(self, labels: Any, gold: Any = None) -> Any:
+        """Fit, then the consensus label of each task."""
+        return self.fit(labels, gold).predict()
+
+    def predict(self, labels: Any = None) -> Any:
+        """The most probable class of each task, by name; ties go to the class more common in the labels.
+
+        Parameters
+        ----------
+        labels
+            New labels, by known workers; by default the tasks of `fit`.
+        """
+        chosen = self._decide(self.predict_proba(labels))
+        return self.classes_.take(pa.array(chosen)).to_numpy(zero_copy_only=False)
+
+    def predict_proba(self, labels: Any = None) -> FloatArray:
+        """Posterior of each task, tasks × classes.
+
+        Parameters
+        ----------
+        labels
+            New tasks labelled by known workers; by default the tasks of `fit`. A worker unknown to the model
+            counts as the average of its crowd.
+        """
+        self._check_fitted()
+        if labels is None:
+            return self.posterior_
+        return self._posterior_of(self._aligned(read_labels(labels)))
+
+    def consensus(self) -> Any:
+        """Table of task, label, confidence, n_labels and entropy (in nats), in the kind that came in."""
+        self._check_fitted()
+        chosen = self._decide(self.posterior_)
+        plogp = np.where(self.posterior_ > 0, self.posterior_ * np.log(np.maximum(self.posterior_, 1e-300)), 0.0)
+        columns: dict[str, Any] = {
+            "task": self.tasks_,
+            "label": self.classes_.take(pa.array(chosen)),
+            "confidence": self.posterior_[np.arange(chosen.size), chosen],
+            "n_labels": self.labels_per_task_,
+            "entropy": np.maximum(-plogp.sum(axis=1), 0.0),
+        }
+        return native_table(columns | self.task_columns_, self.kind_)
+
+    def workers(self, level: float = 0.9) -> Any:
+        """Table of worker, n_labels, skill and its interval, and what the method adds.
+
+        Parameters
+        ----------
+        level
+            Probability that the interval from skill_low to skill_high holds the skill, in (0, 1).
+        """
+        self._check_fitted()
+        if not 0 < level < 1:
+            raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
+        low, high = beta_interval(self.skill_beta_, level)
+        columns: dict[str, Any] = {
+            "worker": self.workers_,
+            "n_labels": self.labels_per_worker_,
+            "skill": self.skill_,
+            "skill_low": np.minimum(low, self.skill_),
+            "skill_high": np.maximum(high, self.skill_),
+        }
+        return native_table(columns | self.worker_columns_, self.kind_)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model to a folder (JSON, Parquet and npz; no pickle). `crowdwise.load` reads it."""
+        from crowdwise.fitting.saving import save
+
+        self._check_fitted()
+        save(self, folder)
+
+    # ---- what a method gives ----------------------------------------------------------------------------
+
+    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+        raise NotImplementedError
+
+    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+        """Bayes' rule with `prior_` and `confusion_`; labels are aligned, strangers are the last worker."""
+        average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
+        with np.errstate(divide="ignore"):
+            log_prior = np.log(self.prior_)
+            table = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)
+        posterior = np.empty((labels.n_tasks, labels.n_classes))
+        confusion_pass(blocks_of(labels), log_prior, np.ascontiguousarray(table), NO_GOLD, posterior)
+        return posterior
+
+    # ---- shared ------------------------------------------------------------------------------------------
+
+    def _gold(self, gold: Any, labels: CrowdLabels) -> IntArray:
+        if gold is None:
+            return NO_GOLD
+        if not self.uses_gold:
+            raise InputError(
+                f"{self.slug} has no use for gold labels. Fit without them, or use a method that has, such as "
+                "dawid-skene."
+            )
+        return gold_codes(gold, labels)
+
+    def _remember(self, labels: CrowdLabels, fit: Fit) -> None:
+        self.tasks_, self.workers_, self.classes_ = labels.tasks, labels.workers, labels.classes
+        self.kind_: TableKind = labels.kind
+        self.labels_per_task_, self.labels_per_worker_ = labels.labels_per_task, labels.labels_per_worker
+        self.label_shares_ = labels.class_shares
+        for name in Fit.__dataclass_fields__:
+            value = getattr(fit, name)
+            if value is not None:
+                setattr(self, f"{name}_", value)
+
+    def _aligned(self, labels: CrowdLabels) -> CrowdLabels:
+        """New labels in the model's own classes and workers, strangers as one worker after the last."""
+        classes = positions(labels.classes, self.classes_)
+        used = np.unique(labels.label)
+        strangers = [labels.classes[int(code)].as_py() for code in used if classes[code] < 0]
+        if strangers:
+            raise InputError(
+                f"The labels hold classes that the model has not seen: {listed(strangers)}. It knows "
+                f"{listed(self.classes_.to_pylist())}."
+            )
+        workers = positions(labels.workers, self.workers_)
+        workers[workers < 0] = len(self.workers_)
+        return CrowdLabels.from_codes(
+            labels.task,
+            workers[labels.worker],
+            classes[labels.label],
+            tasks=labels.tasks,
+            workers=len(self.workers_) + 1,
+            classes=self.classes_,
+            on_duplicate="all",
+        )
+
+    def _decide(self, posterior: FloatArray) -> IntArray:
+        """Position of the highest posterior; a tie goes to the class more common in the labels, then the first."""
+        tied = posterior >= posterior.max(axis=1, keepdims=True) - TIE
+        chosen: IntArray = np.where(tied, self.label_shares_, -1.0).argmax(axis=1)
+        return chosen
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "posterior_"):
+            raise InputError(f"This {type(self).__name__} is not fitted yet. Call fit(labels) first.")
+
+
+def gold_codes(gold: Any, labels: CrowdLabels) -> IntArray:
+    """Known truth of each task as a class position, -1 where unknown.
+
+    Parameters
+    ----------
+    gold
+        A mapping from task to label, or a table with columns task and label.
+    """
+    if not isinstance(gold, dict):
+        from crowdwise.labels.read import read_truth
+
+        names, answers = read_truth(gold)
+    else:
+        try:
+            names, answers = pa.array(list(gold.keys())), pa.array(list(gold.values()))
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            names = pa.array([str(name) for name in gold])
+            answers = pa.array([str(answer) for answer in gold.values()])
+    tasks, classes = positions(names, labels.tasks), positions(answers, labels.classes)
+    for found, given, what in ((tasks, names, "tasks"), (classes, answers, "classes")):
+        strangers = [quoted(given[int(at)].as_py()) for at in np.flatnonzero(found < 0)[:5]]
+        if strangers:
+            raise InputError(
+                f"The gold labels name {what} that the labels do not have: {', '.join(strangers)} "
+                f"({int((found < 0).sum())} in all). Mend the names, or leave them out."
+            )
+    codes = np.full(labels.n_tasks, -1, np.int32)
+    codes[tasks] = classes
+    return codes

@@ -1,0 +1,177 @@
+"""EM for the two families of models that the fused passes serve; a method brings its own M-step.
+
+*Confusion models*: a table of log P(label | truth) for each worker. *Vote models*: a label l is either right or
+says nothing about which other class is true, so that P(l | truth) takes two values for each worker and label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crowdwise.fitting.base import Fit
+from crowdwise.fitting.em import climb
+from crowdwise.fitting.intervals import coin_skill, confusion_skill
+from crowdwise.kernels import blocks_of, confusion_pass, scatter, vote_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from crowdwise.kernels import Blocks, Statistics
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = [
+    "ConfusionParameters",
+    "VoteParameters",
+    "fit_confusions",
+    "fit_votes",
+    "log_of",
+    "statistics_of",
+    "vote_shares",
+]
+
+SMALLEST = 1e-300  # logarithms of a zero probability are taken here, so that sums of them stay finite
+
+
+@dataclass(frozen=True)
+class ConfusionParameters:
+    """log P(truth) (K,), and log P(label | truth) (M, K, K) [worker, label, truth]."""
+
+    log_prior: FloatArray
+    log_table: FloatArray
+
+
+@dataclass(frozen=True)
+class VoteParameters:
+    """log P(truth) (K,), and log P(l | truth is l), log P(l | truth is another), both (M, K) [worker, label]."""
+
+    log_prior: FloatArray
+    log_right: FloatArray
+    log_wrong: FloatArray
+
+
+def fit_confusions(
+    labels: CrowdLabels,
+    gold: IntArray,
+    *,
+    starts: Callable[[Blocks], Iterable[ConfusionParameters]],
+    m_step: Callable[[Statistics], ConfusionParameters],
+    log_density: Callable[[ConfusionParameters], float],
+    max_iter: int,
+    tol: float,
+    name: str,
+) -> Fit:
+    """EM for a confusion model.
+
+    Parameters
+    ----------
+    starts
+        First parameters of each climb, given the laid-out labels.
+    log_density
+        Log-density of the parameters under their prior; 0 for maximum likelihood.
+    tol
+        Gain per label at which to stop.
+    """
+    blocks = blocks_of(labels)
+
+    def step(parameters: ConfusionParameters) -> tuple[float, float, ConfusionParameters]:
+        found = confusion_pass(blocks, parameters.log_prior, parameters.log_table, gold)
+        return found.log_likelihood + log_density(parameters), found.log_likelihood, m_step(found)
+
+    ended = climb(starts(blocks), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
+    posterior = np.empty((labels.n_tasks, labels.n_classes))
+    last = confusion_pass(blocks, ended.parameters.log_prior, ended.parameters.log_table, gold, posterior)
+    prior = np.exp(ended.parameters.log_prior)
+    confusion = np.exp(ended.parameters.log_table).transpose(0, 2, 1)
+    spread = scatter(blocks, posterior * (1 - posterior))
+    return Fit(
+        posterior=posterior,
+        prior=prior,
+        confusion=confusion,
+        skill=np.einsum("wkk,k->w", confusion, prior),
+        skill_beta=confusion_skill(last.counts, spread, prior),
+        log_likelihood=ended.log_likelihood,
+        objective=ended.objective,
+        n_iter=ended.n_iter,
+        converged=ended.converged,
+    )
+
+
+def fit_votes(
+    labels: CrowdLabels,
+    gold: IntArray,
+    *,
+    starts: Callable[[Blocks], Iterable[VoteParameters]],
+    m_step: Callable[[Statistics, VoteParameters], VoteParameters],
+    log_density: Callable[[VoteParameters], float],
+    max_iter: int,
+    tol: float,
+    name: str,
+) -> tuple[Fit, VoteParameters]:
+    """EM for a vote model; also returns its parameters. Skill is the chance of a right label under the model."""
+    blocks = blocks_of(labels)
+    n_classes = labels.n_classes
+    given = answers_by_label(labels)
+
+    def e_step(parameters: VoteParameters, posterior: FloatArray | None = None) -> tuple[float, Statistics]:
+        bonus = parameters.log_right - parameters.log_wrong
+        found = vote_pass(blocks, parameters.log_prior, bonus, gold, posterior)
+        return found.log_likelihood + float(np.vdot(given, parameters.log_wrong)), found
+
+    def step(parameters: VoteParameters) -> tuple[float, float, VoteParameters]:
+        log_likelihood, found = e_step(parameters)
+        return log_likelihood + log_density(parameters), log_likelihood, m_step(found, parameters)
+
+    ended = climb(starts(blocks), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
+    posterior = np.empty((labels.n_tasks, n_classes))
+    _, last = e_step(ended.parameters, posterior)
+    right = posterior[labels.task, labels.label]
+    spread = np.bincount(labels.worker, weights=right * (1 - right), minlength=labels.n_workers)
+    prior = np.exp(ended.parameters.log_prior)
+    confusion = np.repeat(np.exp(ended.parameters.log_wrong)[:, None, :], n_classes, axis=1)
+    confusion[:, np.arange(n_classes), np.arange(n_classes)] = np.exp(ended.parameters.log_right)
+    fit = Fit(
+        posterior=posterior,
+        prior=prior,
+        confusion=confusion,
+        skill=np.einsum("wkk,k->w", confusion, prior),
+        skill_beta=coin_skill(last.counts.sum(axis=1), given.sum(axis=1), spread),
+        log_likelihood=ended.log_likelihood,
+        objective=ended.objective,
+        n_iter=ended.n_iter,
+        converged=ended.converged,
+    )
+    return fit, ended.parameters
+
+
+def statistics_of(blocks: Blocks, posterior: FloatArray) -> Statistics:
+    """The counts that an M-step needs when the posterior is given rather than inferred."""
+    from crowdwise.kernels import Statistics
+
+    return Statistics(float("nan"), posterior.sum(axis=0), scatter(blocks, posterior))
+
+
+def vote_shares(labels: CrowdLabels, gold: IntArray) -> FloatArray:
+    """Each task's share of votes; the shares of all labels where there are none; the truth where it is known."""
+    votes = labels.vote_counts().astype(np.float64)
+    votes[labels.labels_per_task == 0] = labels.class_shares
+    if gold.size:
+        votes[gold >= 0] = np.eye(labels.n_classes)[gold[gold >= 0]]
+    votes /= votes.sum(axis=1, keepdims=True)
+    return votes
+
+
+def answers_by_label(labels: CrowdLabels) -> FloatArray:
+    """How often each worker gave each label, (M, K)."""
+    cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
+    counts = np.bincount(cells, minlength=labels.n_workers * labels.n_classes)
+    return counts.reshape(labels.n_workers, labels.n_classes).astype(np.float64)
+
+
+def log_of(probability: FloatArray) -> FloatArray:
+    """Logarithm that stays finite at zero."""
+    result: FloatArray = np.log(np.maximum(probability, SMALLEST))
+    return result

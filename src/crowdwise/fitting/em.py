@@ -1,0 +1,112 @@
+"""The one EM loop: climb an objective from one or several starts, and say how it went."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+
+from crowdwise.fitting.progress import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["Climb", "NotConverged", "climb"]
+
+P = TypeVar("P")
+
+
+class NotConverged(UserWarning):
+    """The fit stopped at `max_iter` while its objective was still rising."""
+
+
+@dataclass(frozen=True)
+class Climb(Generic[P]):
+    """How a climb went.
+
+    Attributes
+    ----------
+    parameters
+        Where it ended; `objective[-1]` is their value.
+    objective, log_likelihood : (n_iter,)
+        Both at the parameters of each iteration; the objective is what climbs.
+    converged
+        Whether the last gain was at most the tolerance.
+    """
+
+    parameters: P
+    objective: FloatArray
+    log_likelihood: FloatArray
+    converged: bool
+
+    @property
+    def n_iter(self) -> int:
+        """Number of parameter settings visited."""
+        return self.objective.size
+
+
+def climb(
+    starts: Iterable[P],
+    step: Callable[[P], tuple[float, float, P]],
+    *,
+    max_iter: int,
+    tol: float,
+    name: str,
+) -> Climb[P]:
+    """Run EM from each start and keep the climb that ends highest.
+
+    Parameters
+    ----------
+    starts
+        First parameters of each climb (iteration 1); made only when their turn comes.
+    step
+        One EM step: objective and log-likelihood at the given parameters, and the next parameters.
+    tol
+        Stop when an iteration gains no more than this (in units of the objective).
+    name
+        What the progress bar says.
+
+    Notes
+    -----
+    The caller finishes with an E-step at `parameters`, so that the posterior belongs to them and
+    `fit_predict` equals `fit` then `predict`.
+    """
+    best: Climb[P] | None = None
+    for number, start in enumerate(starts, 1):
+        with progress(name if number == 1 else f"{name}, start {number}", max_iter) as advance:
+            attempt = _climb_once(start, step, max_iter, tol, advance)
+        if best is None or attempt.objective[-1] > best.objective[-1]:
+            best = attempt
+    if best is None:
+        raise ValueError("climb needs at least one start")
+    if not best.converged and tol > 0:
+        warnings.warn(
+            f"{name} stopped after {max_iter} iterations while still improving. Raise max_iter, or raise tol.",
+            NotConverged,
+            stacklevel=5,
+        )
+    return best
+
+
+def _climb_once(
+    parameters: P,
+    step: Callable[[P], tuple[float, float, P]],
+    max_iter: int,
+    tol: float,
+    advance: Callable[[float], None],
+) -> Climb[P]:
+    values: list[float] = []
+    likelihoods: list[float] = []
+    while True:
+        value, likelihood, following = step(parameters)
+        values.append(value)
+        likelihoods.append(likelihood)
+        advance(value)
+        converged = len(values) > 1 and value - values[-2] <= tol
+        if converged or len(values) == max_iter:
+            return Climb(parameters, np.array(values), np.array(likelihoods), converged)
+        parameters = following

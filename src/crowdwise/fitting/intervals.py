@@ -1,0 +1,75 @@
+"""How sure we are of a worker's skill: a Beta distribution matched to what the labels can tell.
+
+The truth is not seen, so n labels tell less than n graded answers. Louis (1982): observed information =
+complete information - variance of the complete score under the posterior. In units of answers,
+`effective = total - lost`, where `lost` is that variance times a(1-a).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import betaincinv
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["beta_interval", "coin_skill", "confusion_skill"]
+
+JEFFREYS = 0.5
+
+
+def coin_skill(correct: FloatArray, total: FloatArray, spread: FloatArray) -> FloatArray:
+    """Beta parameters (M, 2) of each worker's accuracy when one number describes the worker.
+
+    Parameters
+    ----------
+    correct, total : (M,)
+        Expected right answers, and answers.
+    spread : (M,)
+        Σ q(1-q) over the worker's labels, q the posterior that the label is right.
+    """
+    rate = _rate(correct, total)
+    effective = np.clip(total - spread / (rate * (1 - rate)), 0, total)
+    return np.stack([rate * effective + JEFFREYS, (1 - rate) * effective + JEFFREYS], axis=1)
+
+
+def confusion_skill(counts: FloatArray, spread: FloatArray, weights: FloatArray) -> FloatArray:
+    """Beta parameters (M, 2) of Σ_k weights[k] A[w, k, k], the chance that a worker is right.
+
+    Parameters
+    ----------
+    counts, spread : (M, K, K) [worker, label, truth]
+        Σ q and Σ q(1-q) over the worker's labels.
+    weights : (K,)
+        The class prior.
+
+    Notes
+    -----
+    Classes that a worker has hardly met are drawn towards the worker's accuracy on all.
+    """
+    correct = np.einsum("wkk->wk", counts)
+    total = counts.sum(axis=1)
+    pooled = _rate(correct.sum(axis=1), total.sum(axis=1))[:, None]
+    rate = (correct + pooled) / (total + 1)
+    spread_right = np.einsum("wkk->wk", spread)
+    spread_wrong = spread.sum(axis=1) - spread_right
+    lost = (1 - rate) / rate * spread_right + rate / (1 - rate) * spread_wrong
+    effective = np.clip(total - lost, 0, total)
+    mean = rate @ weights
+    variance = (rate * (1 - rate) / (effective + 2)) @ weights**2
+    strength = np.maximum(mean * (1 - mean) / variance - 1, 2 * JEFFREYS)
+    return np.stack([mean * strength, (1 - mean) * strength], axis=1)
+
+
+def beta_interval(parameters: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Central intervals of Beta distributions, parameters (M, 2)."""
+    tail = (1 - level) / 2
+    first, second = parameters[:, 0], parameters[:, 1]
+    return betaincinv(first, second, tail), betaincinv(first, second, 1 - tail)
+
+
+def _rate(correct: FloatArray, total: FloatArray) -> FloatArray:
+    rate: FloatArray = (correct + JEFFREYS) / (total + 2 * JEFFREYS)
+    return rate

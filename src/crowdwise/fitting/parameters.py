@@ -1,0 +1,34 @@
+"""Checking constructor parameters, once, in `fit`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from crowdwise.labels.errors import InputError, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["check_choice", "check_count", "check_number"]
+
+
+def check_number(name: str, value: Any, *, low: float, high: float = math.inf, above: bool = False) -> None:
+    """Refuse a parameter that is not a number from low (or above low) to high."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+    if not number or value < low or value > high or (above and value == low):
+        start = f"above {low:g}" if above else f"{low:g} or more"
+        end = "" if high == math.inf else f" and at most {high:g}"
+        raise InputError(f"{name} is {quoted(value)}; it must be a number, {start}{end}.")
+
+
+def check_count(name: str, value: Any, *, low: int = 1) -> None:
+    """Refuse a parameter that is not a whole number from low on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < low:
+        raise InputError(f"{name} is {quoted(value)}; it must be a whole number, {low} or more.")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Refuse a parameter that is not one of the choices."""
+    if value not in choices:
+        raise InputError(f"{name} is {quoted(value)}; it must be one of {', '.join(map(repr, choices))}.")

@@ -1,0 +1,63 @@
+"""A progress bar for fits that take a while, on a terminal and nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["progress"]
+
+PATIENCE = 0.7  # seconds before a bar appears: what is over sooner needs none
+
+
+@contextlib.contextmanager
+def progress(name: str, total: int) -> Iterator[Callable[[float], None]]:
+    """Give a function to call after each iteration with the objective's value.
+
+    Nothing is drawn unless standard error is a terminal and the work has lasted a moment; the bar
+    disappears when done.
+    """
+    started, bar, count = time.monotonic(), None, 0
+
+    def advance(value: float) -> None:
+        nonlocal bar, count
+        count += 1
+        if bar is None and sys.stderr.isatty() and time.monotonic() - started > PATIENCE:
+            bar = _Bar(name, total)
+        if bar is not None:
+            bar.show(count, value)
+
+    try:
+        yield advance
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+class _Bar:
+    def __init__(self, name: str, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f} of at most {task.total:.0f} iterations"),
+            TextColumn("objective {task.fields[value]:.6g}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task(name, total=total, value=float("nan"))
+        self._bar.start()
+
+    def show(self, count: int, value: float) -> None:
+        self._bar.update(self._task, completed=count, value=value)
+
+    def close(self) -> None:
+        self._bar.stop()
