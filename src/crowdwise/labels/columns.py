@@ -12,7 +12,7 @@ from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.places import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
@@ -67,8 +67,8 @@ class Columns:
         The source is text: names that are all plain integers are meant as integers.
     index
         Row names outside the columns (a pandas index that says something), if any.
-    prepare
-        Reads several columns at once, where that is cheaper than one by one.
+    batches
+        Reads several columns together, batch after batch, so that a file is never in memory whole.
     """
 
     names: list[str]
@@ -77,7 +77,7 @@ class Columns:
     place: Place = field(default_factory=Place)
     text: bool = False
     index: pa.ChunkedArray | None = None
-    prepare: Callable[[list[str]], None] | None = None
+    batches: Callable[[list[str]], Iterator[list[pa.Array]]] | None = None
 
 
 def chosen_columns(

@@ -24,45 +24,47 @@ __all__ = ["delimited_columns"]
 
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLED = 50
+BLOCK = 1 << 22  # bytes at a time
 
 
 def delimited_columns(blob: Blob, head: bytes) -> Columns:
     """Columns of a delimited text file, as strings; only those asked for are read."""
     text = _Delimited(blob, *_dialect(blob, head))
     return Columns(
-        text.header, text.column, place=Place(blob.name, "line", text.line), text=True, prepare=text.load
+        text.header, text.column, place=Place(blob.name, "line", text.line), text=True, batches=text.batches
     )
 
 
 class _Delimited:
     def __init__(self, blob: Blob, delimiter: str, header: list[str]) -> None:
         self.blob, self.delimiter, self.header = blob, delimiter, header
-        self.read: dict[str, pa.ChunkedArray] = {}
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Give one column, and let go of it."""
-        if name not in self.read:
-            self.load([name])
-        return self.read.pop(name)
+        """Read one column whole."""
+        return pa.chunked_array([chunk for (chunk,) in self.batches([name])], pa.string())
 
-    def load(self, names: list[str]) -> None:
-        """Parse the file once for several columns."""
+    def batches(self, names: list[str]) -> Iterator[list[pa.Array]]:
+        """Read several columns, some megabytes at a time."""
+        # Names by position: a header may repeat names that nobody asked for.
+        places = [str(self.header.index(name)) for name in names]
         try:
-            table = pacsv.read_csv(
-                self.blob.native(),
-                # Names by position: a header may repeat names that nobody asked for.
-                read_options=pacsv.ReadOptions(
-                    column_names=[str(place) for place in range(len(self.header))], skip_rows_after_names=1
-                ),
-                parse_options=pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-                convert_options=pacsv.ConvertOptions(
-                    include_columns=[str(self.header.index(name)) for name in names],
-                    column_types={str(self.header.index(name)): pa.string() for name in names},
-                ),
+            yield from (
+                batch.columns
+                for batch in pacsv.open_csv(
+                    self.blob.native(),
+                    read_options=pacsv.ReadOptions(
+                        column_names=[str(place) for place in range(len(self.header))],
+                        skip_rows_after_names=1,
+                        block_size=BLOCK,
+                    ),
+                    parse_options=pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                    convert_options=pacsv.ConvertOptions(
+                        include_columns=places, column_types=dict.fromkeys(places, pa.string())
+                    ),
+                )
             )
         except (pa.ArrowException, OSError) as error:
             raise self.fault(error) from error
-        self.read = dict(zip(names, table.columns, strict=True))
 
     def fault(self, error: Exception) -> InputError:
         """Find the lines that Arrow stumbled over."""

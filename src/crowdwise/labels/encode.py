@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.intern import Interner
 from crowdwise.labels.model import CrowdLabels, smallest_int
 from crowdwise.labels.places import Place, counted
 from crowdwise.labels.sorting import first_seen
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import Duplicates, IntArray, TableKind
 
-__all__ = ["Encoded", "encode", "labels_from_encoded"]
+__all__ = ["ColumnEncoder", "Encoded", "encode", "labels_from_encoded"]
 
 
 class Encoded(NamedTuple):
@@ -33,15 +35,8 @@ class Encoded(NamedTuple):
     ordered: bool = False
 
 
-def encode(
-    column: pa.ChunkedArray,
-    what: str,
-    *,
-    name: str | None = None,
-    place: Place | None = None,
-    text: bool = False,
-) -> Encoded:
-    """Encode one column, refusing missing values, nested values and names that are twins.
+class ColumnEncoder:
+    """Encodes one column, batch after batch, refusing missing values, nested values and names that are twins.
 
     Parameters
     ----------
@@ -54,25 +49,72 @@ def encode(
     text
         The column was read from text, so that integers are to be recognised.
     """
-    place = place or Place()
-    called = f"column {quoted(name if name is not None else what)}"
-    _refuse_nested(column.type, called, place)
-    if column.null_count:
-        _refuse_missing(_null_rows(column), called, place)
-    codes, names, ordered = _codes(column)
-    if pa.types.is_floating(names.type):
-        _refuse_infinite(codes, names, called, place)
-    try:
-        names = plain(names)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InputError(
-            f"{place.origin}: {called} holds {column.type} values that are not text. Convert them first."
-        ) from error
-    if pa.types.is_string(names.type):
-        _check_blanks(codes, names, what, called, place)
-        if text:
-            names = numbered(names)
-    return Encoded(codes, names, ordered)
+
+    def __init__(
+        self, what: str, name: str | None = None, place: Place | None = None, *, text: bool = False
+    ) -> None:
+        self.what, self.place, self.text = what, place or Place(), text
+        self.called = f"column {quoted(name if name is not None else what)}"
+        self.rows = 0
+        self.missing: list[IntArray] = []
+        self.chunks: list[pa.Array] = []
+        self.interner = Interner()
+
+    def add(self, array: pa.Array) -> None:
+        """Take one batch: text is numbered at once, other types wait for the whole."""
+        _refuse_nested(array.type, self.called, self.place)
+        if array.null_count:
+            self.missing.append(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)) + self.rows)
+        elif _is_text(array.type):
+            self.interner.add(array)
+        else:
+            self.chunks.append(array)
+        self.rows += len(array)
+
+    def take(self, column: pa.ChunkedArray) -> Encoded:
+        """Encode a whole column that is in memory."""
+        _refuse_nested(column.type, self.called, self.place)
+        for chunk in column.chunks:
+            self.add(chunk)
+        return self.finish()
+
+    def finish(self) -> Encoded:
+        """Check the whole column and hand over its codes and names."""
+        if self.missing:
+            _refuse_missing(np.concatenate(self.missing), self.called, self.place)
+        try:
+            if self.chunks:
+                codes, names, ordered = _codes(pa.chunked_array(self.chunks))
+                self.chunks = []
+                if pa.types.is_floating(names.type):
+                    _refuse_infinite(codes, names, self.called, self.place)
+                names = plain(names)
+                if pa.types.is_string(names.type):
+                    names.validate(full=True)
+            else:
+                codes, names = self.interner.finish()
+                ordered = False
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InputError(
+                f"{self.place.origin}: {self.called} holds values that are not text in UTF-8. Convert them first."
+            ) from error
+        if pa.types.is_string(names.type):
+            _check_blanks(codes, names, self.what, self.called, self.place)
+            if self.text:
+                names = numbered(names)
+        return Encoded(codes, names, ordered)
+
+
+def encode(
+    column: pa.ChunkedArray,
+    what: str,
+    *,
+    name: str | None = None,
+    place: Place | None = None,
+    text: bool = False,
+) -> Encoded:
+    """Encode one column that is in memory; see `ColumnEncoder`."""
+    return ColumnEncoder(what, name, place, text=text).take(column)
 
 
 def labels_from_encoded(
@@ -123,17 +165,13 @@ def _codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool]:
         column = column.cast(kind.value_type)
         kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        try:  # 1.0, 2.0: integers that met a missing value, or a sum, on the way
+        with contextlib.suppress(pa.ArrowInvalid):  # 1.0, 2.0: integers that met a missing value on the way
             column = column.cast(pa.int64())
-        except pa.ArrowInvalid:
-            pass
     if pa.types.is_integer(column.type):
         dense = _dense_codes(column)
         if dense is not None:
             return *dense, False
     encoded = pc.dictionary_encode(column)
-    if encoded.num_chunks == 0:
-        return np.zeros(0, np.int32), pa.array([], column.type), False
     # The kernel keeps one dictionary over all chunks, in order of first appearance.
     return _numpy(chunk.indices for chunk in encoded.chunks), encoded.chunk(0).dictionary, False
 
@@ -168,6 +206,12 @@ def _dictionary_codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool
         return indices, names, True
     codes, seen = first_seen(indices, 0, len(names))
     return codes, names.take(pa.array(seen)), False
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(
+        is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    )
 
 
 def _numpy(chunks: Iterable[pa.Array]) -> IntArray:
@@ -223,11 +267,6 @@ def _refuse_nested(kind: pa.DataType, called: str, place: Place) -> None:
             f"{place.origin}: {called} holds lists or records ({kind}). Each row must hold one name: "
             "one row for each answer."
         )
-
-
-def _null_rows(column: pa.ChunkedArray) -> IntArray:
-    rows: IntArray = np.flatnonzero(column.is_null().to_numpy())
-    return rows
 
 
 def _refuse_missing(rows: IntArray, called: str, place: Place) -> None:

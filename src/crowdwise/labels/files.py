@@ -14,9 +14,11 @@ from crowdwise.labels.jsontext import json_source
 from crowdwise.labels.places import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["file_source"]
+
+BATCH = 1 << 17  # rows at a time
 
 # The first bytes of formats that we know and do not read, and what to do about each.
 FOREIGN = {
@@ -72,8 +74,15 @@ def _parquet(blob: Blob) -> Columns:
         )
 
     def column(name: str) -> pa.ChunkedArray:
-        try:  # a reader of its own: columns are read in several threads
+        try:
             return pq.ParquetFile(blob.seekable()).read([name]).column(name)
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(error) from error
+
+    def batches(names: list[str]) -> Iterator[list[pa.Array]]:
+        try:
+            for batch in pq.ParquetFile(blob.seekable()).iter_batches(BATCH, columns=names):
+                yield [batch.column(name) for name in names]
         except (pa.ArrowException, OSError) as error:
             raise damaged(error) from error
 
@@ -81,7 +90,7 @@ def _parquet(blob: Blob) -> Columns:
         names = list(pq.ParquetFile(blob.seekable()).schema_arrow.names)
     except (pa.ArrowException, OSError) as error:
         raise damaged(error) from error
-    return Columns(names, column, place=Place(blob.name))
+    return Columns(names, column, place=Place(blob.name), batches=batches)
 
 
 def _arrow(blob: Blob, *, stream: bool) -> Columns:
@@ -93,11 +102,7 @@ def _arrow(blob: Blob, *, stream: bool) -> Columns:
             f"{blob.name} begins like an Arrow file, but is damaged or cut short ({_first_line(error)}). "
             "Copy or write it again."
         ) from error
-    return Columns(list(table.column_names), _column_of(table), place=Place(blob.name))
-
-
-def _column_of(table: pa.Table) -> Callable[[str], pa.ChunkedArray]:
-    return lambda name: table.column(name)
+    return Columns(list(table.column_names), table.column, place=Place(blob.name))
 
 
 def _first_line(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crowdwise.labels.arrays import as_column
 from crowdwise.labels.columns import ROLES, Columns, chosen_columns
-from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
+from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.files import file_source
 from crowdwise.labels.model import CrowdLabels
@@ -96,15 +96,17 @@ def _labels(
     classes: Iterable[Any] | None,
     on_duplicate: Any,
 ) -> CrowdLabels:
-    if source.prepare is not None:
-        source.prepare(list(names))
-
-    def encoded(role: str, name: str) -> Encoded:
-        return encode(source.column(name), role, name=name, place=source.place, text=source.text)
-
-    # Arrow and numba let go of the interpreter's lock. Two at a time: tasks take as long as the other two.
-    with ThreadPoolExecutor(2) as pool:
-        columns = list(pool.map(encoded, ROLES, names))
+    encoders = [
+        ColumnEncoder(role, name, source.place, text=source.text)
+        for role, name in zip(ROLES, names, strict=True)
+    ]
+    # Arrow and numba let go of the interpreter's lock, so that columns are encoded side by side.
+    with ThreadPoolExecutor(len(ROLES)) as pool:
+        if source.batches is None:
+            columns = list(pool.map(lambda encoder, name: encoder.take(source.column(name)), encoders, names))
+        else:
+            _pump(source.batches(list(names)), encoders, pool)
+            columns = list(pool.map(ColumnEncoder.finish, encoders))
     sizes = [column.codes.size for column in columns]
     if len(set(sizes)) > 1:
         raise InputError(
@@ -115,6 +117,17 @@ def _labels(
     return labels_from_encoded(
         *columns, classes=classes, on_duplicate=on_duplicate, kind=source.kind, place=source.place
     )
+
+
+def _pump(batches: Iterable[list[pa.Array]], encoders: list[ColumnEncoder], pool: ThreadPoolExecutor) -> None:
+    """Encode each batch while the next is read."""
+    running: list[Future[None]] = []
+    for batch in batches:
+        for future in running:
+            future.result()
+        running = [pool.submit(encoder.add, array) for encoder, array in zip(encoders, batch, strict=True)]
+    for future in running:
+        future.result()
 
 
 # ---- what the source is ---------------------------------------------------------------------------------
