@@ -1,1 +1,1 @@
-"""."""
+"""Labels in, consensus and worker models out: one method, one file."""

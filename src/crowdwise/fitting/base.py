@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from crowdwise.labels.types import FloatArray, IntArray, TableKind
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
 __all__ = ["Aggregator", "Fit", "gold_codes"]
 
@@ -219,9 +219,13 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
 
     def _decide(self, posterior: FloatArray) -> IntArray:
         """Position of the highest posterior; a tie goes to the class more common in the labels, then the first."""
-        tied = posterior >= posterior.max(axis=1, keepdims=True) - TIE
-        chosen: IntArray = np.where(tied, self.label_shares_, -1.0).argmax(axis=1)
+        chosen: IntArray = np.where(self._tied(posterior), self.label_shares_, -1.0).argmax(axis=1)
         return chosen
+
+    @staticmethod
+    def _tied(posterior: FloatArray) -> BoolArray:
+        tied: BoolArray = posterior >= posterior.max(axis=1, keepdims=True) - TIE
+        return tied
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "posterior_"):

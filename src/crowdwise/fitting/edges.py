@@ -7,19 +7,19 @@ says nothing about which other class is true, so that P(l | truth) takes two val
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import coin_skill, confusion_skill
-from crowdwise.kernels import blocks_of, confusion_pass, scatter, vote_pass
+from crowdwise.kernels import Statistics, blocks_of, confusion_pass, scatter, vote_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from crowdwise.kernels import Blocks, Statistics
+    from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -28,7 +28,9 @@ __all__ = [
     "VoteParameters",
     "fit_confusions",
     "fit_votes",
+    "answers_by_label",
     "log_of",
+    "starting_votes",
     "statistics_of",
     "vote_shares",
 ]
@@ -51,6 +53,9 @@ class VoteParameters:
     log_prior: FloatArray
     log_right: FloatArray
     log_wrong: FloatArray
+
+
+V = TypeVar("V", bound=VoteParameters)
 
 
 def fit_confusions(
@@ -104,13 +109,13 @@ def fit_votes(
     labels: CrowdLabels,
     gold: IntArray,
     *,
-    starts: Callable[[Blocks], Iterable[VoteParameters]],
-    m_step: Callable[[Statistics, VoteParameters], VoteParameters],
-    log_density: Callable[[VoteParameters], float],
+    starts: Callable[[], Iterable[V]],
+    m_step: Callable[[Statistics, V], V],
+    log_density: Callable[[V], float],
     max_iter: int,
     tol: float,
     name: str,
-) -> tuple[Fit, VoteParameters]:
+) -> tuple[Fit, V]:
     """EM for a vote model; also returns its parameters. Skill is the chance of a right label under the model."""
     blocks = blocks_of(labels)
     n_classes = labels.n_classes
@@ -121,11 +126,11 @@ def fit_votes(
         found = vote_pass(blocks, parameters.log_prior, bonus, gold, posterior)
         return found.log_likelihood + float(np.vdot(given, parameters.log_wrong)), found
 
-    def step(parameters: VoteParameters) -> tuple[float, float, VoteParameters]:
+    def step(parameters: V) -> tuple[float, float, V]:
         log_likelihood, found = e_step(parameters)
         return log_likelihood + log_density(parameters), log_likelihood, m_step(found, parameters)
 
-    ended = climb(starts(blocks), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
+    ended = climb(starts(), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     posterior = np.empty((labels.n_tasks, n_classes))
     _, last = e_step(ended.parameters, posterior)
     right = posterior[labels.task, labels.label]
@@ -148,10 +153,19 @@ def fit_votes(
 
 
 def statistics_of(blocks: Blocks, posterior: FloatArray) -> Statistics:
-    """The counts that an M-step needs when the posterior is given rather than inferred."""
-    from crowdwise.kernels import Statistics
-
+    """The counts that a confusion model's M-step needs when the posterior is given rather than inferred."""
     return Statistics(float("nan"), posterior.sum(axis=0), scatter(blocks, posterior))
+
+
+def starting_votes(labels: CrowdLabels, gold: IntArray) -> Statistics:
+    """The counts that a vote model's M-step needs when the posterior is the share of votes."""
+    shares = vote_shares(labels, gold)
+    counts = np.bincount(
+        labels.worker.astype(np.int64) * labels.n_classes + labels.label,
+        weights=shares[labels.task, labels.label],
+        minlength=labels.n_workers * labels.n_classes,
+    )
+    return Statistics(float("nan"), shares.sum(axis=0), counts.reshape(labels.n_workers, labels.n_classes))
 
 
 def vote_shares(labels: CrowdLabels, gold: IntArray) -> FloatArray:

@@ -13,9 +13,10 @@ import numpy as np
 from scipy.special import betaincinv
 
 if TYPE_CHECKING:
+    from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["beta_interval", "coin_skill", "confusion_skill"]
+__all__ = ["agreement_skill", "beta_interval", "coin_skill", "confusion_skill"]
 
 JEFFREYS = 0.5
 
@@ -73,3 +74,12 @@ def beta_interval(parameters: FloatArray, level: float) -> tuple[FloatArray, Flo
 def _rate(correct: FloatArray, total: FloatArray) -> FloatArray:
     rate: FloatArray = (correct + JEFFREYS) / (total + 2 * JEFFREYS)
     return rate
+
+
+def agreement_skill(labels: CrowdLabels, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Each worker's mean agreement with a consensus, and the Beta parameters (M, 2) that say how sure it is."""
+    right = posterior[labels.task, labels.label]
+    correct = np.bincount(labels.worker, weights=right, minlength=labels.n_workers)
+    total = labels.labels_per_worker
+    rate = correct / np.maximum(total, 1)
+    return rate, np.stack([correct + JEFFREYS, total - correct + JEFFREYS], axis=1)

@@ -1,0 +1,129 @@
+"""Confusion vector: every worker has one accuracy for each true class.
+
+The generative story. The truth k of a task is drawn from the class prior. Worker w gives it with probability
+a[w, k]; otherwise one of the other K-1 classes, all alike. a[w, k] has a Beta(1 + smoothing, 1 + smoothing)
+prior, flat by default. For K = 2 this is Dawid–Skene (two coins).
+
+| equation | here |
+|---|---|
+| 002, "confusion vector": A(k, k) = a_k, A(k, l) = (1 - a_k)/(K-1) | `table_of` |
+| a[w,k] = Σ_{label = k} q[t,k] / Σ q[t,k] | `m_step` |
+| E-step | `kernels.confusion_pass` |
+
+Departures: none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy.special import betaln, xlog1py, xlogy
+
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of, vote_shares
+from crowdwise.fitting.parameters import check_count, check_number
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.kernels import Statistics
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["ConfusionVector"]
+
+
+def table_of(accuracy: FloatArray) -> FloatArray:
+    """log P(label | truth) as [worker, label, truth] from accuracies (M, K)."""
+    n_classes = accuracy.shape[1]
+    with np.errstate(divide="ignore"):
+        wrong = np.log((1 - accuracy) / max(n_classes - 1, 1))
+        table = np.repeat(wrong[:, None, :], n_classes, axis=1)
+        table[:, np.arange(n_classes), np.arange(n_classes)] = np.log(accuracy)
+    return table
+
+
+def m_step(found: Statistics, smoothing: float) -> ConfusionParameters:
+    """Accuracies and prior of highest posterior; a class that a worker never met has accuracy 1/K."""
+    correct = np.einsum("wkk->wk", found.counts) + smoothing
+    total = found.counts.sum(axis=1) + 2 * smoothing
+    accuracy = np.divide(correct, total, out=np.full(total.shape, 1 / total.shape[1]), where=total > 0)
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(found.class_counts / found.class_counts.sum())
+    return ConfusionParameters(log_prior, table_of(np.clip(accuracy, 0, 1)))
+
+
+def log_density(parameters: ConfusionParameters, smoothing: float) -> float:
+    """Σ log Beta(a[w, k] | 1 + smoothing, 1 + smoothing), constants included; 0 without smoothing."""
+    if smoothing == 0:
+        return 0.0
+    accuracy = np.exp(np.einsum("wkk->wk", parameters.log_table))
+    logs = xlogy(smoothing, accuracy) + xlog1py(smoothing, -accuracy) - betaln(1 + smoothing, 1 + smoothing)
+    return float(logs.sum())
+
+
+class ConfusionVector(Aggregator):
+    """Consensus with one accuracy for every worker and true class, by EM.
+
+    Parameters
+    ----------
+    smoothing : float, 0 or more
+        Pseudo-count of right and of wrong answers of each worker and class: a Beta(1 + smoothing, 1 + smoothing)
+        prior. 0 is maximum likelihood.
+    max_iter : int
+        Most iterations.
+    tol : float
+        Stop when an iteration gains no more than this per label.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task.
+    prior_ : (K,)
+        Share of each class.
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l]; each row's errors are spread evenly.
+    skill_ : (M,)
+        Chance that a worker is right, Σ_k prior_[k] confusion_[w, k, k].
+    log_likelihood_, objective_ : (n_iter_,)
+        Log-probability of the labels, and with the log-density of the prior added, at each iteration.
+
+    Notes
+    -----
+    Fails where the errors on one class go mostly to one other. Between `one-coin` and `dawid-skene` in what it
+    can say and in how many labels it needs. A worker unknown at prediction counts as the average of the crowd.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
+    ... })
+    >>> ConfusionVector().fit(labels).predict().tolist()
+    ['x', 'y', 'x', 'y']
+    """
+
+    slug: ClassVar[str] = "confusion-vector"
+    uses_gold: ClassVar[bool] = True
+
+    def __init__(self, *, smoothing: float = 0.0, max_iter: int = 500, tol: float = 1e-6) -> None:
+        self.smoothing = smoothing
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+        check_number("smoothing", self.smoothing, low=0)
+        check_number("tol", self.tol, low=0)
+        check_count("max_iter", self.max_iter)
+        return fit_confusions(
+            labels,
+            gold,
+            starts=lambda blocks: [m_step(statistics_of(blocks, vote_shares(labels, gold)), self.smoothing)],
+            m_step=lambda found: m_step(found, self.smoothing),
+            log_density=lambda parameters: log_density(parameters, self.smoothing),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            name=self.slug,
+        )

@@ -1,0 +1,79 @@
+"""Majority vote: the share of votes, every worker alike.
+
+| equation | here |
+|---|---|
+| 002, "Majority voting": ŷ = argmax_k Σ_m 1[label = k] | `fitting.edges.vote_shares`, `Aggregator.predict` |
+
+Ties go to the class more common in all labels, then to the class that comes first; with a `seed`, to one of the
+tied classes at random. The confidence is the share of votes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.edges import vote_shares
+from crowdwise.fitting.intervals import agreement_skill
+from crowdwise.fitting.parameters import check_count
+from crowdwise.kernels import NO_GOLD
+
+if TYPE_CHECKING:
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["MajorityVote"]
+
+
+class MajorityVote(Aggregator):
+    """The class with most votes, and the share of votes as confidence.
+
+    Parameters
+    ----------
+    seed : int, optional
+        Break ties at random with this seed; by default they are broken by rule, never at random.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Share of votes of each class; the shares of all labels for a task that has none.
+    prior_ : (K,)
+        Mean share of each class.
+    skill_ : (M,)
+        Mean share of the vote that stands behind a worker's labels, her own vote included.
+
+    Notes
+    -----
+    Fails where workers differ much in skill, or where a majority shares a mistake: votes are counted, not weighed.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({"task": [1, 1, 1], "worker": ["ann", "bob", "cy"], "label": ["x", "x", "y"]})
+    >>> MajorityVote().fit(labels).predict_proba().round(2).tolist()
+    [[0.67, 0.33]]
+    """
+
+    slug: ClassVar[str] = "majority-vote"
+
+    def __init__(self, *, seed: int | None = None) -> None:
+        self.seed = seed
+
+    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+        if self.seed is not None:
+            check_count("seed", self.seed, low=0)
+        posterior = vote_shares(labels, gold)
+        skill, skill_beta = agreement_skill(labels, posterior)
+        return Fit(posterior=posterior, prior=posterior.mean(axis=0), skill=skill, skill_beta=skill_beta)
+
+    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+        return vote_shares(labels, NO_GOLD)
+
+    def _decide(self, posterior: FloatArray) -> IntArray:
+        if self.seed is None:
+            return super()._decide(posterior)
+        order = np.random.default_rng(self.seed).random(posterior.shape)
+        chosen: IntArray = np.where(self._tied(posterior), order, -1.0).argmax(axis=1)
+        return chosen

@@ -1,0 +1,131 @@
+"""One coin: every worker has one accuracy.
+
+The generative story. The truth of a task is drawn from the class prior. Worker w gives it with probability p[w];
+otherwise one of the other K-1 classes, all alike. p[w] has a Beta(1 + smoothing, 1 + smoothing) prior, flat by
+default.
+
+| equation | here |
+|---|---|
+| 002, "one-coin": A = (p - (1-p)/(K-1)) I + (1-p)/(K-1) 11ᵀ | `parameters_of` |
+| p[w] = Σ q[t, label] / n[w] | `m_step` |
+| E-step | `kernels.vote_pass` |
+
+Departures: none. The class prior is learnt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy.special import betaln, xlog1py, xlogy
+
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.edges import VoteParameters, fit_votes, log_of, starting_votes
+from crowdwise.fitting.parameters import check_count, check_number
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.kernels import Statistics
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["OneCoin"]
+
+
+def parameters_of(accuracy: FloatArray, log_prior: FloatArray) -> VoteParameters:
+    """Log-probabilities of a right and of one certain wrong label, from accuracies (M,)."""
+    n_classes = log_prior.size
+    shape = (accuracy.size, n_classes)
+    wrong = (1 - accuracy) / max(n_classes - 1, 1)
+    return VoteParameters(
+        log_prior,
+        np.broadcast_to(log_of(accuracy)[:, None], shape),
+        np.broadcast_to(log_of(wrong)[:, None], shape),
+    )
+
+
+def m_step(found: Statistics, answers: FloatArray, smoothing: float) -> VoteParameters:
+    """Accuracies and class prior of highest posterior; a worker without labels is a coin's toss among the classes."""
+    correct = found.counts.sum(axis=1) + smoothing
+    total = answers + 2 * smoothing
+    accuracy = np.divide(correct, total, out=np.full(total.size, 1 / found.class_counts.size), where=total > 0)
+    return parameters_of(np.clip(accuracy, 0, 1), log_of(found.class_counts / found.class_counts.sum()))
+
+
+def log_density(parameters: VoteParameters, smoothing: float) -> float:
+    """Σ log Beta(p[w] | 1 + smoothing, 1 + smoothing), constants included; 0 without smoothing."""
+    if smoothing == 0:
+        return 0.0
+    accuracy = np.exp(parameters.log_right[:, 0])
+    logs = xlogy(smoothing, accuracy) + xlog1py(smoothing, -accuracy) - betaln(1 + smoothing, 1 + smoothing)
+    return float(logs.sum())
+
+
+class OneCoin(Aggregator):
+    """Consensus with one accuracy for every worker, by EM.
+
+    Parameters
+    ----------
+    smoothing : float, 0 or more
+        Pseudo-count of right and of wrong answers: a Beta(1 + smoothing, 1 + smoothing) prior. 0 is maximum
+        likelihood.
+    max_iter : int
+        Most iterations.
+    tol : float
+        Stop when an iteration gains no more than this per label.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task.
+    prior_ : (K,)
+        Share of each class.
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
+    skill_ : (M,)
+        Accuracy of each worker.
+    log_likelihood_, objective_ : (n_iter_,)
+        Log-probability of the labels, and with the log-density of the prior added, at each iteration.
+
+    Notes
+    -----
+    Fails where workers favour some class or confuse some pair of classes: the model has no place for it. Sturdy
+    where labels are few. A worker unknown at prediction counts as the average of the crowd.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
+    ... })
+    >>> OneCoin().fit(labels).skill_.round(2).tolist()
+    [1.0, 1.0, 0.5]
+    """
+
+    slug: ClassVar[str] = "one-coin"
+    uses_gold: ClassVar[bool] = True
+
+    def __init__(self, *, smoothing: float = 0.0, max_iter: int = 500, tol: float = 1e-6) -> None:
+        self.smoothing = smoothing
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+        check_number("smoothing", self.smoothing, low=0)
+        check_number("tol", self.tol, low=0)
+        check_count("max_iter", self.max_iter)
+        answers = labels.labels_per_worker.astype(np.float64)
+        fit, _ = fit_votes(
+            labels,
+            gold,
+            starts=lambda: [m_step(starting_votes(labels, gold), answers, self.smoothing)],
+            m_step=lambda found, _: m_step(found, answers, self.smoothing),
+            log_density=lambda parameters: log_density(parameters, self.smoothing),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            name=self.slug,
+        )
+        return fit

@@ -1,0 +1,146 @@
+"""Weighted majority vote: votes weigh as much as their worker is worth.
+
+| equation | here |
+|---|---|
+| 002, "weighted MV": ŷ = argmax_k Σ_m w[m] 1[label = k] | `weighted_shares` |
+| Wawa: w[m] = share of m's labels that agree with the vote, again and again | `agreement` |
+
+Weights may also be given, by worker. Learnt weights start equal, so the first round is majority vote; the rounds
+end when the winners no longer change (a fixed point), when they return to earlier winners, or at `max_iter`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.intervals import agreement_skill
+from crowdwise.fitting.parameters import check_count
+from crowdwise.kernels import NO_GOLD
+from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.vocabulary import as_vocabulary, positions
+
+if TYPE_CHECKING:
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["WeightedMajorityVote"]
+
+
+def weighted_shares(labels: CrowdLabels, weights: FloatArray, gold: IntArray) -> FloatArray:
+    """Each task's share of the weight; the shares of all labels where no weight fell; the truth where known."""
+    size = labels.n_tasks * labels.n_classes
+    cells = labels.task.astype(np.int64) * labels.n_classes + labels.label
+    votes = np.bincount(cells, weights=weights[labels.worker], minlength=size)
+    votes = votes.reshape(labels.n_tasks, labels.n_classes)
+    votes[votes.sum(axis=1) == 0] = labels.class_shares
+    if gold.size:
+        votes[gold >= 0] = np.eye(labels.n_classes)[gold[gold >= 0]]
+    return votes / votes.sum(axis=1, keepdims=True)
+
+
+def agreement(labels: CrowdLabels, winners: IntArray) -> FloatArray:
+    """Share of each worker's labels that are the winner of their task; 0 for a worker without labels."""
+    agreed = np.bincount(
+        labels.worker, weights=winners[labels.task] == labels.label, minlength=labels.n_workers
+    )
+    share: FloatArray = agreed / np.maximum(labels.labels_per_worker, 1)
+    return share
+
+
+class WeightedMajorityVote(Aggregator):
+    """Votes weighed by given weights, or by how often their worker agrees with the weighted vote (Wawa).
+
+    Parameters
+    ----------
+    weights : mapping from worker to a number, 0 or more; optional
+        Weights to use. By default they are learnt.
+    max_iter : int
+        Most rounds of learning weights; 1 is Wawa as first described.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Share of the weight behind each class.
+    weights_ : (M,)
+        Weight of each worker (also a column of `workers()`).
+    skill_ : (M,)
+        Mean share of the weighted vote that stands behind a worker's labels.
+
+    Notes
+    -----
+    Fails where most workers share a mistake: agreement is rewarded, not skill. A worker unknown at prediction has
+    the mean weight of the crowd.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({"task": [1, 1], "worker": ["ann", "bob"], "label": ["x", "y"]})
+    >>> WeightedMajorityVote(weights={"ann": 1, "bob": 3}).fit(labels).predict_proba().tolist()
+    [[0.25, 0.75]]
+    """
+
+    slug: ClassVar[str] = "weighted-majority-vote"
+    uses_gold: ClassVar[bool] = True
+
+    def __init__(self, *, weights: Any = None, max_iter: int = 100) -> None:
+        self.weights = weights
+        self.max_iter = max_iter
+
+    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+        check_count("max_iter", self.max_iter)
+        self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
+        if self.weights is not None:
+            weights, n_iter, converged = _given_weights(self.weights, labels), 1, True
+        else:
+            weights, n_iter, converged = self._learn(labels, gold)
+        posterior = weighted_shares(labels, weights, gold)
+        skill, skill_beta = agreement_skill(labels, posterior)
+        return Fit(
+            posterior=posterior,
+            prior=posterior.mean(axis=0),
+            skill=skill,
+            skill_beta=skill_beta,
+            n_iter=n_iter,
+            converged=converged,
+            worker_columns={"weight": weights},
+        )
+
+    def _learn(self, labels: CrowdLabels, gold: IntArray) -> tuple[FloatArray, int, bool]:
+        weights = np.ones(labels.n_workers)
+        seen: set[bytes] = set()
+        for round_ in range(1, self.max_iter + 1):
+            winners = self._decide(weighted_shares(labels, weights, gold))
+            fingerprint = winners.tobytes()
+            if fingerprint in seen:
+                return weights, round_ - 1, True
+            seen.add(fingerprint)
+            weights = agreement(labels, winners)
+        return weights, self.max_iter, False
+
+    @property
+    def weights_(self) -> FloatArray:
+        """Weight of each worker."""
+        weights: FloatArray = self.worker_columns_["weight"]
+        return weights
+
+    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+        mean = np.average(self.weights_, weights=self.labels_per_worker_)
+        return weighted_shares(labels, np.append(self.weights_, mean), NO_GOLD)
+
+
+def _given_weights(given: Any, labels: CrowdLabels) -> FloatArray:
+    if not isinstance(given, dict):
+        raise InputError("weights must be a mapping from worker to a number, 0 or more.")
+    places = positions(as_vocabulary(list(given), "worker"), labels.workers)
+    weights = np.full(labels.n_workers, np.nan)
+    weights[places[places >= 0]] = np.array(list(given.values()), np.float64)[places >= 0]
+    lacking = np.flatnonzero(np.isnan(weights))
+    if lacking.size:
+        names = [labels.workers[int(worker)].as_py() for worker in lacking]
+        raise InputError(f"weights says nothing of the workers {listed(names)}. Give every worker a weight.")
+    if (weights < 0).any() or not np.isfinite(weights).all():
+        raise InputError("weights must be finite and 0 or more.")
+    return weights

@@ -1,0 +1,111 @@
+"""ZenCrowd: one reliability for every worker, every class equally likely beforehand.
+
+The generative story. A task's truth is any class, all alike. Worker w gives it with probability r[w]; otherwise
+one of the others. Reliabilities are learnt by EM, starting from the same trust in everyone.
+
+G. Demartini, D. E. Difallah and P. Cudré-Mauroux (2012), "ZenCrowd: leveraging probabilistic reasoning and
+crowdsourcing techniques for large-scale entity linking", WWW.
+
+| equation | here |
+|---|---|
+| section 4.3, worker factors: P(label | truth, r) | `one_coin.parameters_of` |
+| section 4.5, EM: r[w] = mean posterior of w's labels | `m_step` |
+| E-step | `kernels.vote_pass` |
+
+Departures: the paper links entities, with factors for "at most one link" and "same as" between candidates; here
+a task has one truth among K classes and those factors fall away. For K > 2 a wrong answer falls on the other
+K-1 classes alike, as in Zheng et al. (2017).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from crowdwise.aggregate.one_coin import parameters_of
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.edges import VoteParameters, fit_votes
+from crowdwise.fitting.parameters import check_count, check_number
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.kernels import Statistics
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["ZenCrowd"]
+
+
+def m_step(found: Statistics, answers: FloatArray, log_prior: FloatArray, start: float) -> VoteParameters:
+    """Reliability: mean posterior of a worker's labels; the start for a worker without labels."""
+    reliability = np.divide(
+        found.counts.sum(axis=1), answers, out=np.full(answers.size, start), where=answers > 0
+    )
+    return parameters_of(np.clip(reliability, 0, 1), log_prior)
+
+
+class ZenCrowd(Aggregator):
+    """Consensus with one reliability for every worker and no class prior, by EM.
+
+    Parameters
+    ----------
+    reliability : float in (0, 1)
+        Trust in every worker before any label is seen.
+    max_iter : int
+        Most iterations.
+    tol : float
+        Stop when an iteration gains no more than this per label.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task.
+    prior_ : (K,)
+        Uniform.
+    confusion_ : (M, K, K)
+        The reliability on the diagonal, the rest spread evenly, at [worker, truth, label].
+    skill_ : (M,)
+        Reliability of each worker.
+    log_likelihood_, objective_ : (n_iter_,)
+        Log-probability of the labels at each iteration.
+
+    Notes
+    -----
+    Fails where classes are unbalanced and where workers favour some class. A worker unknown at prediction counts
+    as the average of the crowd.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({"task": [1, 1, 1], "worker": ["ann", "bob", "cy"], "label": ["x", "x", "y"]})
+    >>> ZenCrowd(max_iter=1, tol=0).fit(labels).predict_proba().round(2).tolist()
+    [[0.8, 0.2]]
+    """
+
+    slug: ClassVar[str] = "zencrowd"
+    uses_gold: ClassVar[bool] = True
+
+    def __init__(self, *, reliability: float = 0.8, max_iter: int = 500, tol: float = 1e-6) -> None:
+        self.reliability = reliability
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+        check_number("reliability", self.reliability, low=0, high=1, above=True)
+        check_number("tol", self.tol, low=0)
+        check_count("max_iter", self.max_iter)
+        answers = labels.labels_per_worker.astype(np.float64)
+        log_prior = np.full(labels.n_classes, -np.log(labels.n_classes))
+        start = parameters_of(np.full(labels.n_workers, float(self.reliability)), log_prior)
+        fit, _ = fit_votes(
+            labels,
+            gold,
+            starts=lambda: [start],
+            m_step=lambda found, _: m_step(found, answers, log_prior, self.reliability),
+            log_density=lambda _: 0.0,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            name=self.slug,
+        )
+        return fit

@@ -1,0 +1,156 @@
+"""Every method, once: the command, the documentation, the contract tests and the benchmarks are made from this."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from crowdwise.labels.errors import InputError, quoted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from crowdwise.fitting.base import Aggregator
+
+__all__ = ["Method", "load", "method", "methods"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method and the facts about it.
+
+    Attributes
+    ----------
+    slug
+        Its name on the command line.
+    path
+        Module and class, imported when first used.
+    summary
+        What it assumes, in one line.
+    paper
+        Where it was published.
+    iterative
+        Whether it climbs an objective (and has `max_iter` and `tol`).
+    likelihood
+        Whether it is a probability model of the labels with a likelihood that can be enumerated.
+    gold
+        Whether it can use known truths.
+    fails
+        When not to use it.
+    """
+
+    slug: str
+    path: str
+    summary: str
+    paper: str
+    fails: str
+    iterative: bool = True
+    likelihood: bool = True
+    gold: bool = True
+
+    @property
+    def class_name(self) -> str:
+        """Name of the class."""
+        return self.path.rpartition(":")[2]
+
+    def load(self) -> type[Aggregator]:
+        """Import the class."""
+        module, _, name = self.path.rpartition(":")
+        found: type[Aggregator] = getattr(importlib.import_module(module), name)
+        return found
+
+
+_METHODS = (
+    Method(
+        "majority-vote",
+        "crowdwise.aggregate.majority_vote:MajorityVote",
+        "every vote counts the same; the share of votes is the confidence",
+        "folklore",
+        "workers differ in skill, or a majority shares a mistake",
+        iterative=False,
+        likelihood=False,
+        gold=False,
+    ),
+    Method(
+        "weighted-majority-vote",
+        "crowdwise.aggregate.weighted_majority_vote:WeightedMajorityVote",
+        "votes weigh as much as their worker agrees with the weighted vote",
+        "folklore (Wawa: worker agreement with aggregate)",
+        "most workers share a mistake: agreement is then rewarded, not skill",
+        likelihood=False,
+        gold=True,
+    ),
+    Method(
+        "dawid-skene",
+        "crowdwise.aggregate.dawid_skene:DawidSkene",
+        "every worker has a confusion matrix",
+        "Dawid & Skene 1979, Applied Statistics 28",
+        "few labels per worker and class, copying workers, one label per task",
+    ),
+    Method(
+        "one-coin",
+        "crowdwise.aggregate.one_coin:OneCoin",
+        "every worker has one accuracy; errors fall on the other classes alike",
+        "Dawid & Skene 1979 with one parameter; Ghosh et al. 2011",
+        "workers with a bias towards some class, classes that are easily confused",
+    ),
+    Method(
+        "confusion-vector",
+        "crowdwise.aggregate.confusion_vector:ConfusionVector",
+        "every worker has one accuracy for each true class; errors fall alike",
+        "Dawid & Skene 1979 with K parameters; Liu & Wang 2012",
+        "errors of one class that go mostly to one other",
+    ),
+    Method(
+        "glad",
+        "crowdwise.aggregate.glad:Glad",
+        "every worker has an ability, every task an ease; their product is the log-odds of a right answer",
+        "Whitehill et al. 2009, NeurIPS",
+        "very few labels per task, workers with a bias towards some class",
+    ),
+    Method(
+        "mace",
+        "crowdwise.aggregate.mace:Mace",
+        "every worker either knows the answer or spams, by a habit of her own",
+        "Hovy et al. 2013, NAACL",
+        "honest confusion between classes: it is taken for spamming",
+    ),
+    Method(
+        "zencrowd",
+        "crowdwise.aggregate.zencrowd:ZenCrowd",
+        "every worker has one reliability; all classes are equally likely beforehand",
+        "Demartini et al. 2012, WWW",
+        "unbalanced classes, workers with a bias towards some class",
+    ),
+)
+_BY_SLUG = {entry.slug: entry for entry in _METHODS}
+
+
+def methods() -> tuple[Method, ...]:
+    """All methods."""
+    return _METHODS
+
+
+def method(slug: str) -> Method:
+    """The method of this name.
+
+    >>> method("dawid-skene").class_name
+    'DawidSkene'
+    """
+    if slug not in _BY_SLUG:
+        close = difflib.get_close_matches(str(slug), _BY_SLUG, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"There is no method {quoted(slug)}.{hint} There are: {', '.join(_BY_SLUG)}.")
+    return _BY_SLUG[slug]
+
+
+def load(folder: str | Path) -> Any:
+    """Read a model that `save` wrote. Safe with a stranger's file: nothing in it is run."""
+    from crowdwise.fitting.saving import read_header, restore
+
+    header = read_header(folder)
+    model = method(header["slug"]).load()()
+    restore(model, folder, header)
+    return model
