@@ -35,8 +35,10 @@ class Blob:
 
     def stream(self) -> BinaryIO:
         """Open it for reading in Python, decompressed."""
-        raw: BinaryIO = io.BytesIO(self.data) if self.path is None else self.path.open("rb")
-        return gzip.GzipFile(fileobj=raw) if self.gz else raw  # type: ignore[return-value]
+        source = io.BytesIO(self.data) if self.path is None else self.path
+        if self.gz:
+            return gzip.open(source, "rb")  # type: ignore[return-value]
+        return source if isinstance(source, io.BytesIO) else source.open("rb")
 
     def native(self) -> Any:
         """Open it for Arrow, decompressed and in sequence."""

@@ -137,7 +137,7 @@ def _named(name: str, names: list[str], origin: str, role: str) -> str:
 
 
 def _guessed(role: str, names: list[str], origin: str, taken: set[str]) -> str | None:
-    hits = candidates(role, names, taken)
+    hits = candidates(role, names, taken) or candidates(role, names)
     if len(hits) > 1:
         raise InputError(
             f"{origin} has more than one column that may be the {role}: {listed(hits)}. "

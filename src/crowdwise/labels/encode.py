@@ -158,6 +158,8 @@ def labels_from_encoded(
 def _codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool]:
     """Codes in order of first appearance (or of an ordered dictionary) and the names they stand for."""
     kind = column.type
+    if len(column) == 0:
+        return np.zeros(0, np.int32), pa.array([], pa.string()), False
     if pa.types.is_dictionary(kind):
         encoded = _dictionary_codes(column)
         if encoded is not None:

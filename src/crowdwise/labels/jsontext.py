@@ -31,7 +31,7 @@ def json_source(blob: Blob) -> Columns | Mapping[Any, Any]:
     first = next((line for line in blob.lines() if line.removeprefix(b"\xef\xbb\xbf").strip()), b"")
     try:
         record = json.loads(first.decode("utf-8-sig"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return _whole(blob)
     if not isinstance(record, dict) or any(isinstance(value, dict) for value in record.values()):
         return _whole(blob)
@@ -59,7 +59,9 @@ class _Lines:
                 explicit_schema=pa.schema([(name, kind)]), unexpected_field_behavior="ignore"
             )
             try:
-                return pajson.read_json(self.blob.native(), parse_options=options).column(name)
+                column = pajson.read_json(self.blob.native(), parse_options=options).column(name)
+                column.validate(full=True)
+                return column
             except (pa.ArrowException, OSError):
                 if self.blob.gz:
                     self.blob.all()
