@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import TableKind
 
-__all__ = ["ROLES", "Columns", "candidates", "chosen_columns"]
+__all__ = ["ROLES", "Columns", "candidates", "chosen_columns", "chosen_truth_columns"]
 
 ROLES = ("task", "worker", "label")
+NUMBERS = {2: "two", 3: "three"}
 
 # Names that tables really have, in tiers: a later tier counts only where the earlier ones are absent.
 # They are compared without case, blanks, dots, dashes and underscores.
@@ -84,7 +85,19 @@ def chosen_columns(
     names: list[str], origin: str, task: str | None, worker: str | None, label: str | None
 ) -> tuple[str, str, str]:
     """Find the three columns: those named by the user, then the default names, then synonyms."""
-    given = {"task": task, "worker": worker, "label": label}
+    found = _chosen(names, origin, {"task": task, "worker": worker, "label": label})
+    return found[0], found[1], found[2]
+
+
+def chosen_truth_columns(
+    names: list[str], origin: str, task: str | None, label: str | None
+) -> tuple[str, str]:
+    """Find the two columns of a table of truths."""
+    found = _chosen(names, origin, {"task": task, "label": label})
+    return found[0], found[1]
+
+
+def _chosen(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
     taken = {name for name in given.values() if name is not None}
     found = {
         role: _named(name, names, origin, role) if name is not None else _guessed(role, names, origin, taken)
@@ -92,11 +105,11 @@ def chosen_columns(
     }
     absent = [role for role, name in found.items() if name is None]
     if absent:
-        raise InputError(_absent_message(absent, names, origin))
-    result = tuple(str(found[role]) for role in ROLES)
-    if len(set(result)) < len(ROLES):
+        raise InputError(_absent_message(absent, names, origin, list(given)))
+    result = [str(name) for name in found.values()]
+    if len(set(result)) < len(result):
         raise InputError(
-            f"{origin}: task, worker and label must be three different columns; they are {listed(result)}."
+            f"{origin}: {', '.join(given)} must be {NUMBERS[len(given)]} different columns; they are {listed(result)}."
         )
     repeated = [name for name, count in Counter(names).items() if count > 1 and name in result]
     if repeated:
@@ -104,7 +117,7 @@ def chosen_columns(
             f"{origin} has more than one column named {listed(repeated)}. Rename the columns so that each "
             "name occurs once."
         )
-    return result[0], result[1], result[2]
+    return result
 
 
 def candidates(role: str, names: list[str], taken: set[str] | None = None) -> list[str]:
@@ -146,21 +159,24 @@ def _guessed(role: str, names: list[str], origin: str, taken: set[str]) -> str |
     return hits[0] if hits else None
 
 
-def _absent_message(absent: list[str], names: list[str], origin: str) -> str:
+def _absent_message(absent: list[str], names: list[str], origin: str, roles: list[str]) -> str:
     options = ", ".join(_option(role) for role in absent)
     what = " and no ".join(f"{role} column" for role in absent)
     if len(names) == 1:
         return (
-            f"{origin} has a single column, {quoted(names[0])}. Labels need three: task, worker and label, "
+            f"{origin} has a single column, {quoted(names[0])}. It needs {len(roles)}: {', '.join(roles)}, "
             "separated by commas, semicolons, tabs or bars."
         )
     if all(re.fullmatch(r"\s*[-+]?[0-9.]+\s*", str(name)) for name in names):
         return (
             f"{origin} has no {what}; its first line, {listed(names)}, looks like data. "
-            "Put a header line above it: task,worker,label."
+            f"Put a header line above it: {','.join(roles)}."
         )
-    return (
-        f"{origin} has no {what}; its columns are {listed(names)}. Name what is missing with {options}. "
-        "If each column is a worker and each row a task, use CrowdLabels.from_dense, or call the column of "
+    wide = (
+        " If each column is a worker and each row a task, use CrowdLabels.from_dense, or call the column of "
         "task names 'task' and leave cells without an answer empty."
+    )
+    return (
+        f"{origin} has no {what}; its columns are {listed(names)}. Name what is missing with {options}."
+        f"{wide if 'worker' in roles else ''}"
     )

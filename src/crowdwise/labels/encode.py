@@ -201,6 +201,8 @@ def _dictionary_codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool
     if column.num_chunks == 0:
         return None
     names = column.chunk(0).dictionary
+    if pa.types.is_string_view(names.type):  # few kernels know it
+        names = names.cast(pa.string())
     if names.null_count or pc.count_distinct(names).as_py() < len(names):
         return None
     indices = _numpy(chunk.indices.cast(pa.int32()) for chunk in column.chunks)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import Duplicates, TableKind
 
-__all__ = ["labels_from_table", "read_labels"]
+__all__ = ["labels_from_table", "opened", "read_labels"]
 
 
 def read_labels(
@@ -70,16 +70,16 @@ def read_labels(
     if isinstance(source, CrowdLabels):
         return source
     named = (task, worker, label) != (None, None, None)
-    opened = _opened(source)
-    if isinstance(opened, np.ndarray):
-        return labels_from_matrix(opened, classes=classes)
-    if isinstance(opened, Mapping):
+    found = opened(source)
+    if isinstance(found, np.ndarray):
+        return labels_from_matrix(found, classes=classes)
+    if isinstance(found, Mapping):
         text = isinstance(source, str | Path) or hasattr(source, "read")
-        return labels_from_nested(opened, classes=classes, text=text)
-    if not named and looks_wide(opened):
-        return labels_from_wide(opened, classes=classes)
-    names = chosen_columns(opened.names, opened.place.origin, task, worker, label)
-    return _labels(opened, names, classes, on_duplicate)
+        return labels_from_nested(found, classes=classes, text=text)
+    if not named and looks_wide(found):
+        return labels_from_wide(found, classes=classes)
+    names = chosen_columns(found.names, found.place.origin, task, worker, label)
+    return _labels(found, names, classes, on_duplicate)
 
 
 def labels_from_table(
@@ -133,7 +133,7 @@ def _pump(batches: Iterable[list[pa.Array]], encoders: list[ColumnEncoder], pool
 # ---- what the source is ---------------------------------------------------------------------------------
 
 
-def _opened(source: Any) -> Columns | Mapping[Any, Any] | np.ndarray[Any, Any]:
+def opened(source: Any) -> Columns | Mapping[Any, Any] | np.ndarray[Any, Any]:
     """Tell the source's kind: columns, a nested mapping, or a matrix."""
     if isinstance(source, str | Path) or hasattr(source, "read"):
         return file_source(source)

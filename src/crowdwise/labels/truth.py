@@ -1,0 +1,107 @@
+"""Known truths: read like labels, and lined up with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.labels.columns import Columns, chosen_truth_columns
+from crowdwise.labels.encode import encode
+from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.places import Place
+from crowdwise.labels.read import opened
+from crowdwise.labels.vocabulary import positions
+
+if TYPE_CHECKING:
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import IntArray
+
+__all__ = ["Truth", "read_truth", "truth_codes"]
+
+
+class Truth(NamedTuple):
+    """Task names, each once, and their true labels."""
+
+    tasks: pa.Array
+    labels: pa.Array
+
+
+def read_truth(source: Any, *, task: str | None = None, label: str | None = None) -> Truth:
+    """Read known truths from whatever they are held in.
+
+    Parameters
+    ----------
+    source
+        A mapping from task to label, or a path or table as for `read_labels`, with a column for the task and one
+        for the label.
+    task, label
+        Column names, where they are not the usual ones.
+
+    Examples
+    --------
+    >>> read_truth({"t1": "cat", "t2": "dog"}).labels.to_pylist()
+    ['cat', 'dog']
+    """
+    if isinstance(source, Truth):
+        return source
+    if isinstance(source, Mapping) and not {"task", "label"} <= set(source):
+        source = {"task": list(source.keys()), "label": list(source.values())}
+    columns = opened(source)
+    if not isinstance(columns, Columns):
+        raise InputError("A truth needs two columns, task and label, or a mapping from task to label.")
+    names = chosen_truth_columns(columns.names, columns.place.origin, task, label)
+    tasks, labels = (
+        encode(columns.column(name), role, name=name, place=columns.place, text=columns.text)
+        for role, name in zip(("task", "label"), names, strict=True)
+    )
+    if tasks.codes.size != labels.codes.size:
+        raise InputError(
+            f"task and label must have the same length; they have {tasks.codes.size} and {labels.codes.size}."
+        )
+    if tasks.codes.size == 0:
+        raise InputError(f"{columns.place.origin} has columns but no rows. Give a row for each task whose truth is known.")
+    truth = np.full(len(tasks.names), -1, np.int64)
+    truth[tasks.codes] = labels.codes
+    _refuse_contradiction(truth, tasks.codes, labels.codes, tasks.names, columns.place)
+    return Truth(tasks.names, labels.names.take(pa.array(truth)))
+
+
+def truth_codes(source: Any, labels: CrowdLabels) -> IntArray:
+    """Known truth of each task of `labels` as a class position, -1 where unknown.
+
+    Truths of tasks that are not among the labels are left aside; if none is, that is an error, and so is a true
+    class that the labels do not have.
+    """
+    truth = read_truth(source)
+    tasks = positions(truth.tasks, labels.tasks)
+    if (tasks < 0).all():
+        raise InputError(
+            f"The truth is about other tasks ({listed(truth.tasks.to_pylist()[:5])}, …) than the labels "
+            f"({listed(labels.tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
+        )
+    classes = positions(truth.labels, labels.classes)
+    strange = np.unique(np.flatnonzero((classes < 0) & (tasks >= 0)))
+    if strange.size:
+        names = dict.fromkeys(truth.labels.take(pa.array(strange)).to_pylist())
+        raise InputError(
+            f"The truth holds classes that the labels do not have: {listed(names)}. Declare all classes with classes= "
+            "(on the command line --classes) when reading the labels."
+        )
+    codes = np.full(labels.n_tasks, -1, np.int32)
+    codes[tasks[tasks >= 0]] = classes[tasks >= 0]
+    return codes
+
+
+def _refuse_contradiction(
+    truth: IntArray, tasks: IntArray, labels: IntArray, names: pa.Array, place: Place
+) -> None:
+    wrong = np.flatnonzero(truth[tasks] != labels)
+    if wrong.size:
+        shown = listed(dict.fromkeys(names.take(pa.array(tasks[wrong])).to_pylist()))
+        raise InputError(
+            f"The truth contradicts itself about task {shown} ({place.many(wrong.tolist())}). Keep one truth for each "
+            "task."
+        )

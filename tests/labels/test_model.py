@@ -1,0 +1,73 @@
+"""`CrowdLabels`: order, parts and sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crowdwise.labels import CrowdLabels, InputError
+from crowdwise.labels.sorting import group_by, group_offsets, spread
+
+LABELS = CrowdLabels.from_arrays(
+    task=["b", "a", "b", "c"], worker=["zoe", "zoe", "bob", "bob"], label=["x", "y", "y", "x"]
+)
+
+
+def edges(labels: CrowdLabels) -> set[tuple[Any, Any, Any]]:
+    return {tuple(row.values()) for row in labels.to_table().to_pylist()}
+
+
+def test_sorted_by_task_with_offsets() -> None:
+    assert LABELS.task.tolist() == [0, 0, 1, 2]
+    assert LABELS.task_ptr.tolist() == [0, 2, 3, 4]
+    assert LABELS.label.dtype == np.int8
+    assert LABELS.by_worker.edge.tolist() == [0, 2, 1, 3]
+    with pytest.raises(ValueError, match="read-only"):
+        LABELS.task[0] = 1
+
+
+def test_select_keeps_the_order_given() -> None:
+    part = LABELS.select(tasks=["c", "b"], workers=["bob"])
+    assert part.tasks.to_pylist() == ["c", "b"]
+    assert edges(part) == {("c", "bob", "x"), ("b", "bob", "y")}
+    with pytest.raises(InputError, match=r"no task named 'q'"):
+        LABELS.select(tasks=["q"])
+
+
+def test_split_and_concat() -> None:
+    fit, held = LABELS.split(0.5, seed=3)
+    assert fit.n_labels == held.n_labels == 2
+    assert not edges(fit) & edges(held)
+    both = CrowdLabels.concat([fit, held])
+    assert edges(both) == edges(LABELS)
+    assert edges(LABELS.split(0.5, seed=3)[1]) == edges(held)
+    with pytest.raises(InputError, match="held_out is 1"):
+        LABELS.split(1)
+    with pytest.raises(InputError, match="repeat an earlier one"):
+        CrowdLabels.concat([LABELS, LABELS])
+    assert CrowdLabels.concat([LABELS, LABELS], on_duplicate="all").n_labels == 8
+
+
+def test_codes_are_checked() -> None:
+    for codes, said in (([0, 2], "holds 2 at row 1"), ([0.0, 1.0], "integer positions"), ([[0]], "one-dimensional")):
+        with pytest.raises(InputError, match=said):
+            CrowdLabels.from_codes(codes, [0, 0], [0, 1], tasks=2, workers=1, classes=2)
+    with pytest.raises(InputError, match="same length"):
+        CrowdLabels.from_codes([0, 1], [0], [0, 1], tasks=2, workers=1, classes=2)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 2000), st.integers(0, 3000), st.integers(0, 2**32 - 1))
+def test_spread_is_a_stable_sort(n_tasks: int, size: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    task, worker = rng.integers(0, n_tasks, size).astype(np.int32), np.arange(size, dtype=np.int32)
+    label = rng.integers(0, 9, size).astype(np.int8)
+    offsets = group_offsets(task, n_tasks)
+    order = np.argsort(task, kind="stable")
+    assert group_by(task, offsets).tolist() == order.tolist()
+    for result, column in zip(spread(task, worker, label, offsets), (task, worker, label), strict=True):
+        assert result.tolist() == column[order].tolist()

@@ -1,0 +1,67 @@
+"""Tables out: whole or not at all, and harmless."""
+
+from __future__ import annotations
+
+import csv
+import errno
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from crowdwise.labels import InputError
+from crowdwise.labels.tables import native_table, write_csv, written_file, written_folder
+
+DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_names_are_defused(tmp_path: Path) -> None:
+    names = ["=1+1", "+a", "-a", "@a", "\ta", "-5", "+1.5e3", "plain", "a=b", "es\x1bcape", "two\nlines", 'a "b", c', None]
+    write_csv(pa.table({"name": names, "n": range(len(names))}), tmp_path / "t.csv")
+    with (tmp_path / "t.csv").open(newline="") as file:
+        written = [row[0] for row in csv.reader(file)][1:]
+    assert written == [
+        "'=1+1", "'+a", "'-a", "'@a", "'\ta", "-5", "+1.5e3", "plain", "a=b", "es\\x1bcape", "two\nlines", 'a "b", c', "",
+    ]  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_kinds() -> None:
+    for kind in ("pyarrow", "pandas", "polars"):
+        table = native_table({"a": [1, 2]}, kind)  # type: ignore[arg-type]
+        assert type(table).__module__.split(".")[0] == kind
+
+
+def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "t.csv"
+    target.write_text("before")
+    with pytest.raises(InputError, match=r"t\.csv' failed: No space left on device\. Nothing was changed"), written_file(target) as draft:
+        draft.write_text("half")
+        raise DISK_FULL
+    with pytest.raises(KeyboardInterrupt), written_file(target) as draft:
+        raise KeyboardInterrupt
+    assert target.read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_a_failed_folder_changes_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    with pytest.raises(InputError, match="No space left on device"), written_folder(target) as draft:
+        (draft / "a").write_text("half")
+        raise DISK_FULL
+    assert not list(tmp_path.iterdir())
+    for text in ("one", "two"):
+        with written_folder(target) as draft:
+            (draft / "a").write_text(text)
+    assert (target / "a").read_text() == "two"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="Choose another place"):
+        write_csv(pa.table({"a": [1]}), tmp_path / "file" / "t.csv")
+    with pytest.raises(InputError, match="is a folder"):
+        write_csv(pa.table({"a": [1]}), tmp_path)
+    with pytest.raises(InputError, match="is not a folder"), written_folder(tmp_path / "file"):
+        pass
