@@ -94,9 +94,13 @@ def cpu() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--repeats", type=int, default=3, help="processes for each measurement; the median counts")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="processes for each measurement; the median counts"
+    )
     parser.add_argument("--folder", type=Path, help="where to keep the files (a temporary folder otherwise)")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)

@@ -161,7 +161,11 @@ def test_bad_tables(kind: str) -> None:
 def test_options() -> None:
     _stops(LONG, ["no column 'tusk'", "Did you mean 'task'?", "--task-column"], task="tusk")
     _stops(LONG, ["three different columns"], worker="task")
-    _stops(LONG, ["1 label outside the declared classes ('y', 'z'): 'x'", "row 0", "--classes"], classes=["y", "z"])
+    _stops(
+        LONG,
+        ["1 label outside the declared classes ('y', 'z'): 'x'", "row 0", "--classes"],
+        classes=["y", "z"],
+    )
     _stops(LONG, ["class names repeat 'x'", "once"], classes=["x", "x", "y"])
     _stops(LONG, ["classes is the text 'xy'", "list"], classes="xy")
     _stops(LONG, ["on_duplicate is 'any'", "'last'"], on_duplicate="any")

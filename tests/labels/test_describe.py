@@ -63,7 +63,10 @@ def test_warnings(case: str) -> None:
 
 
 def test_unused_rare_and_repeated() -> None:
-    rows = [(task, worker, "xy"[worker % 2]) for task in range(300) for worker in range(4)] + [(0, 9, "z"), (0, 0, "x")]
+    rows = [(task, worker, "xy"[worker % 2]) for task in range(300) for worker in range(4)] + [
+        (0, 9, "z"),
+        (0, 0, "x"),
+    ]
     warnings = " ".join(crowd(rows, classes=["x", "y", "z", "never"], on_duplicate="all").describe().warnings)
     assert "1 class never used: 'never'" in warnings
     assert "1 class hardly ever used: 'z'" in warnings

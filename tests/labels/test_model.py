@@ -53,7 +53,11 @@ def test_split_and_concat() -> None:
 
 
 def test_codes_are_checked() -> None:
-    for codes, said in (([0, 2], "holds 2 at row 1"), ([0.0, 1.0], "integer positions"), ([[0]], "one-dimensional")):
+    for codes, said in (
+        ([0, 2], "holds 2 at row 1"),
+        ([0.0, 1.0], "integer positions"),
+        ([[0]], "one-dimensional"),
+    ):
         with pytest.raises(InputError, match=said):
             CrowdLabels.from_codes(codes, [0, 0], [0, 1], tasks=2, workers=1, classes=2)
     with pytest.raises(InputError, match="same length"):

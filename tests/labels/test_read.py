@@ -184,7 +184,10 @@ def test_kinds_of_label() -> None:
         "lo", "mid", "hi",
     ]  # fmt: skip
     assert classes(pl.Series(["lo", "hi", "lo"], dtype=pl.Enum(["lo", "mid", "hi"]))) == ["lo", "mid", "hi"]
-    assert classes(pd.Series(["lo", "hi", "lo"], dtype=pd.CategoricalDtype(["lo", "mid", "hi"]))) == ["hi", "lo"]
+    assert classes(pd.Series(["lo", "hi", "lo"], dtype=pd.CategoricalDtype(["lo", "mid", "hi"]))) == [
+        "hi",
+        "lo",
+    ]
 
 
 def test_declared_classes() -> None:
@@ -197,19 +200,29 @@ def test_declared_classes() -> None:
 
 def test_json_text_that_looks_like_a_date_stays_text(tmp_path: Path) -> None:
     path = tmp_path / "l.jsonl"
-    rows = [{"task": "2024-01-01", "worker": 1, "label": "x"}, {"task": "2024-01-02", "worker": "b", "label": "y"}]
+    rows = [
+        {"task": "2024-01-01", "worker": 1, "label": "x"},
+        {"task": "2024-01-02", "worker": "b", "label": "y"},
+    ]
     path.write_text("\n".join(map(json.dumps, rows)))
     assert edges(read_labels(path)) == [("2024-01-01", "1", "x"), ("2024-01-02", "b", "y")]
 
 
 def test_duplicates() -> None:
     table = {"task": [1, 1, 1], "worker": [1, 1, 2], "label": [0, 1, 1]}
-    kept = {how: [edge[2] for edge in edges(read_labels(table, on_duplicate=how))] for how in ("first", "last", "all")}
+    kept = {
+        how: [edge[2] for edge in edges(read_labels(table, on_duplicate=how))]
+        for how in ("first", "last", "all")
+    }
     assert kept == {"first": [0, 1], "last": [1, 1], "all": [0, 1, 1]}
 
 
 def test_the_callers_arrays_stay_writeable() -> None:
-    task, worker, label = np.array([0, 0, 1], np.int32), np.array([0, 1, 0], np.int32), np.array([0, 1, 1], np.int8)
+    task, worker, label = (
+        np.array([0, 0, 1], np.int32),
+        np.array([0, 1, 0], np.int32),
+        np.array([0, 1, 1], np.int8),
+    )
     CrowdLabels.from_codes(task, worker, label, tasks=2, workers=2, classes=2)
     assert task.flags.writeable
     assert label.flags.writeable
@@ -224,7 +237,14 @@ def test_wide_tables() -> None:
     frame = pd.DataFrame({"zoe": [1, 0], "bob": [0, np.nan]}, index=["b", "a"])
     named = frame.reset_index(names="task")
     text = "what,zoe,bob\nb,1,0\na,0,\n"
-    for source in (frame, frame.rename_axis("task"), named, pl.DataFrame(named), pa.table(LONG_WIDE), io.StringIO(text)):
+    for source in (
+        frame,
+        frame.rename_axis("task"),
+        named,
+        pl.DataFrame(named),
+        pa.table(LONG_WIDE),
+        io.StringIO(text),
+    ):
         assert edges(read_labels(source)) == WIDE
     assert edges(read_labels(io.StringIO(text.replace(",\n", ",-1\n")))) == WIDE
     assert read_labels(frame).kind == "pandas"
@@ -254,7 +274,11 @@ def test_matrices() -> None:
     ]  # fmt: skip
     frame = pd.DataFrame({"zoe": ["y", "x"], "bob": ["x", None]}, index=["b", "a"])
     for table in (frame, pa.table(frame.reset_index(drop=True)), pl.DataFrame(frame)):
-        assert [edge[1:] for edge in edges(CrowdLabels.from_dense(table))] == [("zoe", "y"), ("bob", "x"), ("zoe", "x")]
+        assert [edge[1:] for edge in edges(CrowdLabels.from_dense(table))] == [
+            ("zoe", "y"),
+            ("bob", "x"),
+            ("zoe", "x"),
+        ]
 
 
 def test_a_task_without_answers_is_kept() -> None:
@@ -281,7 +305,9 @@ hostile = st.one_of(
 
 
 def usable(names: list[str]) -> bool:
-    return all(name.strip() for name in names) and len({name.strip().casefold() for name in names}) == len(names)
+    return all(name.strip() for name in names) and len({name.strip().casefold() for name in names}) == len(
+        names
+    )
 
 
 @st.composite
@@ -293,15 +319,25 @@ def tables(draw: st.DrawFn) -> dict[str, list[str]]:
     ]
     tasks, workers, classes = vocabularies
     cells = draw(
-        st.lists(st.tuples(st.sampled_from(tasks), st.sampled_from(workers)), unique=True, min_size=2, max_size=15)
+        st.lists(
+            st.tuples(st.sampled_from(tasks), st.sampled_from(workers)), unique=True, min_size=2, max_size=15
+        )
     )
-    said = draw(st.lists(st.sampled_from(classes), min_size=len(cells), max_size=len(cells)).filter(lambda said: len(set(said)) > 1))
+    said = draw(
+        st.lists(st.sampled_from(classes), min_size=len(cells), max_size=len(cells)).filter(
+            lambda said: len(set(said)) > 1
+        )
+    )
     return {"task": [cell[0] for cell in cells], "worker": [cell[1] for cell in cells], "label": said}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(tables())
-def test_hostile_names_survive_every_format_and_kind(tmp_path_factory: pytest.TempPathFactory, table: dict[str, list[str]]) -> None:
+def test_hostile_names_survive_every_format_and_kind(
+    tmp_path_factory: pytest.TempPathFactory, table: dict[str, list[str]]
+) -> None:
     expected = read_labels(table)
     for kind in (pd.DataFrame(table), pl.DataFrame(table), pa.table(table)):
         assert edges(read_labels(kind)) == edges(expected)
@@ -312,21 +348,33 @@ def test_hostile_names_survive_every_format_and_kind(tmp_path_factory: pytest.Te
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4), st.integers(0, 3)), min_size=2), st.randoms())
-def test_shuffled_rows_and_text_names_give_the_same_labels(rows: list[tuple[int, int, int]], random: Any) -> None:
+@given(
+    st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4), st.integers(0, 3)), min_size=2), st.randoms()
+)
+def test_shuffled_rows_and_text_names_give_the_same_labels(
+    rows: list[tuple[int, int, int]], random: Any
+) -> None:
     rows = list({row[:2]: row for row in rows}.values())
     if len({row[2] for row in rows}) < 2:
         return
     columns = dict(zip(("task", "worker", "label"), map(list, zip(*rows, strict=True)), strict=True))
     expected = read_labels(columns)
     shuffled = random.sample(rows, len(rows))
-    other = read_labels(dict(zip(("task", "worker", "label"), map(list, zip(*shuffled, strict=True)), strict=True)))
+    other = read_labels(
+        dict(zip(("task", "worker", "label"), map(list, zip(*shuffled, strict=True)), strict=True))
+    )
     assert sorted(edges(other)) == sorted(edges(expected))
     assert other.classes.equals(expected.classes)
     text = read_labels({name: [str(value) for value in column] for name, column in columns.items()})
     assert [tuple(map(int, edge)) for edge in edges(text)] == edges(expected)
-    assert [int(name) for name in text.tasks.to_pylist()] == expected.tasks.to_pylist() == list(dict.fromkeys(columns["task"]))
-    sparse = read_labels(columns | {"task": [task * 10**12 for task in columns["task"]]})  # hashed, not looked up
+    assert (
+        [int(name) for name in text.tasks.to_pylist()]
+        == expected.tasks.to_pylist()
+        == list(dict.fromkeys(columns["task"]))
+    )
+    sparse = read_labels(
+        columns | {"task": [task * 10**12 for task in columns["task"]]}
+    )  # hashed, not looked up
     assert sparse.task.tolist() == expected.task.tolist()
 
 

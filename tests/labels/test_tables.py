@@ -16,7 +16,21 @@ DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_names_are_defused(tmp_path: Path) -> None:
-    names = ["=1+1", "+a", "-a", "@a", "\ta", "-5", "+1.5e3", "plain", "a=b", "es\x1bcape", "two\nlines", 'a "b", c', None]
+    names = [
+        "=1+1",
+        "+a",
+        "-a",
+        "@a",
+        "\ta",
+        "-5",
+        "+1.5e3",
+        "plain",
+        "a=b",
+        "es\x1bcape",
+        "two\nlines",
+        'a "b", c',
+        None,
+    ]
     write_csv(pa.table({"name": names, "n": range(len(names))}), tmp_path / "t.csv")
     with (tmp_path / "t.csv").open(newline="") as file:
         written = [row[0] for row in csv.reader(file)][1:]
@@ -35,7 +49,10 @@ def test_kinds() -> None:
 def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     target = tmp_path / "t.csv"
     target.write_text("before")
-    with pytest.raises(InputError, match=r"t\.csv' failed: No space left on device\. Nothing was changed"), written_file(target) as draft:
+    with (
+        pytest.raises(InputError, match=r"t\.csv' failed: No space left on device\. Nothing was changed"),
+        written_file(target) as draft,
+    ):
         draft.write_text("half")
         raise DISK_FULL
     with pytest.raises(KeyboardInterrupt), written_file(target) as draft:

@@ -8,13 +8,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.places import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
 
     from crowdwise.labels.types import TableKind
 
@@ -79,6 +79,15 @@ class Columns:
     text: bool = False
     index: pa.ChunkedArray | None = None
     batches: Callable[[list[str]], Iterator[list[pa.Array]]] | None = None
+
+    def together(self, names: list[str]) -> dict[str, pa.ChunkedArray]:
+        """Read several columns whole, going through the source once."""
+        if self.batches is None:
+            return {name: self.column(name) for name in names}
+        rows = list(self.batches(names))
+        if not rows:
+            return {name: pa.chunked_array([], pa.string()) for name in names}
+        return dict(zip(names, map(pa.chunked_array, zip(*rows, strict=True)), strict=True))
 
 
 def chosen_columns(

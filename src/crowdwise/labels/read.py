@@ -17,7 +17,7 @@ from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.files import file_source
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.places import Place
-from crowdwise.labels.wide import labels_from_matrix, labels_from_nested, labels_from_wide, looks_wide
+from crowdwise.labels.wide import as_wide, labels_from_matrix, labels_from_nested, labels_from_wide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,8 +76,9 @@ def read_labels(
     if isinstance(found, Mapping):
         text = isinstance(source, str | Path) or hasattr(source, "read")
         return labels_from_nested(found, classes=classes, text=text)
-    if not named and looks_wide(found):
-        return labels_from_wide(found, classes=classes)
+    wide = None if named else as_wide(found)
+    if wide is not None:
+        return labels_from_wide(wide, classes=classes)
     names = chosen_columns(found.names, found.place.origin, task, worker, label)
     return _labels(found, names, classes, on_duplicate)
 

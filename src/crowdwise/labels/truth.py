@@ -62,7 +62,9 @@ def read_truth(source: Any, *, task: str | None = None, label: str | None = None
             f"task and label must have the same length; they have {tasks.codes.size} and {labels.codes.size}."
         )
     if tasks.codes.size == 0:
-        raise InputError(f"{columns.place.origin} has columns but no rows. Give a row for each task whose truth is known.")
+        raise InputError(
+            f"{columns.place.origin} has columns but no rows. Give a row for each task whose truth is known."
+        )
     truth = np.full(len(tasks.names), -1, np.int64)
     truth[tasks.codes] = labels.codes
     _refuse_contradiction(truth, tasks.codes, labels.codes, tasks.names, columns.place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.arrays import as_column
-from crowdwise.labels.columns import Columns, candidates
+from crowdwise.labels.columns import candidates
 from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.places import Place
@@ -18,10 +19,11 @@ from crowdwise.labels.vocabulary import as_vocabulary, numbered, plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from crowdwise.labels.columns import Columns
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import IntArray, TableKind
 
-__all__ = ["labels_from_matrix", "labels_from_nested", "labels_from_wide", "looks_wide"]
+__all__ = ["as_wide", "labels_from_matrix", "labels_from_nested", "labels_from_wide"]
 
 NO_ANSWER = -1  # the marker of a matrix of integers, as snorkel has it
 HINT = " In a matrix of integers -1 stands for no answer, unless missing= says otherwise."
@@ -81,21 +83,40 @@ def labels_from_nested(
     )  # fmt: skip
 
 
-def looks_wide(source: Columns) -> bool:
-    """Tell whether a table is plainly one of tasks × workers.
+@dataclass(frozen=True)
+class Wide:
+    """A table of tasks × workers: names of the tasks, if they are given, and a column for each worker."""
+
+    source: Columns
+    task: str | None
+    columns: dict[str, pa.ChunkedArray]
+
+    @property
+    def answers(self) -> list[str]:
+        """The columns that are workers."""
+        return [name for name in self.columns if name != self.task]
+
+
+def as_wide(source: Columns) -> Wide | None:
+    """Read a table as one of tasks × workers, if it plainly is one.
 
     Doubt means no: a table read in the wrong shape would give wrong answers without an error.
     """
     names = source.names
-    if candidates("worker", names) or candidates("label", names):
-        return False
-    task, answers = _split(source)
-    if len(answers) < 2 or len(set(names)) < len(names):
-        return False
-    columns = [source.column(name) for name in answers]
+    if candidates("worker", names) or candidates("label", names) or len(set(names)) < len(names):
+        return None
+    task = _task_column(source)
+    if len(names) - (task is not None) < 2:
+        return None
+    wide = Wide(source, task, source.together(names))
+    return wide if _plausible(wide) else None
+
+
+def _plausible(wide: Wide) -> bool:
+    columns = [wide.columns[name] for name in wide.answers]
     if len({_family(column.type) for column in columns if not pa.types.is_null(column.type)}) != 1:
         return False
-    if task is not None and len(pc.unique(source.column(task))) < len(columns[0]):
+    if wide.task is not None and len(pc.unique(wide.columns[wide.task])) < len(columns[0]):
         return False
     present = [column.filter(_present(column)) for column in columns]
     values = [pc.unique(some).cast(pa.string()) for some in present]
@@ -103,35 +124,37 @@ def looks_wide(source: Columns) -> bool:
     shared = everywhere.field("values").filter(pc.greater(everywhere.field("counts"), 1))
     if all(len(some) == len(column) for some, column in zip(present, columns, strict=True)):
         # Complete: it may as well be a long table with unusual names, unless all else speaks against it.
-        named = task is not None and (task == "" or task in candidates("task", names))
-        return named and len(answers) > 2 and len(shared) == len(everywhere)
+        named = wide.task == "" or wide.task in candidates("task", wide.source.names)
+        return named and len(columns) > 2 and len(shared) == len(everywhere)
     return all(len(some) == 0 or pc.any(pc.is_in(some, value_set=shared)).as_py() for some in values)
 
 
-def labels_from_wide(source: Columns, *, classes: Iterable[Any] | None = None) -> CrowdLabels:
-    """Read a table that `looks_wide`."""
-    task, answers = _split(source)
-    if task is not None:
-        rows = encode(source.column(task), "task", name=task, place=source.place, text=source.text)
-        names = rows.names
+def labels_from_wide(wide: Wide, *, classes: Iterable[Any] | None = None) -> CrowdLabels:
+    """Read labels from a table of tasks × workers."""
+    source, answers = wide.source, wide.answers
+    columns = [wide.columns[name] for name in answers]
+    if wide.task is not None:
+        column = wide.columns[wide.task]
+        tasks = encode(column, "task", name=wide.task, place=source.place, text=source.text).names
     elif source.index is not None:
-        names = as_vocabulary(source.index.combine_chunks(), "task")
+        tasks = as_vocabulary(source.index.combine_chunks(), "task")
     else:
-        names = pa.array(np.arange(len(source.column(answers[0]))))
-    columns = [source.column(name) for name in answers]
+        tasks = pa.array(np.arange(len(columns[0])))
     masks = [_present(column).to_numpy() for column in columns]
-    chunks = [
+    parts = [
         plain(column.filter(pa.array(mask)).combine_chunks())
         for column, mask in zip(columns, masks, strict=True)
     ]
-    if len({chunk.type for chunk in chunks if len(chunk)}) > 1:
-        chunks = [chunk.cast(pa.string()) for chunk in chunks]
-    said = pa.chunked_array([chunk for chunk in chunks if len(chunk)])
-    worker = np.repeat(np.arange(len(answers)), [len(chunk) for chunk in chunks])
+    if len({part.type for part in parts if len(part)}) > 1:
+        parts = [part.cast(pa.string()) for part in parts]
+    said = pa.chunked_array(
+        [part for part in parts if len(part)], parts[0].type if not any(map(len, parts)) else None
+    )
+    worker = np.repeat(np.arange(len(answers)), [len(part) for part in parts])
     workers = as_vocabulary(answers, "worker")
     return _labels(
         np.concatenate([np.flatnonzero(mask) for mask in masks]), worker, said,
-        names, numbered(workers) if source.text else workers,
+        tasks, numbered(workers) if source.text else workers,
         classes, source.kind, source.place.origin, text=source.text, hint=HINT,
     )  # fmt: skip
 
@@ -228,15 +251,12 @@ def _names(names: Iterable[Any] | None, size: int, what: str) -> pa.Array:
     return vocabulary
 
 
-def _split(source: Columns) -> tuple[str | None, list[str]]:
-    """Find the column of task names (if there is one) and the columns of answers."""
-    names = source.names
+def _task_column(source: Columns) -> str | None:
+    """Find the column of task names: the first of a text file, or the one with a usual name."""
     if source.text:
-        return names[0], names[1:]
-    tasks = candidates("task", names)
-    if len(tasks) == 1:
-        return tasks[0], [name for name in names if name != tasks[0]]
-    return None, names
+        return source.names[0]
+    tasks = candidates("task", source.names)
+    return tasks[0] if len(tasks) == 1 else None
 
 
 def _present(column: pa.ChunkedArray) -> pa.ChunkedArray:
