@@ -11,10 +11,11 @@ from sklearn.base import BaseEstimator
 
 from crowdwise.fitting.intervals import beta_interval
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.tables import native_table
+from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["Aggregator", "Fit", "gold_codes"]
+__all__ = ["Aggregator", "Fit"]
 
 TIE = 1e-12  # posteriors closer than this are a tie
 
@@ -183,7 +184,7 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
                 f"{self.slug} has no use for gold labels. Fit without them, or use a method that has, such as "
                 "dawid-skene."
             )
-        return gold_codes(gold, labels)
+        return truth_codes(gold, labels)
 
     def _remember(self, labels: CrowdLabels, fit: Fit) -> None:
         self.tasks_, self.workers_, self.classes_ = labels.tasks, labels.workers, labels.classes
@@ -205,8 +206,8 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
                 f"The labels hold classes that the model has not seen: {listed(strangers)}. It knows "
                 f"{listed(self.classes_.to_pylist())}."
             )
-        workers = positions(labels.workers, self.workers_)
-        workers[workers < 0] = len(self.workers_)
+        found = positions(labels.workers, self.workers_)
+        workers = np.where(found < 0, len(self.workers_), found)
         return CrowdLabels.from_codes(
             labels.task,
             workers[labels.worker],
@@ -230,34 +231,3 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
     def _check_fitted(self) -> None:
         if not hasattr(self, "posterior_"):
             raise InputError(f"This {type(self).__name__} is not fitted yet. Call fit(labels) first.")
-
-
-def gold_codes(gold: Any, labels: CrowdLabels) -> IntArray:
-    """Known truth of each task as a class position, -1 where unknown.
-
-    Parameters
-    ----------
-    gold
-        A mapping from task to label, or a table with columns task and label.
-    """
-    if not isinstance(gold, dict):
-        from crowdwise.labels.read import read_truth
-
-        names, answers = read_truth(gold)
-    else:
-        try:
-            names, answers = pa.array(list(gold.keys())), pa.array(list(gold.values()))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            names = pa.array([str(name) for name in gold])
-            answers = pa.array([str(answer) for answer in gold.values()])
-    tasks, classes = positions(names, labels.tasks), positions(answers, labels.classes)
-    for found, given, what in ((tasks, names, "tasks"), (classes, answers, "classes")):
-        strangers = [quoted(given[int(at)].as_py()) for at in np.flatnonzero(found < 0)[:5]]
-        if strangers:
-            raise InputError(
-                f"The gold labels name {what} that the labels do not have: {', '.join(strangers)} "
-                f"({int((found < 0).sum())} in all). Mend the names, or leave them out."
-            )
-    codes = np.full(labels.n_tasks, -1, np.int32)
-    codes[tasks] = classes
-    return codes

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from crowdwise.kernels.exponential import exp_of_nonpositive
 from crowdwise.kernels.layout import LANE_LABELS, MOST_LANES
 from crowdwise.kernels.threads import run_lanes
 
@@ -120,16 +121,21 @@ def _gradient_lane(
     by_ease: FloatArray,
 ) -> float:
     total = 0.0
+    product = 1.0  # of factors between 1 and 2: one logarithm for hundreds
     for task in range(first, last):
         slope = 0.0
         for edge in range(task_ptr[task], task_ptr[task + 1]):
             who = worker[edge]
             odds = ability[who] * ease[task]
-            small = math.exp(-abs(odds))
+            small = exp_of_nonpositive(-abs(odds))
             chance = (1.0 if odds >= 0 else small) / (1.0 + small)
-            total += right[edge] * odds - max(odds, 0.0) - math.log1p(small)
+            total += right[edge] * odds - max(odds, 0.0)
+            product *= 1.0 + small
+            if product > 1e200:
+                total -= math.log(product)
+                product = 1.0
             surprise = right[edge] - chance
             by_ability[who] += ease[task] * surprise
             slope += ability[who] * surprise
         by_ease[task] = slope * ease[task]
-    return total
+    return total - math.log(product)

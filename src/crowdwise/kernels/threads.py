@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from crowdwise.labels.errors import InputError
@@ -50,11 +51,15 @@ def use_threads(number: int) -> Iterator[None]:
 
 def run_lanes(work: Callable[[int], None], n_lanes: int) -> None:
     """Call `work(lane)` for every lane, several at a time."""
-    threads = min(n_threads(), n_lanes)
-    if threads == 1:
+    if n_lanes == 1 or n_threads() == 1:
         for lane in range(n_lanes):
             work(lane)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, range(n_lanes)):
-            pass
+    for _ in _pool(n_threads(), os.getpid()).map(work, range(n_lanes)):
+        pass
+
+
+@lru_cache(maxsize=4)
+def _pool(threads: int, _process: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting them for every pass costs more than a small pass. A forked child starts its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="crowdwise")

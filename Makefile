@@ -1,0 +1,45 @@
+# Two commands on a machine with Python 3.11 and nothing else set up: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint format benchmark docs clean
+
+demo: $(VENV)/.demo-ready
+	$(BIN)/crowdwise demo --out crowdwise-demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test-ready
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.test-ready
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+benchmark: $(VENV)/.test-ready
+	$(PIP_INSTALL) crowd-kit
+	$(BIN)/python benchmarks/aggregation.py
+	$(BIN)/python benchmarks/reading.py
+
+docs: $(VENV)/.test-ready
+	$(BIN)/python docs/make.py
+
+clean:
+	rm -rf $(VENV) crowdwise-demo
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo-ready: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) --editable .
+	touch $@
+
+$(VENV)/.test-ready: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) --editable ".[dev]"
+	touch $@ $(VENV)/.demo-ready
