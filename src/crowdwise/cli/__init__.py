@@ -1,1 +1,94 @@
-"""."""
+"""The `crowdwise` command: reads options, calls the other rooms, shows what they found."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+OK, BUG, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code: 0, 2 for bad input or usage, 130 if interrupted, 1 for a bug.
+
+    Parameters
+    ----------
+    arguments
+        What follows `crowdwise` on the command line; by default the process's own.
+    """
+    from crowdwise.cli.app import app
+
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a name that the terminal's encoding lacks must not end the run
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(args=arguments, prog_name="crowdwise", standalone_mode=False)
+        sys.stdout.flush()
+    except SystemExit as stop:  # a reader that went away (`| head`) ends so
+        return stop.code if isinstance(stop.code, int) else BUG
+    except BaseException as error:
+        return _failed(error)
+    return code if isinstance(code, int) else OK
+
+
+def _failed(error: BaseException) -> int:
+    """Say in one line what went wrong, and give the exit code."""
+    if os.environ.get("CROWDWISE_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        return INTERRUPTED
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:
+        _silence(sys.stdout)
+        return BUG
+    message, code = _explained(error)
+    _say(message)
+    return code
+
+
+def _explained(error: BaseException) -> tuple[str, int]:
+    from crowdwise.labels.errors import CrowdwiseError
+
+    if isinstance(error, CrowdwiseError):
+        return str(error), BAD_INPUT
+    if hasattr(error, "format_message"):  # a usage error of typer's, whichever click it builds on
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "crowdwise"
+        message = error.format_message()
+        stop = "" if message.endswith((".", "?")) else "."
+        return f"{message}{stop} Try '{command} --help'.", BAD_INPUT
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for these labels. Use a larger machine or fewer labels.", BAD_INPUT
+    if isinstance(error, OSError):
+        _silence(sys.stdout)
+        where = f"{error.filename}: " if error.filename else "Writing the output failed: "
+        return f"{where}{error.strerror or error}.", BAD_INPUT
+    bug = f"This is a bug in crowdwise, not in your data: {type(error).__name__}: {error}."
+    return f"{bug} Please report it; CROWDWISE_DEBUG=1 before the same command shows the traceback.", BUG
+
+
+def _say(message: str) -> None:
+    from crowdwise.cli.safe import visible
+
+    try:
+        print(f"crowdwise: {visible(message)}", file=sys.stderr, flush=True)
+    except OSError:
+        _silence(sys.stderr)
+
+
+def _silence(stream: object) -> None:
+    """Point a stream that cannot be written at nothing, so that Python's last flush does not fail as well."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())  # type: ignore[attr-defined]
+        os.close(nowhere)
+    except (OSError, ValueError, AttributeError):
+        pass

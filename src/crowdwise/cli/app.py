@@ -1,0 +1,220 @@
+"""The commands and their options. What is heavy is imported when a command runs: --help is quick."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+import crowdwise
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+class OnDuplicate(StrEnum):
+    """What to do with a second answer of one worker to one task."""
+
+    error = "error"
+    first = "first"
+    last = "last"
+    all = "all"
+
+
+Labels = Annotated[
+    str,
+    typer.Argument(
+        metavar="LABELS",
+        help="CSV, TSV, JSON lines, Parquet or Arrow, plain or gzipped; - for standard input.",
+    ),
+]
+COLUMNS = "Columns and classes"
+TaskColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The task column.", rich_help_panel=COLUMNS)]
+WorkerColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The worker column.", rich_help_panel=COLUMNS)]
+LabelColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The label column.", rich_help_panel=COLUMNS)]
+Classes = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,C", help="All classes in their order; others are errors.", rich_help_panel=COLUMNS),
+]
+Duplicates = Annotated[
+    OnDuplicate,
+    typer.Option(help="A second answer of one worker to one task.", rich_help_panel=COLUMNS),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a page for people.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"crowdwise {crowdwise.__version__}")
+        raise typer.Exit
+
+
+EXAMPLES = "\n\n".join(
+    (
+        "Examples:",
+        "  crowdwise demo",
+        "  crowdwise aggregate labels.csv --truth truth.csv --out results",
+        "  crowdwise simulate spammers --out labels.csv --truth-out truth.csv",
+    )
+)
+
+
+@app.callback(invoke_without_command=True, epilog=EXAMPLES)
+def crowd(
+    context: typer.Context,
+    _wanted: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Consensus, worker portraits and confidence from labels that disagree."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command(epilog="Example:\n\n  crowdwise aggregate labels.csv --method one-coin --out results")
+def aggregate(
+    labels: Labels,
+    *,
+    method: Annotated[str, typer.Option(metavar="SLUG", help="See `crowdwise methods`.")] = "dawid-skene",
+    truth: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="True labels (task, label) to score the consensus with."),
+    ] = None,
+    gold: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="True labels (task, label) of some tasks to learn from."),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Write consensus.csv, workers.csv and model/; - prints consensus.csv."),
+    ] = None,
+    json: Json = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="For methods that draw at random.")] = None,
+    max_iter: Annotated[int | None, typer.Option(min=1, help="Most iterations of the fit.")] = None,
+    task_column: TaskColumn = None,
+    worker_column: WorkerColumn = None,
+    label_column: LabelColumn = None,
+    classes: Classes = None,
+    on_duplicate: Duplicates = OnDuplicate.error,
+) -> None:
+    """Find the consensus and portray the workers."""
+    from crowdwise.cli import pages, work
+
+    if out == "-" and json:
+        raise typer.BadParameter("--out - and --json both want standard output; choose one")
+    if [labels, truth, gold].count("-") > 1:
+        raise typer.BadParameter("only one of LABELS, --truth and --gold can be standard input (-)")
+    place = None if out in (None, "-") else work.checked_place(str(out))
+    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
+    request = work.Request(reading, method, truth, gold, seed, max_iter)
+    result = work.aggregated(request, work.read(reading))
+    if place is not None:
+        work.write(result, place)
+    if json:
+        work.print_json(result.facts())
+    if out == "-":
+        work.print_csv(result.consensus)
+    if json or out == "-":
+        pages.say_notes(result)
+    else:
+        pages.aggregate_page(result, place)
+
+
+@app.command()
+def methods(
+    long: Annotated[bool, typer.Option("--long", help="Also say when each method fails.")] = False,
+    json: Json = False,
+) -> None:
+    """List the methods: what each assumes, and its paper."""
+    from dataclasses import asdict
+
+    from crowdwise import registry
+    from crowdwise.cli import pages, work
+
+    if json:
+        work.print_json([asdict(method) for method in registry.methods()])
+    else:
+        pages.methods_page(registry.methods(), long=long)
+
+
+@app.command()
+def describe(
+    labels: Labels,
+    *,
+    json: Json = False,
+    task_column: TaskColumn = None,
+    worker_column: WorkerColumn = None,
+    label_column: LabelColumn = None,
+    classes: Classes = None,
+    on_duplicate: Duplicates = OnDuplicate.all,
+) -> None:
+    """Say what labels look like before any model, and what seems wrong."""
+    from crowdwise.cli import pages, work
+
+    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
+    description = work.read(reading).describe()
+    if json:
+        work.print_json(description.to_dict())
+    else:
+        pages.describe_page(description, reading)
+
+
+@app.command(epilog="Example:\n\n  crowdwise simulate colluders --tasks 500 --out labels.csv --truth-out truth.csv")
+def simulate(
+    crowd: Annotated[
+        str | None, typer.Argument(metavar="CROWD", help="Leave out to list the crowds.", show_default=False)
+    ] = None,
+    *,
+    tasks: Annotated[int | None, typer.Option(min=1, help="Number of tasks.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of workers.")] = None,
+    classes: Annotated[int | None, typer.Option(min=2, help="Number of classes.")] = None,
+    labels_per_task: Annotated[int | None, typer.Option(min=1, help="Answers to each task.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same crowd.")] = 0,
+    out: Annotated[str, typer.Option(metavar="FILE", help="Where the labels go; - for standard output.")] = "-",
+    truth_out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Where the truth goes; - for standard output.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="List the crowds.")] = False,
+) -> None:
+    """Make the labels of a crowd whose truth is known, as CSV."""
+    from crowdwise.cli import pages, work
+
+    if crowd is None or show:
+        pages.crowds_page(work.crowds())
+        return
+    if out == "-" and truth_out == "-":
+        raise typer.BadParameter("labels and truth cannot both go to standard output; give one a file")
+    options = {
+        "tasks": tasks,
+        "workers": workers,
+        "classes": classes,
+        "labels-per-task": labels_per_task,
+        "seed": seed,
+    }
+    simulation = work.simulated(crowd, {name: value for name, value in options.items() if value is not None})
+    if truth_out is not None:
+        work.put_csv(simulation.truth_table(), truth_out)
+    work.put_csv(simulation.labels.to_table(), out)
+    if out != "-":
+        pages.simulated_page(simulation, crowd, out, truth_out)
+
+
+@app.command()
+def demo(
+    out: Annotated[str, typer.Option(metavar="DIR", help="Where the results go.")] = "crowdwise-demo",
+) -> None:
+    """See the main job done on real labels that come with the package."""
+    from crowdwise.cli import pages, work
+    from crowdwise.datasets import load
+
+    place = work.checked_place(out)
+    result = work.aggregated(work.Request(work.Reading("anaesthetists"), "dawid-skene"), load("anaesthetists").labels)
+    work.write(result, place)
+    pages.demo_page(result, place)

@@ -1,0 +1,263 @@
+"""What a person sees: one page for each command."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.padding import Padding
+from rich.text import Text
+
+from crowdwise.cli import show
+from crowdwise.cli.safe import shell, shown, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from crowdwise.cli.work import Reading, Result
+    from crowdwise.labels.describe import Description
+    from crowdwise.registry import Method
+    from crowdwise.simulate import Simulation
+
+__all__ = [
+    "aggregate_page",
+    "crowds_page",
+    "demo_page",
+    "describe_page",
+    "methods_page",
+    "say_notes",
+    "simulated_page",
+]
+
+TOP = 10
+DISPUTED = 8
+
+
+def say_notes(result: Result) -> None:
+    """Write notes to standard error, beside output that is meant for programs."""
+    console = show.page(stderr=True)
+    for note in result.notes:
+        console.print(Text(f"crowdwise: note: {visible(note)}"), soft_wrap=True)
+
+
+def aggregate_page(result: Result, place: Path | None) -> None:
+    """Show the consensus, the workers, what is in doubt, and what to do next."""
+    console = show.page()
+    for line in show.sentence(result).split("\n"):
+        console.print(Text(line))
+    if result.scores:
+        show.heading(console, f"Against the truth of {result.scores['n_truth']:,} tasks")
+        console.print(show.score_table(result.scores))
+    _classes(console, result)
+    _workers(console, result)
+    _disputed(console, result, DISPUTED)
+    if result.notes:
+        show.heading(console, "Please note")
+        show.notes(console, result.notes)
+    if place is not None:
+        _written(console, place)
+    show.heading(console, "What next")
+    show.commands(console, _next(result, place))
+
+
+def demo_page(result: Result, place: Path) -> None:
+    """Tell a newcomer the main job, done on the anaesthetists."""
+    console = show.page()
+    model, names = result.model, result.labels.classes.to_pylist()
+    show.heading(console, "Five anaesthetists, 45 patients, no truth")
+    show.paragraph(
+        console,
+        "Five anaesthetists graded how fit 45 patients were for an operation, in four classes; the first of "
+        "them graded every patient three times. They disagree, and nobody knows the right grades. From the "
+        "answers alone, Dawid and Skene (1979) worked out which grade is probably right for each patient and "
+        "how each doctor errs. Crowdwise does it again, in their way:",
+    )
+    console.print()
+    for line in show.sentence(result).split("\n"):
+        console.print(Text(line))
+    _classes(console, result)
+    show.heading(console, "The first patients")
+    console.print(_first_tasks(result, 6))
+    _disputed(console, result, 6)
+    show.heading(console, "Worker portraits, best first")
+    order = np.argsort(-model.skill_, kind="stable").tolist()
+    console.print(show.worker_table(console, result.workers, order, [_habit(model, names, at) for at in order]))
+    width = result.workers["skill_high"].to_numpy() - result.workers["skill_low"].to_numpy()
+    for title, at in (("the best", order[0]), ("the least sure", int(width.argmax()))):
+        show.heading(console, f"How worker {result.workers['worker'][at].as_py()}, {title}, answers")
+        console.print(show.confusion_table(names, model.confusion_[at]))
+    _written(console, place)
+    show.heading(console, "What next")
+    show.commands(
+        console,
+        [
+            (
+                "Your own labels (columns task, worker, label):",
+                "crowdwise aggregate labels.csv --out results",
+            ),
+            ("What they look like before any model:", "crowdwise describe labels.csv"),
+            ("The other methods:", "crowdwise methods"),
+            ("The same in Python:", f"import crowdwise; model = crowdwise.load({str(place / 'model')!r})"),
+        ],
+    )
+
+
+def describe_page(description: Description, reading: Reading) -> None:
+    """Show what labels look like before any model."""
+    console = show.page()
+    lines = [line.strip() for line in str(description).partition("\nWhat looks wrong")[0].splitlines()]
+    console.print(Text(lines[0]))
+    rows = [
+        ["labels a task", str(description.labels_per_task)],
+        ["labels a worker", str(description.labels_per_worker)],
+        [
+            "agreement",
+            "no task has two answers"
+            if description.agreement is None
+            else f"{description.agreement:.1%} of pairs of answers to one task agree",
+        ],
+    ]
+    console.print()
+    console.print(show.table(("", "left"), ("", "wrap"), rows=rows))
+    show.heading(console, "Classes")
+    shares = description.class_shares
+    console.print(show.class_table(console, list(shares), {"of the labels": list(shares.values())}))
+    if description.warnings:
+        show.heading(console, "What looks wrong")
+        show.notes(console, description.warnings)
+    repeated = description.repeated_answers > 0 or reading.on_duplicate != "all"
+    words = (reading if repeated else replace(reading, on_duplicate="error")).words()
+    show.heading(console, "What next")
+    show.commands(console, [("Find the consensus:", shell("crowdwise", "aggregate", *words))])
+
+
+def methods_page(methods: Sequence[Method], *, long: bool) -> None:
+    """Every method, what it assumes and where it was published."""
+    console = show.page()
+    if not long:
+        rows = [[method.slug, method.summary, method.paper] for method in methods]
+        console.print(show.table(("method", "left"), ("assumes", "wrap"), ("paper", "wrap"), rows=rows, indent=0))
+        show.heading(console, "What next")
+        show.commands(
+            console,
+            [
+                ("When each method fails:", "crowdwise methods --long"),
+                ("Use one:", f"crowdwise aggregate labels.csv --method {methods[0].slug}"),
+            ],
+        )
+        return
+    for method in methods:
+        show.heading(console, method.slug)
+        rows = [["assumes", method.summary], ["fails with", method.fails], ["paper", method.paper]]
+        console.print(show.table(("", "left"), ("", "wrap"), rows=rows))
+
+
+def crowds_page(crowds: Sequence[tuple[str, str, list[str]]]) -> None:
+    """Every crowd that can be simulated, and the options it takes."""
+    console = show.page()
+    for slug, summary, options in crowds:
+        console.print(Text(slug, style="bold"))
+        console.print(Padding(Text(summary), (0, 0, 0, 2)))
+        console.print(Padding(Text(" ".join(f"--{option}" for option in options), style="dim"), (0, 0, 0, 2)))
+    show.heading(console, "What next")
+    show.commands(
+        console,
+        [("Make one:", f"crowdwise simulate {crowds[0][0]} --out labels.csv --truth-out truth.csv")],
+    )
+
+
+def simulated_page(simulation: Simulation, crowd: str, out: str, truth_out: str | None) -> None:
+    """Say what was simulated, and what to do with it."""
+    console = show.page(stderr=truth_out == "-")
+    labels = simulation.labels
+    console.print(
+        Text(
+            f"{crowd}: {labels.n_labels:,} labels by {labels.n_workers:,} workers on {labels.n_tasks:,} "
+            f"tasks, {labels.n_classes:,} classes; {simulation.accuracy:.1%} of the labels are right."
+        )
+    )
+    known = [] if truth_out in (None, "-") else ["--truth", str(truth_out)]
+    show.heading(console, "What next")
+    show.commands(console, [("See who is found out:", shell("crowdwise", "aggregate", out, *known))])
+
+
+# ---- parts ------------------------------------------------------------------------------------------------
+
+
+def _classes(console: Any, result: Result) -> None:
+    show.heading(console, "Classes")
+    shares = {
+        "of the tasks": result.model.posterior_.mean(axis=0),
+        "of the labels": result.labels.class_shares,
+    }
+    console.print(show.class_table(console, result.labels.classes.to_pylist(), shares))
+
+
+def _workers(console: Any, result: Result) -> None:
+    """All workers if they are few; else those who are surely good, and those who are surely poor."""
+    workers = result.workers
+    if workers.num_rows <= 2 * TOP:
+        show.heading(console, "Workers, best first")
+        order = np.argsort(-workers["skill"].to_numpy(), kind="stable").tolist()
+        console.print(show.worker_table(console, workers, order))
+        return
+    best = np.argsort(-workers["skill_low"].to_numpy(), kind="stable")[:TOP].tolist()
+    worst = np.argsort(workers["skill_high"].to_numpy(), kind="stable")[:TOP].tolist()
+    show.heading(console, f"The {TOP} best of {workers.num_rows:,} workers, by the lower end of their interval")
+    console.print(show.worker_table(console, workers, best))
+    show.heading(console, f"The {TOP} worst, by the upper end")
+    console.print(show.worker_table(console, workers, worst))
+
+
+def _disputed(console: Any, result: Result, most: int) -> None:
+    show.heading(console, "The most disputed tasks")
+    disputed = show.disputed_tasks(result, most)
+    console.print(Text("  None: every task is as good as certain.") if disputed is None else disputed)
+
+
+def _first_tasks(result: Result, most: int) -> Padding:
+    rows: list[list[str | Text]] = [
+        [shown(row["task"]), shown(row["label"]), f"{row['confidence']:.1%}", show.votes(result, at)]
+        for at, row in enumerate(result.consensus.slice(0, most).to_pylist())
+    ]
+    return show.table(("task", "left"), ("consensus", "left"), ("sure", "right"), ("answers", "left"), rows=rows)
+
+
+def _habit(model: Any, names: list[Any], worker: int) -> str:
+    """Put the mistake that a worker makes most often in words."""
+    wrong = model.confusion_[worker] * model.prior_[:, None]
+    np.fill_diagonal(wrong, 0)
+    truth, said = np.unravel_index(int(wrong.argmax()), wrong.shape)
+    chance = model.confusion_[worker, truth, said]
+    return f"{shown(names[truth], 8).plain} as {shown(names[said], 8).plain} ({chance:.0%})" if chance > 0 else "none"
+
+
+def _written(console: Any, place: Path) -> None:
+    show.heading(console, "Written")
+    for name, what in (
+        ("consensus.csv", "label, confidence and more of every task"),
+        ("workers.csv", "skill and more of every worker"),
+        ("model", "the fitted model"),
+    ):
+        console.print(Text(f"  {visible(place / name)}  {what}"), soft_wrap=True)
+
+
+def _next(result: Result, place: Path | None) -> list[tuple[str, str]]:
+    request = result.request
+    same = ["crowdwise", "aggregate", *request.reading.words()]
+    steps = []
+    if not result.model.converged_:
+        more = str(10 * int(result.model.n_iter_))
+        steps.append(("Let it converge:", shell(*same, "--method", request.method, "--max-iter", more)))
+    if place is None:
+        steps.append(("Keep the result:", shell(*same, "--method", request.method, "--out", "results")))
+    else:
+        steps.append(("Use the model in Python:", f"import crowdwise; crowdwise.load({str(place / 'model')!r})"))
+    if not result.scores:
+        steps.append(("Score it, if you know the truth of some tasks:", shell(*same, "--truth", "truth.csv")))
+    other = "majority-vote" if request.method != "majority-vote" else "dawid-skene"
+    known = ["--truth", request.truth] if request.truth else []
+    steps.append(("Compare with another method:", shell(*same, *known, "--method", other)))
+    return [(reason, visible(command)) for reason, command in steps]

@@ -1,0 +1,330 @@
+"""What the commands do between options and pages: call the other rooms, and write what they give."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import json
+import os
+import re
+import sys
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.places import counted
+from crowdwise.labels.tables import defused, write_csv, written_folder
+
+if TYPE_CHECKING:
+    from crowdwise.labels import CrowdLabels
+    from crowdwise.labels.types import IntArray
+    from crowdwise.simulate import Simulation
+
+__all__ = [
+    "Reading",
+    "Request",
+    "Result",
+    "aggregated",
+    "checked_place",
+    "crowds",
+    "print_csv",
+    "print_json",
+    "put_csv",
+    "read",
+    "simulated",
+    "write",
+]
+
+BATCH = 1 << 16  # rows of CSV made at a time for standard output
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Where the labels are and how to read them."""
+
+    source: str
+    task: str | None = None
+    worker: str | None = None
+    label: str | None = None
+    classes: str | None = None
+    on_duplicate: Any = "error"
+
+    def words(self) -> list[str]:
+        """Give the same on a command line."""
+        options = {
+            "--task-column": self.task,
+            "--worker-column": self.worker,
+            "--label-column": self.label,
+            "--classes": self.classes,
+            "--on-duplicate": None if self.on_duplicate == "error" else self.on_duplicate,
+        }
+        given = [[option, str(value)] for option, value in options.items() if value is not None]
+        return [self.source, *(word for pair in given for word in pair)]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked `aggregate` for."""
+
+    reading: Reading
+    method: str
+    truth: str | None = None
+    gold: str | None = None
+    seed: int | None = None
+    max_iter: int | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """A fitted model, its two tables, and what to say about them.
+
+    Attributes
+    ----------
+    seconds
+        Time of the fit alone.
+    scores
+        Against the truth, if one was given.
+    notes
+        Sentences that the user should read.
+    """
+
+    request: Request
+    labels: CrowdLabels
+    model: Any
+    consensus: pa.Table
+    workers: pa.Table
+    seconds: float
+    scores: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def facts(self) -> dict[str, Any]:
+        """Give what `--json` prints."""
+        return {
+            "method": self.model.slug,
+            "n_tasks": self.labels.n_tasks,
+            "n_workers": self.labels.n_workers,
+            "n_classes": self.labels.n_classes,
+            "n_labels": self.labels.n_labels,
+            "n_iter": int(self.model.n_iter_),
+            "converged": bool(self.model.converged_),
+            "seconds": round(self.seconds, 6),
+            **self.scores,
+        }
+
+
+# ---- in ---------------------------------------------------------------------------------------------------
+
+
+def read(reading: Reading) -> CrowdLabels:
+    """Read labels as the options say."""
+    from crowdwise.labels import read_labels
+
+    return read_labels(
+        reading.source,
+        task=reading.task,
+        worker=reading.worker,
+        label=reading.label,
+        classes=None if reading.classes is None else _class_names(reading.classes),
+        on_duplicate=reading.on_duplicate,
+    )
+
+
+def _class_names(given: str) -> list[str]:
+    """Split names at commas; a name with a comma stands in double quotes, as in CSV."""
+    names = next(csv.reader([given], skipinitialspace=True), [])
+    if not names or not all(name.strip() for name in names):
+        raise InputError(f"--classes {quoted(given)} holds an empty name. Give names with commas between: cat,dog.")
+    return [name.strip() for name in names]
+
+
+def checked_place(out: str) -> Path:
+    """Refuse, before any long fit, a folder that cannot be written."""
+    if not out:
+        raise InputError("--out is empty. Give the name of a folder.")
+    place = Path(out)
+    try:
+        nearest = next(folder for folder in (place, *place.absolute().parents) if os.path.lexists(folder))
+    except (OSError, ValueError) as error:
+        raise InputError(f"--out {quoted(out)} is no name for a folder: {error}.") from error
+    if not nearest.is_dir():
+        raise InputError(f"--out: {quoted(str(nearest))} exists and is not a folder. Choose another name.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InputError(f"--out: you may not write in {quoted(str(nearest))}. Choose another place.")
+    return place
+
+
+# ---- fit --------------------------------------------------------------------------------------------------
+
+
+def aggregated(request: Request, labels: CrowdLabels) -> Result:
+    """Fit the method, and score it where the truth is given."""
+    from crowdwise.fitting.em import NotConverged
+
+    model = _model(request)
+    codes, notes = (None, []) if request.truth is None else _truth(request.truth, labels)
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)  # said as a note
+        model.fit(labels, **({} if request.gold is None else {"gold": request.gold}))
+    seconds = time.perf_counter() - started
+    consensus, workers = model.consensus(), model.workers()
+    if not model.converged_:
+        notes.append(
+            f"The fit stopped after {model.n_iter_:,} iterations while still improving. Give it more with --max-iter."
+        )
+    notes += _defused_names(consensus, workers)
+    scores = {} if codes is None else _scores(model, labels, consensus, codes)
+    return Result(request, labels, model, consensus, workers, seconds, scores, notes)
+
+
+def _model(request: Request) -> Any:
+    from crowdwise.registry import method
+
+    model = method(request.method).load()()
+    for name, value in {"seed": request.seed, "max_iter": request.max_iter}.items():
+        if value is None:
+            continue
+        if name not in model.get_params():
+            raise InputError(f"{request.method} takes no --{name.replace('_', '-')}. Leave it out.")
+        model.set_params(**{name: value})
+    return model
+
+
+def _truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
+    """Read the true classes of the tasks, with notes about truths that cannot be used."""
+    from crowdwise.labels.truth import Truth, read_truth, truth_codes
+    from crowdwise.labels.vocabulary import positions
+
+    truth = read_truth(file)
+    met = positions(truth.tasks, labels.tasks) >= 0
+    said = positions(truth.labels, labels.classes) >= 0
+    if met.any() and not (met & said).any():
+        raise InputError(
+            f"No class of the truth {quoted(file)} is a class of the labels: it has "
+            f"{listed(pc.unique(truth.labels).to_pylist())}, they have {listed(labels.classes.to_pylist())}. "
+            "Use the same names in both."
+        )
+    notes = []
+    if not met.all():
+        notes.append(f"{counted(int((~met).sum()), 'truth')} left out of the scores: no label for the task.")
+    unsaid = met & ~said
+    if unsaid.any():
+        names = pc.unique(truth.labels.filter(pa.array(unsaid))).to_pylist()
+        notes.append(
+            f"{counted(int(unsaid.sum()), 'truth')} left out of the scores: of a class that nobody said, "
+            f"{listed(names)}. Name all classes with --classes to count them."
+        )
+    usable = pa.array(said | ~met)
+    return truth_codes(Truth(truth.tasks.filter(usable), truth.labels.filter(usable)), labels), notes
+
+
+def _scores(model: Any, labels: CrowdLabels, consensus: pa.Table, truth: IntArray) -> dict[str, Any]:
+    from crowdwise import metrics
+    from crowdwise.labels.vocabulary import positions
+
+    predicted = positions(consensus["label"].combine_chunks(), labels.classes)
+    return {
+        "n_truth": int((truth >= 0).sum()),
+        "accuracy": metrics.accuracy(truth, predicted),
+        "log_loss": metrics.log_loss(truth, model.posterior_),
+        "brier": metrics.brier(truth, model.posterior_),
+        "ece": metrics.expected_calibration_error(truth, model.posterior_),
+    }
+
+
+def _defused_names(*tables: pa.Table) -> list[str]:
+    """Say how many names look different in CSV."""
+    changed = 0
+    for table in tables:
+        first = table.column(0)
+        safe = defused(first)
+        if safe is not first:
+            changed += sum(new != old for new, old in zip(safe.to_pylist(), first.to_pylist(), strict=True))
+    if not changed:
+        return []
+    names = f"{counted(changed, 'name')} that a spreadsheet may take for a formula, or with control characters"
+    return [f"Defused in CSV: {names}. The saved model keeps {'it' if changed == 1 else 'them'} as given."]
+
+
+# ---- out --------------------------------------------------------------------------------------------------
+
+
+def write(result: Result, place: Path) -> None:
+    """Write consensus.csv, workers.csv and model/ into the folder: all of them, or none."""
+    with written_folder(place) as draft:
+        write_csv(result.consensus, draft / "consensus.csv")
+        write_csv(result.workers, draft / "workers.csv")
+        result.model.save(draft / "model")
+
+
+def put_csv(table: pa.Table, out: str) -> None:
+    """Write a table to a file, or to standard output if that is "-"."""
+    if out == "-":
+        print_csv(table)
+    else:
+        write_csv(table, Path(out))
+
+
+def print_csv(table: pa.Table) -> None:
+    """Write a table to standard output as CSV, names defused."""
+    safe = pa.table([defused(column) for column in table.columns], names=table.column_names)
+    for number, batch in enumerate(safe.combine_chunks().to_batches(max_chunksize=BATCH)):
+        sink = pa.BufferOutputStream()
+        pacsv.write_csv(batch, sink, pacsv.WriteOptions(include_header=number == 0))
+        sys.stdout.buffer.write(sink.getvalue())
+    sys.stdout.buffer.flush()
+
+
+def print_json(facts: Any) -> None:
+    """Print one JSON value, and nothing else."""
+    print(json.dumps(facts, indent=2))
+
+
+# ---- simulate ---------------------------------------------------------------------------------------------
+
+PARAMETERS = {
+    "tasks": "n_tasks",
+    "workers": "n_workers",
+    "classes": "n_classes",
+    "labels-per-task": "labels_per_task",
+    "seed": "seed",
+}
+
+
+def crowds() -> list[tuple[str, str, list[str]]]:
+    """Each crowd's slug, what it is, and the options that it takes."""
+    from crowdwise.simulate import CROWDS
+
+    return [(slug, _first_line(crowd), _options(crowd)) for slug, crowd in CROWDS.items()]
+
+
+def simulated(slug: str, options: dict[str, int]) -> Simulation:
+    """Simulate a crowd, refusing options that it does not take."""
+    from crowdwise.simulate import CROWDS, simulate
+
+    if slug in CROWDS:
+        taken = _options(CROWDS[slug])
+        for option in options:
+            if option not in taken:
+                raise InputError(
+                    f"The crowd {quoted(slug)} takes no --{option}. It takes "
+                    f"{', '.join(f'--{name}' for name in taken)}."
+                )
+    return simulate(slug, **{PARAMETERS[name]: value for name, value in options.items()})
+
+
+def _options(crowd: Any) -> list[str]:
+    known = inspect.signature(crowd).parameters
+    return [option for option, parameter in PARAMETERS.items() if parameter in known]
+
+
+def _first_line(crowd: Any) -> str:
+    """Say what a crowd is, without the number of the paper in our own list."""
+    return re.sub(r"\s*\(00\d[^)]*\)$", "", (inspect.getdoc(crowd) or "").partition("\n")[0].rstrip("."))
