@@ -1,9 +1,9 @@
-"""Reading: Parquet and CSV with string names into `CrowdLabels`, against pyarrow's own read into dictionaries.
+"""Reading: Parquet and CSV with string names into `CrowdLabels`, against pyarrow's read into dictionaries.
 
     python benchmarks/reading.py --rows 10000000
 
-Each measurement is a process of its own. Time is wall time after imports and after a first read of a tiny file
-(so that numba's compiling is apart); memory is the peak resident size minus that before reading.
+Each measurement is a process of its own. Time is wall time after imports and a first read of a tiny file (so
+that numba's compiling is apart); memory is the peak resident size minus that before reading.
 """
 
 from __future__ import annotations
@@ -94,13 +94,9 @@ def cpu() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument(
-        "--repeats", type=int, default=3, help="processes for each measurement; the median counts"
-    )
+    parser.add_argument("--repeats", type=int, default=3, help="processes for each measurement; the median counts")
     parser.add_argument("--folder", type=Path, help="where to keep the files (a temporary folder otherwise)")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)

@@ -1,5 +1,6 @@
 """Every kind of bad input stops with one clear message that names the place and the remedy."""
 
+# ruff: noqa: E501  (tables of cases read best with a case a line)
 from __future__ import annotations
 
 import gzip
@@ -12,9 +13,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from crowdwise.labels import CrowdLabels, InputError, read_labels
 

@@ -1,5 +1,6 @@
 """What `describe` counts, and what it warns of."""
 
+# ruff: noqa: E501  (tables of cases read best with a case a line)
 from __future__ import annotations
 
 import json

@@ -1,26 +1,29 @@
 """Good input, in every shape and from every kind of table."""
 
+# ruff: noqa: E501  (tables of cases read best with a case a line)
 from __future__ import annotations
 
 import gzip
 import io
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pacsv
-import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import feather
 
 from crowdwise.labels import CrowdLabels, InputError, read_labels
 from crowdwise.labels.intern import Interner
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LONG = {"task": ["b", "b", "a"], "worker": ["zoe", "bob", "zoe"], "label": ["y", "x", "x"]}
 GOOD = "task,worker,label\nb,zoe,y\nb,bob,x\na,zoe,x\n"
@@ -121,7 +124,7 @@ TABLES = {
 def test_every_table_goes_out_as_it_came(name: str) -> None:
     labels = read_labels(TABLES[name])
     is_long(labels)
-    assert labels.kind == (name.split(",")[0] if name.startswith(("pandas", "polars")) else "pyarrow")
+    assert labels.kind == (name.split(",", 1)[0] if name.startswith(("pandas", "polars")) else "pyarrow")
     out = labels.to_table()
     assert type(out).__module__.split(".")[0] == labels.kind
     is_long(read_labels(out))
@@ -210,10 +213,7 @@ def test_json_text_that_looks_like_a_date_stays_text(tmp_path: Path) -> None:
 
 def test_duplicates() -> None:
     table = {"task": [1, 1, 1], "worker": [1, 1, 2], "label": [0, 1, 1]}
-    kept = {
-        how: [edge[2] for edge in edges(read_labels(table, on_duplicate=how))]
-        for how in ("first", "last", "all")
-    }
+    kept = {how: [edge[2] for edge in edges(read_labels(table, on_duplicate=how))] for how in ("first", "last", "all")}
     assert kept == {"first": [0, 1], "last": [1, 1], "all": [0, 1, 1]}
 
 
@@ -305,23 +305,17 @@ hostile = st.one_of(
 
 
 def usable(names: list[str]) -> bool:
-    return all(name.strip() for name in names) and len({name.strip().casefold() for name in names}) == len(
-        names
-    )
+    return all(name.strip() for name in names) and len({name.strip().casefold() for name in names}) == len(names)
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> dict[str, list[str]]:
     # "\r" and NUL are no use in text files: CSV readers disagree about the one, the other is refused.
     clean = hostile.map(lambda name: name.replace("\r", "").replace("\0", "")).filter(bool)
-    vocabularies = [
-        draw(st.lists(clean, min_size=2, max_size=5, unique=True).filter(usable)) for _ in range(3)
-    ]
+    vocabularies = [draw(st.lists(clean, min_size=2, max_size=5, unique=True).filter(usable)) for _ in range(3)]
     tasks, workers, classes = vocabularies
     cells = draw(
-        st.lists(
-            st.tuples(st.sampled_from(tasks), st.sampled_from(workers)), unique=True, min_size=2, max_size=15
-        )
+        st.lists(st.tuples(st.sampled_from(tasks), st.sampled_from(workers)), unique=True, min_size=2, max_size=15)
     )
     said = draw(
         st.lists(st.sampled_from(classes), min_size=len(cells), max_size=len(cells)).filter(
@@ -331,9 +325,7 @@ def tables(draw: st.DrawFn) -> dict[str, list[str]]:
     return {"task": [cell[0] for cell in cells], "worker": [cell[1] for cell in cells], "label": said}
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
-)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(tables())
 def test_hostile_names_survive_every_format_and_kind(
     tmp_path_factory: pytest.TempPathFactory, table: dict[str, list[str]]
@@ -348,21 +340,15 @@ def test_hostile_names_survive_every_format_and_kind(
 
 
 @settings(max_examples=50, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4), st.integers(0, 3)), min_size=2), st.randoms()
-)
-def test_shuffled_rows_and_text_names_give_the_same_labels(
-    rows: list[tuple[int, int, int]], random: Any
-) -> None:
+@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4), st.integers(0, 3)), min_size=2), st.randoms())
+def test_shuffled_rows_and_text_names_give_the_same_labels(rows: list[tuple[int, int, int]], random: Any) -> None:
     rows = list({row[:2]: row for row in rows}.values())
     if len({row[2] for row in rows}) < 2:
         return
     columns = dict(zip(("task", "worker", "label"), map(list, zip(*rows, strict=True)), strict=True))
     expected = read_labels(columns)
     shuffled = random.sample(rows, len(rows))
-    other = read_labels(
-        dict(zip(("task", "worker", "label"), map(list, zip(*shuffled, strict=True)), strict=True))
-    )
+    other = read_labels(dict(zip(("task", "worker", "label"), map(list, zip(*shuffled, strict=True)), strict=True)))
     assert sorted(edges(other)) == sorted(edges(expected))
     assert other.classes.equals(expected.classes)
     text = read_labels({name: [str(value) for value in column] for name, column in columns.items()})
@@ -372,9 +358,7 @@ def test_shuffled_rows_and_text_names_give_the_same_labels(
         == expected.tasks.to_pylist()
         == list(dict.fromkeys(columns["task"]))
     )
-    sparse = read_labels(
-        columns | {"task": [task * 10**12 for task in columns["task"]]}
-    )  # hashed, not looked up
+    sparse = read_labels(columns | {"task": [task * 10**12 for task in columns["task"]]})  # hashed, not looked up
     assert sparse.task.tolist() == expected.task.tolist()
 
 

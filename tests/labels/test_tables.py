@@ -1,16 +1,20 @@
 """Tables out: whole or not at all, and harmless."""
 
+# ruff: noqa: E501  (tables of cases read best with a case a line)
 from __future__ import annotations
 
 import csv
 import errno
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 from crowdwise.labels import InputError
 from crowdwise.labels.tables import native_table, write_csv, written_file, written_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -49,23 +53,30 @@ def test_kinds() -> None:
 def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     target = tmp_path / "t.csv"
     target.write_text("before")
-    with (
-        pytest.raises(InputError, match=r"t\.csv' failed: No space left on device\. Nothing was changed"),
-        written_file(target) as draft,
-    ):
-        draft.write_text("half")
-        raise DISK_FULL
-    with pytest.raises(KeyboardInterrupt), written_file(target) as draft:
-        raise KeyboardInterrupt
+
+    def fail(error: BaseException) -> None:
+        with written_file(target) as draft:
+            draft.write_text("half")
+            raise error
+
+    with pytest.raises(InputError, match=r"t\.csv' failed: No space left on device\. Nothing was changed"):
+        fail(DISK_FULL)
+    with pytest.raises(KeyboardInterrupt):
+        fail(KeyboardInterrupt())
     assert target.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
 def test_a_failed_folder_changes_nothing(tmp_path: Path) -> None:
     target = tmp_path / "out"
-    with pytest.raises(InputError, match="No space left on device"), written_folder(target) as draft:
-        (draft / "a").write_text("half")
-        raise DISK_FULL
+
+    def fail() -> None:
+        with written_folder(target) as draft:
+            (draft / "a").write_text("half")
+            raise DISK_FULL
+
+    with pytest.raises(InputError, match="No space left on device"):
+        fail()
     assert not list(tmp_path.iterdir())
     for text in ("one", "two"):
         with written_folder(target) as draft:

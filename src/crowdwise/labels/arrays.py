@@ -17,16 +17,14 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
     """Give an Arrow column of a list, a NumPy, pandas, polars or Arrow array; NaN and None are nulls."""
     if isinstance(values, pa.ChunkedArray):
         return values
-    if isinstance(values, str | bytes) or not (
-        hasattr(values, "__iter__") or hasattr(values, "__arrow_c_stream__")
-    ):
+    if isinstance(values, str | bytes) or not (hasattr(values, "__iter__") or hasattr(values, "__arrow_c_stream__")):
         raise InputError(f"{origin}: {name} is {quoted(values)}; it must be an array with one entry a label.")
     if isinstance(values, pa.Array):
         return pa.chunked_array([values])
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise InputError(
-            f"{origin}: {name} must be one-dimensional; it has shape {values.shape}. For a matrix with a row a task "
-            "and a column a worker use CrowdLabels.from_dense."
+            f"{origin}: {name} must be one-dimensional; it has shape {values.shape}. For a matrix "
+            "with a row a task and a column a worker use CrowdLabels.from_dense."
         )
     pandas = type(values).__module__.split(".")[0] == "pandas"
     if hasattr(values, "__arrow_c_stream__") and not pandas:
@@ -52,14 +50,12 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
     for row, value in enumerate(values):
         if isinstance(value, list | tuple | dict | set | np.ndarray):
             raise InputError(
-                f"{origin}: column {quoted(name)} holds lists or records (row {row}: {quoted(value)}). Each row must "
-                "hold one name: one row for each answer."
+                f"{origin}: column {quoted(name)} holds lists or records (row {row}: {quoted(value)}). "
+                "Each row must hold one name: one row for each answer."
             )
         missing = value is None or (isinstance(value, float) and math.isnan(value)) or str(value) == "<NA>"
         texts.append(None if missing else str(value))
     try:
         return pa.array(texts, pa.string())
     except (pa.ArrowException, UnicodeEncodeError) as error:
-        raise InputError(
-            f"{origin}: column {quoted(name)} holds text that is not Unicode: {error}."
-        ) from error
+        raise InputError(f"{origin}: column {quoted(name)} holds text that is not Unicode: {error}.") from error

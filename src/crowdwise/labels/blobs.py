@@ -50,17 +50,17 @@ class Blob:
         return pa.BufferReader(self.all()) if self.gz or self.path is None else pa.memory_map(str(self.path))
 
     def head(self) -> bytes:
-        """The first 64 KiB, decompressed."""
+        """Read the first 64 KiB, decompressed."""
         with self.stream() as stream:
             return self._guarded(lambda: stream.read(HEAD))
 
     def all(self) -> bytes:
-        """Everything, decompressed."""
+        """Read everything, decompressed."""
         with self.stream() as stream:
             return self._guarded(stream.read)
 
     def lines(self) -> Iterator[bytes]:
-        """Physical lines, decompressed."""
+        """Read physical lines, decompressed."""
         with self.stream() as stream:
             yield from stream
 
@@ -108,17 +108,16 @@ def _held(name: str, data: bytes) -> Blob:
 
 def _absent(path: Path) -> str:
     if "\n" in str(path):
-        return "There is no such file: a path was expected, and this is text of several lines. Write it to a file."
+        return "There is no such file: a path was expected, not text of several lines. Write it to a file."
     near = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     close = difflib.get_close_matches(path.name, near, n=3)
     if close:
         return f"There is no file {quoted(str(path))}. Did you mean {listed(close)}?"
-    return f"There is no file {quoted(str(path))}. Check the path; relative ones start in {quoted(str(Path.cwd()))}."
+    here = quoted(str(Path.cwd()))
+    return f"There is no file {quoted(str(path))}. Check the path; relative ones start in {here}."
 
 
 def _folder(path: Path) -> str:
-    files = sorted(
-        entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith(".")
-    )
+    files = sorted(entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
     inside = f" It holds {listed(files)}." if files else " It holds no files."
     return f"{quoted(str(path))} is a folder; give a file in it.{inside}"

@@ -43,8 +43,9 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "label": (
         ("label",),
-        ("labelid", "labelname", "answer", "annotation", "response", "rating", "class", "classid", "classname",
-         "category", "judgment", "judgement", "vote", "verdict", "choice", "answerlabel", "answercategorylabel"),
+        ("labelid", "labelname", "answer", "annotation", "response", "rating", "class", "classid",
+         "classname", "category", "judgment", "judgement", "vote", "verdict", "choice", "answerlabel",
+         "answercategorylabel"),
         ("value", "result", "score", "output"),
     ),
 }  # fmt: skip
@@ -98,9 +99,7 @@ def chosen_columns(
     return found[0], found[1], found[2]
 
 
-def chosen_truth_columns(
-    names: list[str], origin: str, task: str | None, label: str | None
-) -> tuple[str, str]:
+def chosen_truth_columns(names: list[str], origin: str, task: str | None, label: str | None) -> tuple[str, str]:
     """Find the two columns of a table of truths."""
     found = _chosen(names, origin, {"task": task, "label": label})
     return found[0], found[1]
@@ -162,8 +161,7 @@ def _guessed(role: str, names: list[str], origin: str, taken: set[str]) -> str |
     hits = candidates(role, names, taken) or candidates(role, names)
     if len(hits) > 1:
         raise InputError(
-            f"{origin} has more than one column that may be the {role}: {listed(hits)}. "
-            f"Say which with {_option(role)}."
+            f"{origin} has more than one column that may be the {role}: {listed(hits)}. Say which with {_option(role)}."
         )
     return hits[0] if hits else None
 

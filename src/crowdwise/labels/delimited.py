@@ -30,9 +30,7 @@ BLOCK = 1 << 22  # bytes at a time
 def delimited_columns(blob: Blob, head: bytes) -> Columns:
     """Columns of a delimited text file, as strings; only those asked for are read."""
     text = _Delimited(blob, *_dialect(blob, head))
-    return Columns(
-        text.header, text.column, place=Place(blob.name, "line", text.line), text=True, batches=text.batches
-    )
+    return Columns(text.header, text.column, place=Place(blob.name, "line", text.line), text=True, batches=text.batches)
 
 
 class _Delimited:
@@ -74,25 +72,20 @@ class _Delimited:
             try:
                 line.decode()
             except UnicodeDecodeError as wrong:
-                return InputError(
-                    f"{self.blob.name}, line {number}: byte 0x{line[wrong.start]:02x} is not UTF-8. Save the file as "
-                    "UTF-8 (it may be Latin-1 or Windows-1252 now)."
-                )
+                return _not_utf8(self.blob.name, number, line[wrong.start])
         width = len(self.header)
-        ragged = (
-            (number, len(record)) for number, record in self.records() if record and len(record) != width
-        )
+        ragged = ((number, len(record)) for number, record in self.records() if record and len(record) != width)
         found = list(islice(ragged, SHOWN))
         if found:
             shown = ", ".join(f"line {number} has {fields}" for number, fields in found)
             return InputError(
-                f"{self.blob.name}: the header has {counted(width, 'field')}, but {shown}. Quote a field that "
-                f"contains {quoted(self.delimiter)} or a line break, and give every row the same fields."
+                f"{self.blob.name}: the header has {counted(width, 'field')}, but {shown}. Quote a field "
+                f"that contains {quoted(self.delimiter)} or a line break, and give every row the same fields."
             )
         return InputError(f"{self.blob.name} cannot be read as a table: {str(error).splitlines()[0]}")
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
-        """Records with the line they begin on, as Python reads them: slow, for errors only."""
+        """Read records as Python does, with the line they begin on: slow, for errors only."""
         with io.TextIOWrapper(self.blob.stream(), encoding="utf-8-sig", newline="") as text:
             reader = csv.reader(text, delimiter=self.delimiter)
             begin = 1
@@ -116,6 +109,13 @@ class _Delimited:
         return next(islice(records, row + 1, None), row + 2)
 
 
+def _not_utf8(name: str, line: int, byte: int) -> InputError:
+    return InputError(
+        f"{name}, line {line}: byte 0x{byte:02x} is not UTF-8. Save the file as UTF-8 "
+        "(it may be Latin-1 or Windows-1252 now)."
+    )
+
+
 def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
     """Find the delimiter that makes the most sense of the first records, and the header."""
     whole = len(head) < 1 << 16
@@ -124,10 +124,7 @@ def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
         text = sample.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         number = sample[: error.start].count(b"\n") + 1
-        raise InputError(
-            f"{blob.name}, line {number}: byte 0x{sample[error.start]:02x} is not UTF-8. Save the file as UTF-8 "
-            "(it may be Latin-1 or Windows-1252 now)."
-        ) from error
+        raise _not_utf8(blob.name, number, sample[error.start]) from error
     best: tuple[tuple[int, float, int], str, list[str]] | None = None
     for delimiter in DELIMITERS:
         try:
@@ -145,9 +142,7 @@ def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
         if best is None or score > best[0]:
             best = (score, delimiter, header)
     if best is None:
-        raise InputError(
-            f"{blob.name} cannot be read as a table. Give CSV, TSV, JSON lines, Parquet or Arrow."
-        )
+        raise InputError(f"{blob.name} cannot be read as a table. Give CSV, TSV, JSON lines, Parquet or Arrow.")
     if all(not name for name in best[2]):
         raise InputError(f"{blob.name}, line 1: the header is empty. Name the columns: {listed(ROLES)}.")
     return best[1], best[2]

@@ -91,12 +91,13 @@ class Description:
         shares = sorted(self.class_shares.items(), key=lambda item: -item[1])
         shown = ", ".join(f"{quoted(name)} {share:.1%}" for name, share in shares[:10])
         more = f" and {len(shares) - 10} more" if len(shares) > 10 else ""
-        agreement = (
-            "no task has two answers" if self.agreement is None else f"{self.agreement:.1%} of pairs agree"
+        agreement = "no task has two answers" if self.agreement is None else f"{self.agreement:.1%} of pairs agree"
+        sizes = (
+            f"{counted(self.n_labels, 'label')} by {counted(self.n_workers, 'worker')} on "
+            f"{counted(self.n_tasks, 'task')}, {counted(self.n_classes, 'class', 'classes')}"
         )
         lines = [
-            f"{counted(self.n_labels, 'label')} by {counted(self.n_workers, 'worker')} on "
-            f"{counted(self.n_tasks, 'task')}, {counted(self.n_classes, 'class', 'classes')}",
+            sizes,
             f"  labels a task    {self.labels_per_task}",
             f"  labels a worker  {self.labels_per_worker}",
             f"  agreement        {agreement}",
@@ -157,8 +158,8 @@ def _about_tasks(labels: CrowdLabels, repeated: int) -> Iterator[str]:
         yield f"{counted(none, 'task')} without any label: {_some(labels.tasks, per_task == 0)}."
     if one:
         yield (
-            f"{counted(one, 'task')} with a single label ({one / labels.n_tasks:.0%}): nobody checks that answer "
-            f"but the worker's record elsewhere."
+            f"{counted(one, 'task')} with a single label ({one / labels.n_tasks:.0%}): nothing checks "
+            "that answer but the worker's record elsewhere."
         )
     if repeated:
         yield f"{counted(repeated, 'answer')} given again by the same worker to the same task; each counts."
@@ -212,7 +213,8 @@ def _about_workers(labels: CrowdLabels) -> Iterator[str]:
         twins = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
         if len(twins):
             alike = pc.is_in(lower, value_set=twins).to_numpy(zero_copy_only=False)
-            yield f"Workers whose names differ only in case may be one person: {_some(labels.workers, alike)}."
+            some = _some(labels.workers, alike)
+            yield f"Workers whose names differ only in case may be one person: {some}."
 
 
 def _about_classes(labels: CrowdLabels) -> Iterator[str]:
@@ -222,7 +224,8 @@ def _about_classes(labels: CrowdLabels) -> Iterator[str]:
         yield f"{counted(int(unused.sum()), 'class', 'classes')} never used: {_some(labels.classes, unused)}."
     rare = (shares > 0) & (shares < min(RARE, 0.1 / labels.n_classes))
     if rare.any():
-        yield f"{counted(int(rare.sum()), 'class', 'classes')} hardly ever used: {_some(labels.classes, rare)}."
+        number = counted(int(rare.sum()), "class", "classes")
+        yield f"{number} hardly ever used: {_some(labels.classes, rare)}."
     if labels.n_classes > 50 and labels.n_classes > labels.n_tasks / 10:
         yield f"{labels.n_classes:,} classes for {labels.n_tasks:,} tasks: are these numbers or free text?"
     words = [name for name in labels.classes.to_pylist() if str(name).strip().casefold() in MISSING_WORDS]

@@ -50,9 +50,7 @@ class ColumnEncoder:
         The column was read from text, so that integers are to be recognised.
     """
 
-    def __init__(
-        self, what: str, name: str | None = None, place: Place | None = None, *, text: bool = False
-    ) -> None:
+    def __init__(self, what: str, name: str | None = None, place: Place | None = None, *, text: bool = False) -> None:
         self.what, self.place, self.text = what, place or Place(), text
         self.called = f"column {quoted(name if name is not None else what)}"
         self.rows = 0
@@ -213,9 +211,7 @@ def _dictionary_codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return any(
-        is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    )
+    return any(is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
 
 
 def _numpy(chunks: Iterable[pa.Array]) -> IntArray:
@@ -254,8 +250,9 @@ def _declared(label: Encoded, classes: Iterable[Any], place: Place) -> tuple[Int
         rows = np.flatnonzero(np.isin(label.codes, strange))
         shown = listed(label.names.take(pa.array(strange)).to_pylist())
         raise InputError(
-            f"{counted(rows.size, 'label')} outside the declared classes ({listed(names.to_pylist())}): {shown} "
-            f"({place.many(rows.tolist())}). Add to classes= (on the command line --classes), or remove those rows."
+            f"{counted(rows.size, 'label')} outside the declared classes ({listed(names.to_pylist())}): "
+            f"{shown} ({place.many(rows.tolist())}). Add to classes= (on the command line --classes), or "
+            "remove those rows."
         )
     return np.maximum(mapping, 0), names
 
@@ -275,8 +272,8 @@ def _refuse_nested(kind: pa.DataType, called: str, place: Place) -> None:
 
 def _refuse_missing(rows: IntArray, called: str, place: Place) -> None:
     raise InputError(
-        f"{called} has {counted(rows.size, 'missing value')}: {place.many(rows.tolist())}. Every row needs a task, "
-        "a worker and a label: fill in what is missing, or remove those rows."
+        f"{called} has {counted(rows.size, 'missing value')}: {place.many(rows.tolist())}. Every row "
+        "needs a task, a worker and a label: fill in what is missing, or remove those rows."
     )
 
 
@@ -299,9 +296,7 @@ def _check_blanks(codes: IntArray, names: pa.Array, what: str, called: str, plac
         rows = np.flatnonzero(np.isin(codes, blank))
         if rows.size:
             _refuse_missing(rows, called, place)
-    if (
-        what == "label" or changed.size == 0
-    ):  # classes have a stricter check, once it is known who declares them
+    if what == "label" or changed.size == 0:  # classes have a stricter check, once it is known who declares them
         return
     counts = pc.value_counts(trimmed.take(pa.array(changed)))
     cores = counts.field("values")
@@ -309,7 +304,7 @@ def _check_blanks(codes: IntArray, names: pa.Array, what: str, called: str, plac
     if pc.any(twin).as_py():
         core = cores.filter(twin)[0]
         pair = np.flatnonzero(pc.equal(trimmed, core).to_numpy(zero_copy_only=False))
-        _refuse_twins(codes, names, pair, what, "blanks", place, f"Clean {called}.")
+        raise _twins(Encoded(codes, names), pair, f"{what} names that differ only in blanks", place, f"Clean {called}.")
 
 
 def _refuse_class_twins(label: Encoded, place: Place) -> None:
@@ -321,14 +316,10 @@ def _refuse_class_twins(label: Encoded, place: Place) -> None:
         if other != position:
             remedy = "Clean the label column, or declare both with classes= (on the command line --classes)."
             pair = np.array([other, position])
-            _refuse_twins(label.codes, label.names, pair, "class", "case or blanks", place, remedy)
+            raise _twins(label, pair, "class names that differ only in case or blanks", place, remedy)
 
 
-def _refuse_twins(
-    codes: IntArray, names: pa.Array, pair: IntArray, what: str, difference: str, place: Place, remedy: str
-) -> None:
-    rows = [int(np.argmax(codes == code)) for code in pair[:5]]
-    shown = listed(names.take(pa.array(pair)).to_pylist())
-    raise InputError(
-        f"{what} names that differ only in {difference}: {shown} ({place.many(rows)}). They are probably one. {remedy}"
-    )
+def _twins(column: Encoded, pair: IntArray, fault: str, place: Place, remedy: str) -> InputError:
+    rows = [int(np.argmax(column.codes == code)) for code in pair[:5]]
+    shown = listed(column.names.take(pa.array(pair)).to_pylist())
+    return InputError(f"{fault}: {shown} ({place.many(rows)}). They are probably one. {remedy}")

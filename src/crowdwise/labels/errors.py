@@ -22,10 +22,10 @@ class InputError(CrowdwiseError, ValueError):
 
 
 def quoted(name: object) -> str:
-    """Show a name on one line, control characters escaped and long ones cut.
+    r"""Show a name on one line, control characters escaped and long ones cut.
 
-    >>> print(quoted("two\\nlines"))
-    'two\\nlines'
+    >>> print(quoted("two\nlines"))
+    'two\nlines'
     """
     text = repr(name)
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 2] + "…" + text[-1]

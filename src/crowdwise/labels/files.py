@@ -35,7 +35,7 @@ FOREIGN = {
 
 
 def file_source(source: Any) -> Columns | Mapping[Any, Any]:
-    """Open a path, standard input ("-") or a stream: its columns, or a nested mapping if it is JSON of that shape."""
+    """Open a path, standard input ("-") or a stream: its columns, or the mapping if it is nested JSON."""
     blob = opened_blob(source)
     head = blob.head()
     if head.startswith(b"PAR1"):

@@ -6,7 +6,7 @@ one batch at a time, so that a file never has to be in memory whole, and takes a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
 
 __all__ = ["Interner"]
+
+Numbers: TypeAlias = np.ndarray[Any, Any]  # of several widths, signed and not
 
 SMALLEST = 1 << 12
 BATCH = 1 << 16  # rows at a time: the table is sized for the worst case of one batch
@@ -28,12 +30,12 @@ class Interner:
         self.count = 0
         self.codes: list[IntArray] = []
         # A slot holds the low 32 bits of the hash above the number plus one; zero is free.
-        self.slots = np.zeros(SMALLEST, np.uint64)
-        self.starts = np.zeros(SMALLEST, np.int64)
-        self.bytes = np.empty(16 * SMALLEST, np.uint8)
+        self.slots: Numbers = np.zeros(SMALLEST, np.uint64)
+        self.starts: Numbers = np.zeros(SMALLEST, np.int64)
+        self.bytes: Numbers = np.empty(16 * SMALLEST, np.uint8)
 
     def add(self, array: pa.Array) -> None:
-        """Number the texts of one batch, which holds no nulls."""
+        """Give numbers to the texts of one batch, which holds no nulls."""
         for begin in range(0, len(array), BATCH):
             self._add(array.slice(begin, BATCH))
 
@@ -61,7 +63,7 @@ class Interner:
         return codes, names
 
 
-def _buffers(array: pa.Array) -> tuple[IntArray, np.ndarray[Any, Any]]:
+def _buffers(array: pa.Array) -> tuple[Numbers, Numbers]:
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         array = array.cast(pa.large_string())
     width = np.int32 if pa.types.is_string(array.type) else np.int64
@@ -70,7 +72,7 @@ def _buffers(array: pa.Array) -> tuple[IntArray, np.ndarray[Any, Any]]:
     return view, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
 
 
-def _room(array: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
+def _room(array: Numbers, size: int) -> Numbers:
     """Give an array at least as large as asked, at least half as large again if it grows."""
     if array.size >= size:
         return array
@@ -80,7 +82,7 @@ def _room(array: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
 
 
 @njit(cache=True, nogil=True)
-def _rehashed(slots: IntArray) -> IntArray:
+def _rehashed(slots: Numbers) -> Numbers:
     larger = np.zeros(slots.size * 2, np.uint64)
     mask = np.uint64(larger.size - 1)
     for slot in slots:
@@ -93,7 +95,7 @@ def _rehashed(slots: IntArray) -> IntArray:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _word(data: IntArray, at: Any) -> Any:
+def _word(data: Numbers, at: Any) -> Any:
     """Eight bytes as one number; the compiler makes this a single load."""
     return (
         np.uint64(data[at])
@@ -108,7 +110,7 @@ def _word(data: IntArray, at: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _hashes(offsets: IntArray, data: IntArray, tags: IntArray) -> None:
+def _hashes(offsets: Numbers, data: Numbers, tags: Numbers) -> None:
     eight, one = np.uint64(8), np.uint64(1)
     for row in range(tags.size):
         at, end = np.uint64(offsets[row]), np.uint64(offsets[row + 1])
@@ -128,7 +130,7 @@ def _hashes(offsets: IntArray, data: IntArray, tags: IntArray) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _same(texts: IntArray, first: Any, data: IntArray, second: Any, length: Any) -> Any:
+def _same(texts: Numbers, first: Any, data: Numbers, second: Any, length: Any) -> Any:
     eight, one, place = np.uint64(8), np.uint64(1), np.uint64(0)
     while place + eight <= length:
         if _word(texts, first + place) != _word(data, second + place):
@@ -143,13 +145,13 @@ def _same(texts: IntArray, first: Any, data: IntArray, second: Any, length: Any)
 
 @njit(cache=True, nogil=True)
 def _intern(
-    offsets: IntArray,
-    data: IntArray,
-    slots: IntArray,
-    starts: IntArray,
-    texts: IntArray,
+    offsets: Numbers,
+    data: Numbers,
+    slots: Numbers,
+    starts: Numbers,
+    texts: Numbers,
     count: int,
-    codes: IntArray,
+    codes: Numbers,
 ) -> int:
     # Hashes first: the look-ups that follow do not wait for them, and so overlap in memory.
     tags = np.empty(codes.size, np.uint64)
@@ -177,9 +179,7 @@ def _intern(
             if slot >> shift == tag:
                 code = (slot & low) - one
                 start = np.uint64(starts[code])
-                if np.uint64(starts[code + one]) - start == length and _same(
-                    texts, start, data, begin, length
-                ):
+                if np.uint64(starts[code + one]) - start == length and _same(texts, start, data, begin, length):
                     codes[row] = code
                     break
             at = (at + one) & mask

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["json_source"]
 
-SHAPES = (
-    'one object a line ({"task": …, "worker": …, "label": …}), a list of those, or {task: {worker: label}}'
-)
+SHAPES = 'one object a line ({"task": …, "worker": …, "label": …}), a list of those, or {task: {worker: label}}'
 ARROW_TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 
 
@@ -55,16 +53,15 @@ class _Lines:
         kind = ARROW_TYPES.get(type(self.first[name]))
         if kind is not None and self.records is None:
             # A stated type, since Arrow would turn text that looks like a date into a date.
-            options = pajson.ParseOptions(
-                explicit_schema=pa.schema([(name, kind)]), unexpected_field_behavior="ignore"
-            )
+            options = pajson.ParseOptions(explicit_schema=pa.schema([(name, kind)]), unexpected_field_behavior="ignore")
             try:
                 column = pajson.read_json(self.blob.native(), parse_options=options).column(name)
                 column.validate(full=True)
-                return column
             except (pa.ArrowException, OSError):
                 if self.blob.gz:
-                    self.blob.all()
+                    self.blob.all()  # says so if the compressed data are damaged
+            else:
+                return column
         self.parse()
         return as_column([record.get(name) for record in self.records or ()], name, self.blob.name)
 
@@ -102,18 +99,14 @@ def _whole(blob: Blob) -> Columns | Mapping[Any, Any]:
     except UnicodeDecodeError as error:
         raise InputError(f"{blob.name} is not UTF-8 (byte {error.start}). Save the file as UTF-8.") from error
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"{blob.name}, line {error.lineno} is not JSON ({error.msg}). Give {SHAPES}."
-        ) from error
+        raise InputError(f"{blob.name}, line {error.lineno} is not JSON ({error.msg}). Give {SHAPES}.") from error
     except RecursionError as error:
         raise InputError(f"{blob.name} is nested too deeply. Give {SHAPES}.") from error
     if isinstance(value, dict) and value:
         if all(isinstance(answers, dict) for answers in value.values()):
             return value
         if all(isinstance(answers, list) for answers in value.values()):
-            return Columns(
-                list(value), lambda name: as_column(value[name], name, blob.name), place=Place(blob.name)
-            )
+            return Columns(list(value), lambda name: as_column(value[name], name, blob.name), place=Place(blob.name))
         if not any(isinstance(answers, dict | list) for answers in value.values()):
             value = [value]
     if isinstance(value, list) and value and all(isinstance(record, dict) for record in value):

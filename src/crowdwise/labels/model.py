@@ -99,14 +99,13 @@ class CrowdLabels:
         ]
         columns = [
             _checked_codes(codes, len(names), what)
-            for codes, names, what in zip(
-                (task, worker, label), vocabularies, ("task", "worker", "label"), strict=True
-            )
+            for codes, names, what in zip((task, worker, label), vocabularies, ("task", "worker", "label"), strict=True)
         ]
         if len({column.size for column in columns}) > 1:
             sizes = ", ".join(str(column.size) for column in columns)
             raise InputError(f"task, worker and label must have the same length; they have {sizes}.")
-        return cls._sorted(*columns, *vocabularies, on_duplicate, kind, place)
+        task, worker, label = columns
+        return cls._sorted(task, worker, label, *_three(vocabularies), on_duplicate, kind, place)
 
     @classmethod
     def from_arrays(
@@ -170,9 +169,7 @@ class CrowdLabels:
         place: Callable[[int], str] | None,
     ) -> CrowdLabels:
         if on_duplicate not in ("error", "first", "last", "all"):
-            raise InputError(
-                f"on_duplicate is {quoted(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'."
-            )
+            raise InputError(f"on_duplicate is {quoted(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
         task = task.astype(np.int32, copy=False)
         worker = worker.astype(np.int32, copy=False)
         label = label.astype(smallest_int(len(classes)), copy=False)
@@ -235,7 +232,8 @@ class CrowdLabels:
 
         return (
             f"CrowdLabels: {count(self.n_labels, 'label')} by {count(self.n_workers, 'worker')} on "
-            f"{count(self.n_tasks, 'task')}, {count(self.n_classes, 'class')} ({listed(self.classes.to_pylist())})"
+            f"{count(self.n_tasks, 'task')}, {count(self.n_classes, 'class')} "
+            f"({listed(self.classes.to_pylist())})"
         )
 
     @cached_property
@@ -272,7 +270,7 @@ class CrowdLabels:
         return describe(self)
 
     def to_table(self) -> Any:
-        """The edges as a table (task, worker, label) of the kind that came in."""
+        """Give the edges as a table (task, worker, label) of the kind that came in."""
         from crowdwise.labels.tables import native_table
 
         columns = {
@@ -284,10 +282,8 @@ class CrowdLabels:
 
     # ---- parts and sums ---------------------------------------------------------------------------------
 
-    def select(
-        self, *, tasks: Sequence[Any] | None = None, workers: Sequence[Any] | None = None
-    ) -> CrowdLabels:
-        """The labels of the named tasks and workers only, in the order of the names given.
+    def select(self, *, tasks: Sequence[Any] | None = None, workers: Sequence[Any] | None = None) -> CrowdLabels:
+        """Keep the labels of the named tasks and workers only, in the order of the names given.
 
         Named tasks and workers are kept even if no label is left to them; the classes stay.
         """
@@ -302,7 +298,7 @@ class CrowdLabels:
         )  # fmt: skip
 
     def keep(self, edges: BoolArray) -> CrowdLabels:
-        """The labels where `edges` is true, with all names kept."""
+        """Keep the labels where `edges` is true, with all names kept."""
         return self._sorted(
             self.task[edges], self.worker[edges], self.label[edges], self.tasks, self.workers, self.classes,
             "all", self.kind, None,
@@ -331,31 +327,32 @@ class CrowdLabels:
         every = list(parts)
         if not every:
             raise InputError("concat was given nothing. Give it at least one CrowdLabels.")
-        vocabularies = [
-            union(getattr(part, name) for part in every) for name in ("tasks", "workers", "classes")
-        ]
+        vocabularies = [union(getattr(part, name) for part in every) for name in ("tasks", "workers", "classes")]
         columns = [
             np.concatenate(
-                [
-                    positions(getattr(part, names), vocabulary)[getattr(part, codes)].astype(np.int32)
-                    for part in every
-                ]
+                [positions(getattr(part, names), vocabulary)[getattr(part, codes)].astype(np.int32) for part in every]
             )
             for names, codes, vocabulary in zip(
                 ("tasks", "workers", "classes"), ("task", "worker", "label"), vocabularies, strict=True
             )
         ]
-        return cls._sorted(*columns, *vocabularies, on_duplicate, every[0].kind, None)
+        task, worker, label = columns
+        return cls._sorted(task, worker, label, *_three(vocabularies), on_duplicate, every[0].kind, None)
 
     def with_kind(self, kind: TableKind) -> CrowdLabels:
-        """The same labels, with results going out as another kind of table."""
+        """Keep the labels, with results going out as another kind of table."""
         return CrowdLabels(
             self.task, self.worker, self.label, self.task_ptr, self.tasks, self.workers, self.classes, kind
         )
 
 
+def _three(vocabularies: list[pa.Array]) -> tuple[pa.Array, pa.Array, pa.Array]:
+    tasks, workers, classes = vocabularies
+    return tasks, workers, classes
+
+
 def smallest_int(n: int) -> type[np.signedinteger[Any]]:
-    """The smallest signed integer type that can index n things."""
+    """Find the smallest signed integer type that can index n things."""
     return np.int8 if n <= 2**7 else np.int16 if n <= 2**15 else np.int32
 
 
@@ -392,9 +389,7 @@ def _selection(names: Sequence[Any] | None, known: pa.Array, what: str) -> tuple
     return mapping, known.take(pa.array(found))
 
 
-def _duplicate_message(
-    tasks: list[Any], workers: list[Any], rows: IntArray, place: Callable[[int], str] | None
-) -> str:
+def _duplicate_message(tasks: list[Any], workers: list[Any], rows: IntArray, place: Callable[[int], str] | None) -> str:
     where = place or (lambda row: f"row {row}")
     shown = "; ".join(
         f"worker {quoted(worker)} on task {quoted(task)} ({where(int(row))})"

@@ -54,7 +54,7 @@ class Place:
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun.
+    """Put a number before its noun.
 
     >>> counted(1, "label"), counted(2, "class", "classes")
     ('1 label', '2 classes')

@@ -52,7 +52,8 @@ def read_labels(
         Column names. By default "task", "worker" and "label", or the one column with a usual other name
         (item, annotator, answer, …).
     classes
-        All classes in their order. By default the labels that occur, sorted, or an ordered categorical's order.
+        All classes in their order. By default the labels that occur, sorted, or the order of an ordered
+        categorical.
     on_duplicate
         What to do with a second answer of one worker to one task: "error", keep the "first" or the "last", or
         keep "all" (each counts as one answer).
@@ -98,8 +99,7 @@ def _labels(
     on_duplicate: Any,
 ) -> CrowdLabels:
     encoders = [
-        ColumnEncoder(role, name, source.place, text=source.text)
-        for role, name in zip(ROLES, names, strict=True)
+        ColumnEncoder(role, name, source.place, text=source.text) for role, name in zip(ROLES, names, strict=True)
     ]
     # Arrow and numba let go of the interpreter's lock, so that columns are encoded side by side.
     with ThreadPoolExecutor(len(ROLES)) as pool:
@@ -110,9 +110,7 @@ def _labels(
             columns = list(pool.map(ColumnEncoder.finish, encoders))
     sizes = [column.codes.size for column in columns]
     if len(set(sizes)) > 1:
-        raise InputError(
-            f"task, worker and label must have the same length; they have {', '.join(map(str, sizes))}."
-        )
+        raise InputError(f"task, worker and label must have the same length; they have {', '.join(map(str, sizes))}.")
     if sizes[0] == 0:
         raise InputError(f"{source.place.origin} has columns but no rows. Give a row for each answer.")
     return labels_from_encoded(
@@ -170,8 +168,9 @@ def _from_list(source: list[Any] | tuple[Any, ...]) -> Columns:
         names = list(dict.fromkeys(name for record in source for name in record))
         return Columns(names, lambda name: as_column([record.get(name) for record in source], name))
     raise InputError(
-        f"A {type(source).__name__} of {len(source)} entries is not a table. Give a list of records (dicts with task, "
-        "worker and label), or use CrowdLabels.from_arrays(task, worker, label) or from_dense(matrix)."
+        f"A {type(source).__name__} of {len(source)} entries is not a table. Give a list of records "
+        "(dicts with task, worker and label), or use CrowdLabels.from_arrays(task, worker, label) or "
+        "from_dense(matrix)."
     )
 
 
@@ -201,8 +200,9 @@ def _from_frame(source: Any) -> Columns:
             table = (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_arrow()
     except (TypeError, pa.ArrowException) as error:
         raise InputError(
-            f"{type(source).__name__} is not something labels can be read from. Give a path, a table (pandas, polars, "
-            f"pyarrow or another with the Arrow stream interface), or a dict of columns ({quoted(str(error)[:80])})."
+            f"{type(source).__name__} is not something labels can be read from. Give a path, a table (pandas, "
+            "polars, pyarrow or another with the Arrow stream interface), or a dict of columns "
+            f"({quoted(str(error)[:80])})."
         ) from error
     return Columns(list(table.column_names), lambda name: _only(table, name), kind=kind)
 

@@ -31,7 +31,7 @@ def group_offsets(keys: IntArray, n_groups: int) -> IntArray:
 
 def group_by(keys: IntArray, offsets: IntArray) -> IntArray:
     """Find the stable order that sorts the keys, given their `group_offsets`."""
-    order = np.empty(keys.size, np.int32 if keys.size < 2**31 else np.int64)
+    order: IntArray = np.empty(keys.size, np.int32 if keys.size < 2**31 else np.int64)
     _fill_order(keys, offsets[:-1].copy(), order)
     return order
 
@@ -60,9 +60,7 @@ def first_repeats(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntAr
     return previous
 
 
-def spread(
-    task: IntArray, worker: IntArray, label: IntArray, offsets: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
+def spread(task: IntArray, worker: IntArray, label: IntArray, offsets: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Sort edges by task, stable, given the tasks' `group_offsets`.
 
     Edges are written straight to their place, without an order array. Where the tasks are too many for
@@ -72,7 +70,7 @@ def spread(
     shift = max(0, (offsets.size - 1).bit_length() - BUCKET_BITS)
     if shift:
         task, worker, label = _scatter(task, worker, label, offsets[: -1 : 1 << shift].copy(), shift)
-    return _scatter(task, worker, label, offsets[:-1].copy(), 0)  # type: ignore[no-any-return]
+    return _scatter(task, worker, label, offsets[:-1].copy(), 0)
 
 
 @njit(cache=True, nogil=True)
@@ -93,7 +91,7 @@ def _scatter(
 
 
 def first_seen(values: IntArray, low: int, span: int) -> tuple[IntArray, IntArray]:
-    """Number integers in `low … low + span - 1` by first appearance: codes, and the integers they stand for."""
+    """Give codes by first appearance to integers in `low … low + span - 1`, and what the codes stand for."""
     codes = np.empty(values.size, np.int32)
     seen = np.empty(min(span, values.size), np.int64)
     count = _number(values, low, np.full(span, -1, np.int32), codes, seen)

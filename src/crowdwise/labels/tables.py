@@ -41,7 +41,7 @@ def native_table(columns: dict[str, Any], kind: TableKind) -> Any:
 
 
 def write_csv(table: pa.Table, path: Path) -> None:
-    """Write a table as CSV that is safe to open in a spreadsheet; see `defused`. The file appears whole or not."""
+    """Write a table as CSV that is safe to open in a spreadsheet (see `defused`), whole or not at all."""
     columns = [defused(column) for column in table.columns]
     with written_file(path) as draft:
         pacsv.write_csv(pa.table(columns, names=table.column_names), str(draft))
@@ -92,7 +92,7 @@ def written_file(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def written_folder(target: Path) -> Iterator[Path]:
-    """Give a new folder beside `target` that takes its place once all is written; on failure nothing changes."""
+    """Give a new folder beside `target` that takes its place once all is written, and not on failure."""
     target = Path(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -31,9 +31,7 @@ def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
     array = names if isinstance(names, pa.Array) else _from_python(names, what)
     array = plain(array)
     if array.null_count:
-        raise InputError(
-            f"A {what} name is missing (position {_first_null(array)}). Give every {what} a name."
-        )
+        raise InputError(f"A {what} name is missing (position {_first_null(array)}). Give every {what} a name.")
     counts = pc.value_counts(array)
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):

@@ -73,9 +73,7 @@ def labels_from_nested(
     task = np.repeat(np.arange(len(nested)), [len(answers) for answers in nested.values()])
     who = [worker for answers in nested.values() for worker in answers]
     said = [label for answers in nested.values() for label in answers.values()]
-    workers = encode(
-        as_column(who, "worker", "the mapping"), "worker", place=Place("the mapping", "answer"), text=text
-    )
+    workers = encode(as_column(who, "worker", "the mapping"), "worker", place=Place("the mapping", "answer"), text=text)
     tasks = as_vocabulary(nested.keys(), "task")
     return _labels(
         task, workers.codes, as_column(said, "label", "the mapping"),
@@ -141,15 +139,10 @@ def labels_from_wide(wide: Wide, *, classes: Iterable[Any] | None = None) -> Cro
     else:
         tasks = pa.array(np.arange(len(columns[0])))
     masks = [_present(column).to_numpy() for column in columns]
-    parts = [
-        plain(column.filter(pa.array(mask)).combine_chunks())
-        for column, mask in zip(columns, masks, strict=True)
-    ]
+    parts = [plain(column.filter(pa.array(mask)).combine_chunks()) for column, mask in zip(columns, masks, strict=True)]
     if len({part.type for part in parts if len(part)}) > 1:
         parts = [part.cast(pa.string()) for part in parts]
-    said = pa.chunked_array(
-        [part for part in parts if len(part)], parts[0].type if not any(map(len, parts)) else None
-    )
+    said = pa.chunked_array([part for part in parts if len(part)], parts[0].type if not any(map(len, parts)) else None)
     worker = np.repeat(np.arange(len(answers)), [len(part) for part in parts])
     workers = as_vocabulary(answers, "worker")
     return _labels(
@@ -184,9 +177,7 @@ def _labels(
 
 
 class _CellPlace(Place):
-    def __init__(
-        self, origin: str, task: IntArray, worker: IntArray, tasks: pa.Array, workers: pa.Array
-    ) -> None:
+    def __init__(self, origin: str, task: IntArray, worker: IntArray, tasks: pa.Array, workers: pa.Array) -> None:
         super().__init__(origin, "answer")
         object.__setattr__(self, "cells", (task, worker, tasks, workers))
 
@@ -203,13 +194,9 @@ class _CellPlace(Place):
 
 def _two_dimensional(matrix: Any) -> np.ndarray[Any, Any]:
     try:
-        array = (
-            np.asarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=_dtype(matrix))
-        )
+        array = np.asarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=_dtype(matrix))
     except ValueError as error:
-        raise InputError(
-            "The rows of the matrix differ in length. Give every task the same columns."
-        ) from error
+        raise InputError("The rows of the matrix differ in length. Give every task the same columns.") from error
     if array.ndim != 2:
         raise InputError(
             f"A matrix of labels has two dimensions, tasks × workers; this has shape {array.shape}. "
@@ -226,20 +213,23 @@ def _dtype(matrix: Any) -> Any:
     return object if any(cell is None or isinstance(cell, str) for cell in cells) else None
 
 
+def _no_cell(cell: Any) -> bool:
+    return cell is None or (str(cell) in ("nan", "NaT", "<NA>") and not isinstance(cell, str))
+
+
 def _answered(matrix: np.ndarray[Any, Any], missing: Any) -> np.ndarray[Any, Any]:
     if matrix.dtype.kind == "f":
         answered = ~np.isnan(matrix)
     elif matrix.dtype.kind == "O":
-        answered = np.array(
-            [[not (cell is None or cell != cell or str(cell) == "<NA>") for cell in row] for row in matrix]  # noqa: PLR0124
-        )
+        answered = np.array([[not _no_cell(cell) for cell in row] for row in matrix])
     else:
         answered = np.ones(matrix.shape, np.bool_)
-    if missing is not None and missing == missing:  # noqa: PLR0124  (nan is not itself)
+    if missing is not None and not _no_cell(missing):
         answered &= np.asarray(matrix != missing)
     elif missing is None and matrix.dtype.kind == "i":
         answered &= matrix != NO_ANSWER
-    return answered
+    result: np.ndarray[Any, Any] = answered
+    return result
 
 
 def _names(names: Iterable[Any] | None, size: int, what: str) -> pa.Array:
