@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from crowdwise.labels import CrowdLabels, read_labels
+from crowdwise.labels.describe import _components
 
 
 def crowd(rows: list[tuple[Any, Any, Any]], **options: Any) -> CrowdLabels:
@@ -90,3 +93,13 @@ def test_nothing_wrong_is_short() -> None:
         "  agreement        50.0% of pairs agree",
         "  class shares     'y' 75.0%, 'x' 25.0%",
     ]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), min_size=1))
+def test_groups_are_the_connected_components(pairs: list[tuple[int, int]]) -> None:
+    task, worker = np.array(pairs).T
+    labels = CrowdLabels.from_codes(task, worker, task * 0, tasks=16, workers=16, classes=2, on_duplicate="all")
+    graph = coo_array((np.ones(len(pairs)), (task, worker + 16)), shape=(32, 32))
+    part = connected_components(graph, directed=False)[1][np.unique(task)]
+    assert _components(labels) == sorted(np.unique(part, return_counts=True)[1].tolist(), reverse=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crowdwise.labels import CrowdLabels, InputError
-from crowdwise.labels.sorting import group_by, group_offsets, spread
+from crowdwise.labels.sorting import first_repeats, group_by, group_offsets, repeats, spread
 
 LABELS = CrowdLabels.from_arrays(
     task=["b", "a", "b", "c"], worker=["zoe", "zoe", "bob", "bob"], label=["x", "y", "y", "x"]
@@ -47,7 +47,7 @@ def test_split_and_concat() -> None:
     assert edges(LABELS.split(0.5, seed=3)[1]) == edges(held)
     with pytest.raises(InputError, match="held_out is 1"):
         LABELS.split(1)
-    with pytest.raises(InputError, match="repeat an earlier one"):
+    with pytest.raises(InputError, match="had answered before"):
         CrowdLabels.concat([LABELS, LABELS])
     assert CrowdLabels.concat([LABELS, LABELS], on_duplicate="all").n_labels == 8
 
@@ -75,3 +75,10 @@ def test_spread_is_a_stable_sort(n_tasks: int, size: int, seed: int) -> None:
     assert group_by(task, offsets).tolist() == order.tolist()
     for result, column in zip(spread(task, worker, label, offsets), (task, worker, label), strict=True):
         assert result.tolist() == column[order].tolist()
+
+
+def test_repeats_point_to_the_last_earlier_answer() -> None:
+    task_ptr, worker = np.array([0, 4, 6]), np.array([1, 0, 1, 1, 1, 0], np.int32)
+    later, earlier = repeats(task_ptr, worker, 2)
+    assert (later.tolist(), earlier.tolist()) == ([2, 3], [0, 2])
+    assert first_repeats(task_ptr, worker, 2).tolist() == [-1, -1, 0, 2, -1, -1]

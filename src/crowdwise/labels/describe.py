@@ -12,7 +12,7 @@ from numba import njit
 
 from crowdwise.labels.errors import listed, quoted
 from crowdwise.labels.places import counted
-from crowdwise.labels.sorting import first_repeats
+from crowdwise.labels.sorting import repeats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +112,7 @@ def describe(labels: CrowdLabels) -> Description:
     """Describe labels in time linear in their number, and say what looks wrong."""
     per_task, per_worker = labels.labels_per_task, labels.labels_per_worker
     pairs, agreeing = _pairs(labels.task_ptr, labels.label, labels.n_classes)
-    repeated = int((first_repeats(labels.task_ptr, labels.worker, labels.n_workers) >= 0).sum())
+    repeated = repeats(labels.task_ptr, labels.worker, labels.n_workers)[0].size
     shares = dict(zip(labels.classes.to_pylist(), labels.class_shares.tolist(), strict=True))
     return Description(
         n_labels=labels.n_labels,
@@ -174,16 +174,29 @@ def _about_tasks(labels: CrowdLabels, repeated: int) -> Iterator[str]:
 
 def _components(labels: CrowdLabels) -> list[int]:
     """Sizes, in tasks, of the parts of the graph of workers and tasks, largest first."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+    part = _linked(labels.task_ptr, labels.worker, labels.n_workers)
+    first = labels.task_ptr[:-1][labels.labels_per_task > 0]
+    sizes = np.bincount(part[labels.worker[first]], minlength=1)
+    return sorted(sizes[sizes > 0].tolist(), reverse=True)
 
-    n = labels.n_tasks + labels.n_workers
-    ones = np.ones(labels.n_labels, np.int8)
-    graph = coo_array((ones, (labels.task, labels.worker.astype(np.int64) + labels.n_tasks)), shape=(n, n))
-    _, part = connected_components(graph, directed=False)
-    labelled = part[: labels.n_tasks][labels.labels_per_task > 0]
-    sizes: list[int] = sorted(np.unique(labelled, return_counts=True)[1].tolist(), reverse=True)
-    return sizes
+
+@njit(cache=True, nogil=True)
+def _linked(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
+    """Find for each worker the part of the crowd it belongs to (union-find; workers of one task are linked)."""
+    parent = np.arange(n_workers)
+    for task in range(task_ptr.size - 1):
+        for edge in range(task_ptr[task] + 1, task_ptr[task + 1]):
+            one, other = worker[edge - 1], worker[edge]
+            while parent[one] != one:
+                parent[one] = parent[parent[one]]
+                one = parent[one]
+            while parent[other] != other:
+                parent[other] = parent[parent[other]]
+                other = parent[other]
+            parent[max(one, other)] = min(one, other)
+    for who in range(n_workers):  # a parent comes before its children
+        parent[who] = parent[parent[who]]
+    return parent
 
 
 def _about_workers(labels: CrowdLabels) -> Iterator[str]:

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.sorting import first_repeats, group_by, group_offsets, spread
+from crowdwise.labels.places import counted
+from crowdwise.labels.sorting import group_by, group_offsets, repeats, spread
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
 
 if TYPE_CHECKING:
@@ -178,20 +179,19 @@ class CrowdLabels:
         if task.size and np.any(task[1:] < task[:-1]):
             task, worker, label = spread(task, worker, label, offsets)
         if on_duplicate != "all":
-            earlier = first_repeats(offsets, worker, len(workers))
-            repeats = np.flatnonzero(earlier >= 0)
-            if repeats.size:
+            later, earlier = repeats(offsets, worker, len(workers))
+            if later.size:
                 if on_duplicate == "error":
                     raise InputError(
                         _duplicate_message(
-                            tasks.take(pa.array(task[repeats[:5]])).to_pylist(),
-                            workers.take(pa.array(worker[repeats[:5]])).to_pylist(),
-                            group_by(given, offsets)[repeats],
+                            tasks.take(pa.array(task[later[:5]])).to_pylist(),
+                            workers.take(pa.array(worker[later[:5]])).to_pylist(),
+                            group_by(given, offsets)[later],
                             place,
                         )
                     )
                 keep = np.ones(task.size, np.bool_)
-                keep[repeats if on_duplicate == "first" else earlier[repeats]] = False
+                keep[later if on_duplicate == "first" else earlier] = False
                 task, worker, label = task[keep], worker[keep], label[keep]
                 offsets = group_offsets(task, len(tasks))
         # Views, so that locking them leaves an array of the caller's as it was.
@@ -397,7 +397,7 @@ def _duplicate_message(tasks: list[Any], workers: list[Any], rows: IntArray, pla
     )
     more = f" and {rows.size - 5} more" if rows.size > 5 else ""
     return (
-        f"{rows.size:,} answers repeat an earlier one of the same worker to the same task: {shown}{more}. "
+        f"{counted(rows.size, 'answer')} to a task that the same worker had answered before: {shown}{more}. "
         "Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer "
         "(on the command line --on-duplicate)."
     )

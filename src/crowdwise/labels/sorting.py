@@ -13,7 +13,7 @@ from numba import njit
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
 
-__all__ = ["first_repeats", "first_seen", "group_by", "group_offsets", "spread"]
+__all__ = ["first_repeats", "first_seen", "group_by", "group_offsets", "repeats", "spread"]
 
 BUCKET_BITS = 8  # 256 buckets: their open cache lines fit the first-level cache
 
@@ -44,20 +44,40 @@ def _fill_order(keys: IntArray, cursor: IntArray, order: IntArray) -> None:
         cursor[key] += 1
 
 
-@njit(cache=True, nogil=True)
+def repeats(task_ptr: IntArray, worker: IntArray, n_workers: int) -> tuple[IntArray, IntArray]:
+    """Edges that repeat an earlier edge of the same task and worker, and the last such earlier edge of each."""
+    later = np.empty(0, np.int64)
+    earlier = np.empty(0, np.int64)
+    count = _repeats(task_ptr, worker, n_workers, later, earlier)
+    if count:  # counted first: as a rule there are none, and nothing is set aside for them
+        later, earlier = np.empty(count, np.int64), np.empty(count, np.int64)
+        _repeats(task_ptr, worker, n_workers, later, earlier)
+    return later, earlier
+
+
 def first_repeats(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
-    """For each edge, the earlier edge of the same task and worker, or -1."""
+    """For each edge, the earlier edge of the same task and worker, or -1; see `repeats`."""
     previous = np.full(worker.size, -1, np.int64)
-    seen_task = np.full(n_workers, -1, np.int64)
-    seen_edge = np.zeros(n_workers, np.int64)
-    for task in range(task_ptr.size - 1):
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            who = worker[edge]
-            if seen_task[who] == task:
-                previous[edge] = seen_edge[who]
-            seen_task[who] = task
-            seen_edge[who] = edge
+    later, earlier = repeats(task_ptr, worker, n_workers)
+    previous[later] = earlier
     return previous
+
+
+@njit(cache=True, nogil=True)
+def _repeats(task_ptr: IntArray, worker: IntArray, n_workers: int, later: IntArray, earlier: IntArray) -> int:
+    seen = np.full(n_workers, -1, np.int64)
+    count = 0
+    for task in range(task_ptr.size - 1):
+        begin = task_ptr[task]
+        for edge in range(begin, task_ptr[task + 1]):
+            before = seen[worker[edge]]
+            if before >= begin:
+                if count < later.size:
+                    later[count] = edge
+                    earlier[count] = before
+                count += 1
+            seen[worker[edge]] = edge
+    return count
 
 
 def spread(task: IntArray, worker: IntArray, label: IntArray, offsets: IntArray) -> tuple[IntArray, IntArray, IntArray]:

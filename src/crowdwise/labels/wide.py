@@ -258,6 +258,8 @@ def _present(column: pa.ChunkedArray) -> pa.ChunkedArray:
         present = pc.and_(present, pc.fill_null(pc.not_equal(trimmed, ""), False))
         if pc.all(pc.match_substring_regex(trimmed.filter(present), "^-?[0-9]+$")).as_py():
             present = pc.and_(present, pc.fill_null(pc.not_equal(trimmed, str(NO_ANSWER)), False))
+    elif pa.types.is_floating(kind):
+        present = pc.and_(present, pc.fill_null(pc.invert(pc.is_nan(column)), False))
     elif pa.types.is_signed_integer(kind):
         present = pc.and_(present, pc.fill_null(pc.not_equal(column, NO_ANSWER), False))
     return present
