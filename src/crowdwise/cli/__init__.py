@@ -25,9 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     from crowdwise.cli.app import app
 
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a name that the terminal's encoding lacks must not end the run
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     try:
         code = app(args=arguments, prog_name="crowdwise", standalone_mode=False)
         sys.stdout.flush()
@@ -36,6 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         return _failed(error)
     return code if isinstance(code, int) else OK
+
+
+def _prepare_streams() -> None:
+    """Stand in for streams that the caller closed; write what an encoding lacks as an escape, not as an error."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _failed(error: BaseException) -> int:
