@@ -150,7 +150,7 @@ BAD_TABLES = {
     "number": (42, ["int is not something labels can be read from"]),
     "repeated names": (pd.DataFrame([[1, 2, 0, 1]], columns=["task", "worker", "label", "label"]), ["more than one column named 'label'"]),
     "complete and unnamed": (pd.DataFrame({"q": [0, 0, 1], "who": [0, 1, 0], "said": [0, 1, 1]}), ["no task column", "from_dense"]),
-    "duplicates": (pl.DataFrame(LONG | {"worker": ["ann"] * 3}), ["1 answer to a task that the same worker had answered before", "row 1"]),
+    "duplicates": (pl.DataFrame(LONG | {"worker": ["ann"] * 3}), ["repeat an earlier one of the same worker to the same task (1 in all)", "row 1"]),
 }  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def test_split_and_concat() -> None:
     assert edges(LABELS.split(0.5, seed=3)[1]) == edges(held)
     with pytest.raises(InputError, match="held_out is 1"):
         LABELS.split(1)
-    with pytest.raises(InputError, match="had answered before"):
+    with pytest.raises(InputError, match="repeat an earlier one"):
         CrowdLabels.concat([LABELS, LABELS])
     assert CrowdLabels.concat([LABELS, LABELS], on_duplicate="all").n_labels == 8
 

@@ -57,13 +57,9 @@ def log_density(parameters: GladParameters) -> float:
     return float(-0.5 * ((both - PRIOR_MEAN) ** 2).sum() - 0.5 * both.size * np.log(2 * np.pi))
 
 
-def expected_objective(
-    labels: CrowdLabels, right: FloatArray, parameters: GladParameters
-) -> tuple[float, FloatArray]:
+def expected_objective(labels: CrowdLabels, right: FloatArray, parameters: GladParameters) -> tuple[float, FloatArray]:
     """Q, the expected log-likelihood plus log-density (up to constants), and its gradient (M + N,)."""
-    value, by_ability, by_ease = ability_gradient(
-        labels, right, parameters.ability, np.exp(parameters.log_ease)
-    )
+    value, by_ability, by_ease = ability_gradient(labels, right, parameters.ability, np.exp(parameters.log_ease))
     distance = np.concatenate([parameters.ability, parameters.log_ease]) - PRIOR_MEAN
     gradient = np.concatenate([by_ability, by_ease]) - distance
     return value - 0.5 * float(distance @ distance), gradient
@@ -74,9 +70,7 @@ def m_step(labels: CrowdLabels, right: FloatArray, current: GladParameters) -> G
     n_workers = labels.n_workers
 
     def negative(flat: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = expected_objective(
-            labels, right, GladParameters(flat[:n_workers], flat[n_workers:])
-        )
+        value, gradient = expected_objective(labels, right, GladParameters(flat[:n_workers], flat[n_workers:]))
         return -value, -gradient
 
     start = np.concatenate([current.ability, current.log_ease])
@@ -84,9 +78,7 @@ def m_step(labels: CrowdLabels, right: FloatArray, current: GladParameters) -> G
     return GladParameters(found.x[:n_workers], found.x[n_workers:])
 
 
-def skill_of(
-    labels: CrowdLabels, right: FloatArray, parameters: GladParameters
-) -> tuple[FloatArray, FloatArray]:
+def skill_of(labels: CrowdLabels, right: FloatArray, parameters: GladParameters) -> tuple[FloatArray, FloatArray]:
     """Mean chance of a right answer on the worker's own tasks, and Beta parameters (M, 2) of it.
 
     The variance of α is the inverse of its observed information (Louis 1982), carried over by the slope.
@@ -171,9 +163,7 @@ class Glad(Aggregator):
             objective = log_likelihood + log_density(parameters)
             return objective, log_likelihood, m_step(labels, right, parameters)
 
-        start = GladParameters(
-            np.full(labels.n_workers, PRIOR_MEAN), np.full(labels.n_tasks, PRIOR_MEAN)
-        )
+        start = GladParameters(np.full(labels.n_workers, PRIOR_MEAN), np.full(labels.n_tasks, PRIOR_MEAN))
         ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
         ability, log_ease = ended.parameters.ability, ended.parameters.log_ease
         _, posterior, right = ability_posterior(labels, ability, np.exp(log_ease), log_prior, gold)

@@ -63,9 +63,7 @@ class MaceParameters(VoteParameters):
     habit: FloatArray
 
 
-def _log_votes(
-    log_competent: FloatArray, log_spam: FloatArray, log_habit: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _log_votes(log_competent: FloatArray, log_spam: FloatArray, log_habit: FloatArray) -> tuple[FloatArray, FloatArray]:
     """log P(l | truth is l) and log P(l | truth is another), (M, K) each."""
     log_wrong = np.maximum(log_spam[:, None] + log_habit, log_of(np.zeros(1)))
     return np.logaddexp(log_competent[:, None], log_wrong), log_wrong
@@ -88,9 +86,7 @@ def expected(
     return competent.sum(axis=1), spammed.sum(axis=1), spammed
 
 
-def map_step(
-    found: Statistics, current: MaceParameters, answers: FloatArray, smoothing: float
-) -> MaceParameters:
+def map_step(found: Statistics, current: MaceParameters, answers: FloatArray, smoothing: float) -> MaceParameters:
     """Highest posterior under Beta(1 + smoothing) and Dirichlet(1 + smoothing) priors; flat priors for 0."""
     competent, spam, habits = expected(found, current, answers)
     total = competent + spam + 2 * smoothing
@@ -134,9 +130,7 @@ def posterior_parameters(competence: FloatArray, habit: FloatArray, log_prior: F
 
 def negative_divergence(parameters: MaceParameters) -> float:
     """-KL of the posteriors of θ and ξ from their priors: what the evidence bound adds to the E-step's value."""
-    return -dirichlet_divergence(parameters.competence, COMPETENCE) - dirichlet_divergence(
-        parameters.habit, HABIT
-    )
+    return -dirichlet_divergence(parameters.competence, COMPETENCE) - dirichlet_divergence(parameters.habit, HABIT)
 
 
 def dirichlet_divergence(posterior: FloatArray, prior: float) -> float:

@@ -43,9 +43,7 @@ def weighted_shares(labels: CrowdLabels, weights: FloatArray, gold: IntArray) ->
 
 def agreement(labels: CrowdLabels, winners: IntArray) -> FloatArray:
     """Share of each worker's labels that are the winner of their task; 0 for a worker without labels."""
-    agreed = np.bincount(
-        labels.worker, weights=winners[labels.task] == labels.label, minlength=labels.n_workers
-    )
+    agreed = np.bincount(labels.worker, weights=winners[labels.task] == labels.label, minlength=labels.n_workers)
     share: FloatArray = agreed / np.maximum(labels.labels_per_worker, 1)
     return share
 

@@ -39,9 +39,7 @@ __all__ = ["ZenCrowd"]
 
 def m_step(found: Statistics, answers: FloatArray, log_prior: FloatArray, start: float) -> VoteParameters:
     """Reliability: mean posterior of a worker's labels; the start for a worker without labels."""
-    reliability = np.divide(
-        found.counts.sum(axis=1), answers, out=np.full(answers.size, start), where=answers > 0
-    )
+    reliability = np.divide(found.counts.sum(axis=1), answers, out=np.full(answers.size, start), where=answers > 0)
     return parameters_of(np.clip(reliability, 0, 1), log_prior)
 
 

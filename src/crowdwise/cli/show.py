@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 WIDEST = 96  # lines longer than this are hard to read
+NARROW = 72  # terminals narrower than this get numbers without drawings
 MOST_CLASSES = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -108,7 +109,7 @@ def class_table(console: Console, names: Sequence[Any], columns: dict[str, Any])
         [
             shown(names[at]),
             *(f"{share[at]:.1%}" for share in columns.values()),
-            _bar(console, float(first[at])),
+            _bar(console, float(first[at])) if console.width >= NARROW else "",
         ]
         for at in order
     ]
@@ -119,23 +120,24 @@ def class_table(console: Console, names: Sequence[Any], columns: dict[str, Any])
 
 def worker_table(console: Console, workers: pa.Table, rows: Sequence[int], habits: Sequence[str] = ()) -> Padding:
     """Portraits of the workers at the given rows: labels, skill and its interval, drawn from 0 to 1."""
+    drawn = console.width >= NARROW
     columns = {name: workers[name] for name in ("worker", "n_labels", "skill", "skill_low", "skill_high")}
     cells: list[list[str | Text]] = []
     for position, at in enumerate(rows):
         name, n_labels, skill, low, high = (column[int(at)].as_py() for column in columns.values())
         cells.append(
             [
-                shown(name, 20),
+                shown(name, min(20, console.width // 4)),
                 f"{n_labels:,}",
                 f"{skill:.2f}",
                 f"{low:.2f} to {high:.2f}",
-                _strip(console, skill, low, high),
+                *([_strip(console, skill, low, high)] if drawn else []),
                 *([habits[position]] if habits else []),
             ]
         )
     return table(
         ("worker", "left"), ("labels", "right"), ("skill", "right"), ("90% interval", "left"),
-        (f"0{'1':>{STRIP - 1}}", "left"), *([("usual mistake", "left")] if habits else []),
+        *([(f"0{'1':>{STRIP - 1}}", "left")] if drawn else []), *([("usual mistake", "left")] if habits else []),
         rows=cells,
     )  # fmt: skip
 

@@ -259,9 +259,12 @@ def _defused_names(*tables: pa.Table) -> list[str]:
 def write(result: Result, place: Path) -> None:
     """Write consensus.csv, workers.csv and model/ into the folder: all of them, or none."""
     with written_folder(place) as draft:
-        write_csv(result.consensus, draft / "consensus.csv")
-        write_csv(result.workers, draft / "workers.csv")
-        result.model.save(draft / "model")
+        try:
+            write_csv(result.consensus, draft / "consensus.csv")
+            write_csv(result.workers, draft / "workers.csv")
+            result.model.save(draft / "model")
+        except InputError as error:  # name the place the user knows
+            raise InputError(str(error).replace(str(draft), str(place))) from error
 
 
 def put_csv(table: pa.Table, out: str) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.places import counted
 from crowdwise.labels.sorting import group_by, group_offsets, repeats, spread
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
 
@@ -397,7 +396,7 @@ def _duplicate_message(tasks: list[Any], workers: list[Any], rows: IntArray, pla
     )
     more = f" and {rows.size - 5} more" if rows.size > 5 else ""
     return (
-        f"{counted(rows.size, 'answer')} to a task that the same worker had answered before: {shown}{more}. "
+        f"Some answers repeat an earlier one of the same worker to the same task ({rows.size:,} in all): {shown}{more}. "
         "Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer "
         "(on the command line --on-duplicate)."
     )

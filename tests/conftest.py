@@ -1,0 +1,34 @@
+"""Labels that many tests share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crowdwise.labels import CrowdLabels
+from crowdwise.simulate import simulate
+
+
+@pytest.fixture(scope="session")
+def crowd() -> CrowdLabels:
+    """A middling crowd: 3 classes of unequal shares, 12 workers from good to useless, no ties to speak of."""
+    return simulate("dawid-skene", n_tasks=150, n_workers=12, n_classes=3, labels_per_task=5, skill=0.7, seed=3).labels
+
+
+def tiny_labels(
+    n_classes: int, seed: int, *, n_tasks: int = 5, n_workers: int = 3, repeats: bool = False
+) -> CrowdLabels:
+    """Few enough tasks to enumerate every truth; with repeats, a worker may answer a task twice."""
+    generator = np.random.default_rng(seed)
+    edges = [
+        (task, worker)
+        for task in range(n_tasks)
+        for worker in range(n_workers)
+        for _ in range(2 if repeats and worker == 0 else 1)
+        if generator.random() < 0.8
+    ]
+    task, worker = np.array(edges).T
+    label = generator.integers(0, n_classes, task.size)
+    return CrowdLabels.from_codes(
+        task, worker, label, tasks=n_tasks, workers=n_workers, classes=n_classes, on_duplicate="all"
+    )

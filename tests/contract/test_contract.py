@@ -1,0 +1,301 @@
+"""Statements that every registered method must keep, on the same fixtures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+import crowdwise as cw
+from crowdwise.labels import CrowdLabels, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from crowdwise.registry import Method
+
+EVERY = pytest.mark.parametrize("method", cw.methods(), ids=lambda method: method.slug)
+CLIMBERS = pytest.mark.parametrize(
+    "method", [method for method in cw.methods() if method.likelihood], ids=lambda method: method.slug
+)
+
+
+def shuffled(labels: CrowdLabels, seed: int = 0) -> CrowdLabels:
+    """The same answers in another order of rows, so that tasks and workers are numbered otherwise."""
+    order = np.random.default_rng(seed).permutation(labels.n_labels)
+    return CrowdLabels.from_arrays(
+        labels.tasks.take(pa.array(labels.task[order])),
+        labels.workers.take(pa.array(labels.worker[order])),
+        labels.classes.take(pa.array(labels.label[order])),
+        classes=labels.classes,
+    )
+
+
+@EVERY
+def test_rows_sum_to_one(method: Method, crowd: CrowdLabels) -> None:
+    model = method.load()().fit(crowd)
+    assert model.posterior_.shape == (crowd.n_tasks, crowd.n_classes)
+    np.testing.assert_allclose(model.posterior_.sum(axis=1), 1, atol=1e-12)
+    assert (model.posterior_ >= 0).all()
+    np.testing.assert_allclose(model.prior_.sum(), 1, atol=1e-12)
+    if hasattr(model, "confusion_"):
+        assert model.confusion_.shape == (crowd.n_workers, crowd.n_classes, crowd.n_classes)
+        np.testing.assert_allclose(model.confusion_.sum(axis=2), 1, atol=1e-9)
+
+
+@EVERY
+def test_order_of_rows_does_not_matter(method: Method, crowd: CrowdLabels) -> None:
+    other = shuffled(crowd)
+    first, second = method.load()().fit(crowd), method.load()().fit(other)
+    place = pa.compute.index_in(other.tasks, crowd.tasks).to_numpy()
+    np.testing.assert_allclose(second.posterior_, first.posterior_[place], atol=1e-7)
+    place = pa.compute.index_in(other.workers, crowd.workers).to_numpy()
+    np.testing.assert_allclose(second.skill_, first.skill_[place], atol=1e-6)
+
+
+@EVERY
+def test_order_of_classes_does_not_matter(method: Method, crowd: CrowdLabels) -> None:
+    turned = CrowdLabels.from_codes(
+        crowd.task,
+        crowd.worker,
+        (crowd.label + 1) % crowd.n_classes,
+        tasks=crowd.tasks,
+        workers=crowd.workers,
+        classes=np.roll(crowd.classes.to_numpy(), 1),
+    )
+    first, second = method.load()().fit(crowd), method.load()().fit(turned)
+    np.testing.assert_allclose(np.roll(first.posterior_, 1, axis=1), second.posterior_, atol=1e-7)
+
+
+@EVERY
+def test_string_and_integer_names_agree(method: Method, crowd: CrowdLabels) -> None:
+    text = CrowdLabels.from_codes(
+        crowd.task,
+        crowd.worker,
+        crowd.label,
+        tasks=[f"t{n}" for n in range(crowd.n_tasks)],
+        workers=[f"w{n}" for n in range(crowd.n_workers)],
+        classes=["low", "middle", "high"],
+    )
+    np.testing.assert_array_equal(method.load()().fit(text).posterior_, method.load()().fit(crowd).posterior_)
+    assert set(method.load()().fit(text).predict()) <= {"low", "middle", "high"}
+
+
+@EVERY
+def test_same_bits_at_any_number_of_threads(method: Method) -> None:
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=20_000, n_workers=60, n_classes=3, labels_per_task=4, seed=1
+    ).labels
+    fast = {"max_iter": 4, "tol": 0.0} if method.likelihood else {}
+    fits = []
+    for threads in (1, 2, 5):
+        with cw.use_threads(threads):
+            fits.append(method.load()(**fast).fit(labels))
+    for other in fits[1:]:
+        np.testing.assert_array_equal(fits[0].posterior_, other.posterior_)
+        np.testing.assert_array_equal(fits[0].skill_, other.skill_)
+        np.testing.assert_array_equal(fits[0].objective_, other.objective_)
+
+
+@EVERY
+def test_same_seed_same_answer(method: Method, crowd: CrowdLabels) -> None:
+    one, two = method.load()().fit(crowd), method.load()().fit(crowd)
+    np.testing.assert_array_equal(one.posterior_, two.posterior_)
+
+
+@EVERY
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_unanimous_labels_are_returned(method: Method, n_classes: int) -> None:
+    task = np.repeat(np.arange(20), 4)
+    labels = CrowdLabels.from_codes(
+        task, np.tile(np.arange(4), 20), task % n_classes, tasks=20, workers=4, classes=n_classes
+    )
+    model = method.load()().fit(labels)
+    np.testing.assert_array_equal(model.predict(), np.arange(20) % n_classes)
+    assert (model.posterior_.max(axis=1) > 0.85).all()
+    assert (model.skill_ > 0.8).all()
+
+
+@EVERY
+def test_one_worker(method: Method) -> None:
+    labels = CrowdLabels.from_codes(np.arange(6), np.zeros(6, int), np.arange(6) % 2, tasks=6, workers=1, classes=2)
+    model = method.load()().fit(labels)
+    assert np.isfinite(model.posterior_).all()
+    np.testing.assert_array_equal(model.predict(), np.arange(6) % 2)
+
+
+@EVERY
+def test_one_label_per_task(method: Method) -> None:
+    generator = np.random.default_rng(0)
+    labels = CrowdLabels.from_codes(
+        np.arange(60), generator.integers(0, 5, 60), generator.integers(0, 3, 60), tasks=60, workers=5, classes=3
+    )
+    model = method.load()().fit(labels)
+    np.testing.assert_allclose(model.posterior_.sum(axis=1), 1, atol=1e-12)
+
+
+@EVERY
+def test_a_class_never_used_a_task_and_a_worker_without_labels(method: Method, crowd: CrowdLabels) -> None:
+    larger = CrowdLabels.from_codes(
+        crowd.task,
+        crowd.worker,
+        crowd.label,
+        tasks=crowd.n_tasks + 1,
+        workers=crowd.n_workers + 1,
+        classes=crowd.n_classes + 1,
+    )
+    model = method.load()().fit(larger)
+    assert np.isfinite(model.posterior_).all()
+    assert (model.posterior_[:-1, -1] < 0.2).all()
+    np.testing.assert_allclose(model.posterior_.sum(axis=1), 1, atol=1e-12)
+    table = model.workers()
+    assert table["n_labels"][crowd.n_workers].as_py() == 0
+    assert all(np.isfinite(table[name].to_numpy()).all() for name in ("skill", "skill_low", "skill_high"))
+
+
+@EVERY
+def test_repeated_answers_count(method: Method) -> None:
+    repeated = CrowdLabels.from_codes(
+        [0, 0, 0, 1, 1], [0, 0, 1, 0, 1], [0, 0, 1, 1, 1], tasks=2, workers=2, classes=2, on_duplicate="all"
+    )
+    assert method.load()().fit(repeated).labels_per_worker_.tolist() == [3, 2]
+    votes = method.load()().fit(repeated)
+    assert votes.predict()[1] == 1
+
+
+@EVERY
+def test_no_labels_raise_the_named_error(method: Method) -> None:
+    empty = CrowdLabels.from_codes([], [], [], tasks=2, workers=2, classes=2)
+    with pytest.raises(InputError, match="no labels to fit"):
+        method.load()().fit(empty)
+
+
+@EVERY
+def test_not_fitted_is_said(method: Method) -> None:
+    for call in ("predict", "predict_proba", "consensus", "workers"):
+        with pytest.raises(InputError, match="not fitted yet"):
+            getattr(method.load()(), call)()
+
+
+@CLIMBERS
+def test_the_objective_never_falls(method: Method, crowd: CrowdLabels) -> None:
+    model = method.load()(tol=0.0, max_iter=60).fit(crowd)
+    gains = np.diff(model.objective_)
+    assert gains.min() > -1e-8 * abs(model.objective_[-1])
+    assert model.objective_.shape == model.log_likelihood_.shape == (model.n_iter_,)
+    assert np.isfinite(model.objective_).all()
+
+
+@CLIMBERS
+def test_not_converged_is_said(method: Method, crowd: CrowdLabels) -> None:
+    with pytest.warns(cw.NotConverged, match="stopped after 2 iterations while still improving"):
+        model = method.load()(max_iter=2, tol=1e-12).fit(crowd)
+    assert not model.converged_
+    assert method.load()().fit(crowd).converged_
+
+
+@EVERY
+def test_prediction_on_the_same_labels_is_the_posterior(method: Method, crowd: CrowdLabels) -> None:
+    model = method.load()().fit(crowd)
+    tolerance = 1e-9 if method.slug != "mace" else 0.02  # variational means, where the fit used expected logarithms
+    np.testing.assert_allclose(model.predict_proba(crowd), model.posterior_, atol=tolerance)
+    np.testing.assert_array_equal(method.load()().fit_predict(crowd), model.predict())
+
+
+@EVERY
+def test_new_tasks_and_unknown_workers(method: Method, crowd: CrowdLabels) -> None:
+    model = method.load()().fit(crowd)
+    known = crowd.workers.to_pylist()
+    new = {"task": ["n1", "n1", "n2"], "worker": [known[0], "a stranger", known[1]], "label": [0, 0, 2]}
+    posterior = model.predict_proba(cw.read_labels(new, classes=[0, 1, 2]))
+    assert posterior.shape == (2, 3)
+    np.testing.assert_allclose(posterior.sum(axis=1), 1, atol=1e-12)
+    assert posterior[0].argmax() == 0
+    with pytest.raises(InputError, match="classes that the model has not seen: 7"):
+        model.predict(cw.read_labels({"task": [1, 1], "worker": [known[0], known[1]], "label": [0, 7]}))
+
+
+@EVERY
+def test_gold_is_used_or_refused(method: Method, crowd: CrowdLabels) -> None:
+    votes = crowd.vote_counts()
+    task = int(np.argmax(votes.max(axis=1)))
+    name, least = crowd.tasks[task].as_py(), int(votes[task].argmin())
+    if not method.gold:
+        with pytest.raises(InputError, match="no use for gold labels"):
+            method.load()().fit(crowd, gold={name: least})
+        return
+    model = method.load()().fit(crowd, gold={name: least})
+    np.testing.assert_allclose(model.posterior_[task], np.eye(crowd.n_classes)[least], atol=1e-12)
+
+
+@EVERY
+def test_registry_tells_the_truth(method: Method) -> None:
+    found = method.load()
+    assert found.slug == method.slug
+    assert found.uses_gold == method.gold
+    assert getattr(cw, method.class_name) is found
+    assert ("max_iter" in found().get_params()) == method.iterative
+
+
+@EVERY
+def test_parameters_follow_the_habit(method: Method, crowd: CrowdLabels) -> None:
+    model = method.load()()
+    before = model.get_params()
+    model.fit(crowd)
+    assert model.get_params() == before, "fit must not change parameters"
+    again = clone(model)
+    assert not hasattr(again, "posterior_")
+    assert again.get_params() == before
+
+
+@EVERY
+def test_saved_and_loaded(method: Method, crowd: CrowdLabels, tmp_path: Path) -> None:
+    model = method.load()().fit(crowd)
+    model.save(tmp_path / "model")
+    loaded = cw.load(tmp_path / "model")
+    assert type(loaded) is type(model)
+    assert loaded.get_params() == model.get_params()
+    np.testing.assert_array_equal(loaded.predict_proba(crowd), model.predict_proba(crowd))
+    assert loaded.consensus().equals(model.consensus())
+    assert loaded.workers().equals(model.workers())
+    assert (loaded.n_iter_, loaded.converged_) == (model.n_iter_, model.converged_)
+
+
+@EVERY
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_tables_go_out_as_they_came(method: Method, crowd: CrowdLabels, kind: Any) -> None:
+    table = crowd.with_kind(kind).to_table()
+    assert type(table).__module__.startswith(kind)
+    model = method.load()().fit(table)
+    consensus, workers = model.consensus(), model.workers()
+    assert type(consensus).__module__ == type(workers).__module__ == type(table).__module__
+    names = list(getattr(consensus, "column_names", None) or consensus.columns)
+    assert names[:5] == ["task", "label", "confidence", "n_labels", "entropy"]
+    names = list(getattr(workers, "column_names", None) or workers.columns)
+    assert names[:5] == ["worker", "n_labels", "skill", "skill_low", "skill_high"]
+
+
+@EVERY
+def test_memory_stays_in_proportion_to_the_labels(method: Method) -> None:
+    """100,000 tasks × 50,000 workers, one cell each a byte, would be 5 GB; the labels are 200,000."""
+    import tracemalloc
+
+    generator = np.random.default_rng(0)
+    labels = CrowdLabels.from_codes(
+        np.repeat(np.arange(100_000), 2),
+        generator.permutation(np.repeat(np.arange(50_000), 4)),
+        generator.integers(0, 2, 200_000),
+        tasks=100_000,
+        workers=50_000,
+        classes=2,
+        on_duplicate="all",
+    )
+    fast = {"max_iter": 2, "tol": 0.0} if method.likelihood else {}
+    tracemalloc.start()
+    method.load()(**fast).fit(labels)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 400 * labels.n_labels
