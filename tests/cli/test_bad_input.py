@@ -157,6 +157,13 @@ def test_no_permission(cw: Callable[..., Any], tmp_path: Path, labels: Path) -> 
     refused(cw("aggregate", labels), "may not be read")
 
 
+def test_no_permission_to_write(
+    cw: Callable[..., Any], tmp_path: Path, labels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # what anyone but root is told
+    refused(cw("aggregate", labels, "--out", tmp_path / "results"), "you may not write")
+
+
 def test_parquet_cut_short(cw: Callable[..., Any], tmp_path: Path) -> None:
     file = tmp_path / "labels.parquet"
     pq.write_table(pa.table({"task": [1, 1], "worker": [1, 2], "label": ["a", "b"]}), file)
@@ -184,7 +191,7 @@ def test_disk_full(cw: Callable[..., Any], labels: Path, tmp_path: Path, monkeyp
     (results / "consensus.csv").write_text("mine\n")
     before = set(tmp_path.rglob("*"))
     monkeypatch.setattr(saving.np, "savez", full)
-    refused(cw("aggregate", labels, "--out", results), "No space left on device")
+    refused(cw("aggregate", labels, "--out", results), f"Writing '{results}/model' failed: No space left on device")
     left_alone(tmp_path, before)
     assert (results / "consensus.csv").read_text() == "mine\n"
 

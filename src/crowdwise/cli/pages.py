@@ -246,18 +246,19 @@ def _written(console: Any, place: Path) -> None:
 
 def _next(result: Result, place: Path | None) -> list[tuple[str, str]]:
     request = result.request
-    same = ["crowdwise", "aggregate", *request.reading.words()]
+    base = ["crowdwise", "aggregate", *request.reading.words()]
+    same = [*base, "--method", request.method]
     steps = []
     if not result.model.converged_:
         more = str(10 * int(result.model.n_iter_))
-        steps.append(("Let it converge:", shell(*same, "--method", request.method, "--max-iter", more)))
+        steps.append(("Let it converge:", shell(*same, "--max-iter", more)))
     if place is None:
-        steps.append(("Keep the result:", shell(*same, "--method", request.method, "--out", "results")))
+        steps.append(("Keep the result:", shell(*same, "--out", "results")))
     else:
         steps.append(("Use the model in Python:", f"import crowdwise; crowdwise.load({str(place / 'model')!r})"))
     if not result.scores:
         steps.append(("Score it, if you know the truth of some tasks:", shell(*same, "--truth", "truth.csv")))
     other = "majority-vote" if request.method != "majority-vote" else "dawid-skene"
     known = ["--truth", request.truth] if request.truth else []
-    steps.append(("Compare with another method:", shell(*same, *known, "--method", other)))
+    steps.append(("Compare with another method:", shell(*base, *known, "--method", other)))
     return [(reason, visible(command)) for reason, command in steps]
