@@ -49,6 +49,7 @@ BAD_TEXT = {
     "two twins, none clean": (GOOD + "c, dan,x\nd,dan ,x\n", ["' dan', 'dan '"]),
     "repeated column": ("task,worker,label,label\na,ann,x,y\n", ["more than one column named 'label'", "Rename"]),
     "empty header": (",,\na,ann,x\n", ["header is empty"]),
+    "endless quote": ('task,worker,label\n"' + "a" * 5_000_000 + ",w,x\n", ["l.csv"]),
     "NUL byte": ("task,worker,label\na,\0nn,x\n", ["line 2", "NUL byte", "not a text table"]),
     "wide, task twice": ("t,ann,bob\nq,1,0\nq,,1\n", ["no worker column", "from_dense"]),
 }  # fmt: skip
@@ -132,6 +133,7 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 BAD_TABLES = {
     "no columns": ({}, ["no columns"]),
+    "empty pandas": (pd.DataFrame(), ["no columns"]),
     "NaN label": (pd.DataFrame(LONG | {"label": [1.0, np.nan, 2.0]}), ["column 'label' has 1 missing value", "row 1"]),
     "None worker": (pd.DataFrame(LONG | {"worker": ["ann", None, "bob"]}), ["column 'worker' has 1 missing value", "row 1"]),
     "null in polars": (pl.DataFrame(LONG | {"task": ["a", None, None]}), ["has 2 missing values", "rows 1, 2"]),

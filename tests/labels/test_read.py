@@ -66,7 +66,7 @@ def test_every_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_delimiters_line_ends_and_marks(delimiter: str, end: str, mark: str) -> None:
     is_long(read_labels(io.StringIO(mark + GOOD.replace(",", delimiter).replace("\n", end))))

@@ -58,4 +58,6 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
     try:
         return pa.array(texts, pa.string())
     except (pa.ArrowException, UnicodeEncodeError) as error:
-        raise InputError(f"{origin}: column {quoted(name)} holds text that is not Unicode: {error}.") from error
+        raise InputError(
+            f"{origin}: column {quoted(name)} holds text that is not Unicode: {error}. Clean it first."
+        ) from error

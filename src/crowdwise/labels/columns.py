@@ -169,6 +169,8 @@ def _guessed(role: str, names: list[str], origin: str, taken: set[str]) -> str |
 def _absent_message(absent: list[str], names: list[str], origin: str, roles: list[str]) -> str:
     options = ", ".join(_option(role) for role in absent)
     what = " and no ".join(f"{role} column" for role in absent)
+    if not names:
+        return f"{origin} has no columns. Labels need three: task, worker and label."
     if len(names) == 1:
         return (
             f"{origin} has a single column, {quoted(names[0])}. It needs {len(roles)}: {', '.join(roles)}, "

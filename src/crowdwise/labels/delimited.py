@@ -82,6 +82,11 @@ class _Delimited:
                 f"{self.blob.name}: the header has {counted(width, 'field')}, but {shown}. Quote a field "
                 f"that contains {quoted(self.delimiter)} or a line break, and give every row the same fields."
             )
+        if "straddl" in str(error):
+            return InputError(
+                f"{self.blob.name} has a row of more than {BLOCK >> 20} MB: probably a quote that is never closed. "
+                "Mend that row."
+            )
         return InputError(f"{self.blob.name} cannot be read as a table: {str(error).splitlines()[0]}")
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
@@ -128,7 +133,9 @@ def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
     best: tuple[tuple[int, float, int], str, list[str]] | None = None
     for delimiter in DELIMITERS:
         try:
-            rows = [row for row in islice(csv.reader(io.StringIO(text), delimiter=delimiter), SAMPLED) if row]
+            rows = [
+                row for row in islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), SAMPLED) if row
+            ]
         except csv.Error:
             continue
         if not rows:

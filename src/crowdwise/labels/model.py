@@ -396,7 +396,8 @@ def _duplicate_message(tasks: list[Any], workers: list[Any], rows: IntArray, pla
     )
     more = f" and {rows.size - 5} more" if rows.size > 5 else ""
     return (
-        f"Some answers repeat an earlier one of the same worker to the same task ({rows.size:,} in all): {shown}{more}. "
+        f"Some answers repeat an earlier one of the same worker to the same task ({rows.size:,} in all): "
+        f"{shown}{more}. "
         "Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer "
         "(on the command line --on-duplicate)."
     )
