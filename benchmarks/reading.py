@@ -80,10 +80,16 @@ def measure(reader: str, path: Path, warm: Path) -> dict[str, float]:
     return {"seconds": time.perf_counter() - start, "mb": peak() - before, "before": before}
 
 
-def in_fresh_process(reader: str, path: Path, warm: Path, repeats: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "--measure", reader, str(path), str(warm)]
-    runs = [json.loads(subprocess.check_output(command)) for _ in range(repeats)]
-    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+def in_fresh_processes(path: Path, warm: Path, repeats: int) -> dict[str, dict[str, float]]:
+    """Measure the readers in turn, so that other work on the machine meets them alike; medians."""
+    runs: dict[str, list[dict[str, float]]] = {reader: [] for reader in READERS}
+    for _ in range(repeats):
+        for reader, done in runs.items():
+            command = [sys.executable, __file__, "--measure", reader, str(path), str(warm)]
+            done.append(json.loads(subprocess.check_output(command)))
+    return {
+        reader: {key: statistics.median(run[key] for run in done) for key in done[0]} for reader, done in runs.items()
+    }
 
 
 def cpu() -> str:
@@ -121,11 +127,10 @@ def main() -> None:
         print(f"{arguments.rows:,} rows; {os.cpu_count()} cores, {cpu()}; pyarrow {pa.__version__}")
         print(f"{'file':<10}{'reader':<12}{'seconds':>9}{'peak MB':>9}{'time ×':>9}{'memory ×':>10}")
         for suffix in ("parquet", "csv"):
-            base = None
-            for reader in READERS:
-                path = folder / f"labels.{suffix}"
-                run = in_fresh_process(reader, path, small / path.name, arguments.repeats)
-                base = base or run
+            path = folder / f"labels.{suffix}"
+            measured = in_fresh_processes(path, small / path.name, arguments.repeats)
+            base = measured["pyarrow"]
+            for reader, run in measured.items():
                 print(
                     f"{suffix:<10}{reader:<12}{run['seconds']:>9.2f}{run['mb']:>9.0f}"
                     f"{run['seconds'] / base['seconds']:>9.2f}{run['mb'] / base['mb']:>10.2f}"
