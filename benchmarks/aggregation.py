@@ -1,0 +1,136 @@
+"""Crowdwise against crowd-kit, and against a bare loop, on the same labels in one run.
+
+    python benchmarks/aggregation.py                 # everything; crowd-kit takes most of the time
+    python benchmarks/aggregation.py dawid-skene 1e6  # one method, one size
+
+K = 10 classes, 5 labels a task, tasks/100 workers, 20 EM iterations, from an integer table in memory (pandas) to
+the posterior. Each figure is from a fresh process; compiling is done before the clock starts and reported apart.
+Peak memory is the process's high-water mark over what it was once labels and libraries were loaded.
+
+crowd-kit's GLAD does not end in useful time at this size, so it is timed for one iteration, and ours for one as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import subprocess
+import sys
+import time
+
+K, LABELS_PER_TASK, ITERATIONS = 10, 5, 20
+CASES = {
+    "majority-vote": (1e6, 1e7),
+    "one-coin": (1e6,),
+    "dawid-skene": (1e6, 1e7),
+    "glad": (1e5,),
+}
+
+
+def table(n_labels: int):
+    """The labels as a crowd-kit user holds them: a data frame of integers."""
+    import pandas as pd
+
+    from crowdwise.simulate import simulate
+
+    n_tasks = n_labels // LABELS_PER_TASK
+    labels = simulate(
+        "dawid-skene", n_tasks=n_tasks, n_workers=max(n_tasks // 100, 10), n_classes=K, labels_per_task=5, seed=0
+    ).labels
+    frame = pd.DataFrame({"task": labels.task, "worker": labels.worker, "label": labels.label}).astype("int64")
+    return frame.sample(frac=1, random_state=0).reset_index(drop=True)
+
+
+def ours(slug: str, iterations: int):
+    import crowdwise as cw
+
+    fixed = {} if slug == "majority-vote" else {"max_iter": iterations, "tol": 0.0}
+    return lambda frame: cw.method(slug).load()(**fixed).fit(frame).posterior_
+
+
+def crowd_kit(slug: str, iterations: int):
+    from crowdkit.aggregation import GLAD, DawidSkene, MajorityVote, OneCoinDawidSkene
+
+    if slug == "majority-vote":
+        return lambda frame: MajorityVote().fit_predict_proba(frame)
+    made = {"dawid-skene": DawidSkene, "one-coin": OneCoinDawidSkene, "glad": GLAD}[slug]
+    return lambda frame: made(n_iter=iterations, tol=-1e300).fit_predict_proba(frame)
+
+
+def bare_loop(slug: str, iterations: int):
+    """The best plain loop we can write for Dawid–Skene: edges in blocks of tasks, by worker inside a block.
+
+    No checks, no names, no objective of the prior, no intervals: two threads, each with its own counts.
+    """
+    if slug != "dawid-skene":
+        raise SystemExit("the bare loop is for dawid-skene")
+    from bare import fit
+
+    return lambda frame: fit(frame["task"].to_numpy(), frame["worker"].to_numpy(), frame["label"].to_numpy(), K, iterations)
+
+
+def measure(who: str, slug: str, n_labels: int, iterations: int) -> None:
+    """In a process of its own: compile on a small table, load the large one, run, print one JSON line."""
+    fit = {"crowdwise": ours, "crowd-kit": crowd_kit, "bare": bare_loop}[who](slug, iterations)
+    compile_seconds = 0.0
+    if who != "crowd-kit":
+        small = table(50_000)
+        started = time.perf_counter()
+        fit(small)
+        compile_seconds = time.perf_counter() - started
+    frame = table(n_labels)
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    runs = 1 if who == "crowd-kit" else 3
+    seconds = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        fit(frame)
+        seconds.append(time.perf_counter() - started)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = {"seconds": min(seconds), "compile": compile_seconds, "extra_mb": (peak - base) / 1024, "peak_mb": peak / 1024}
+    print(json.dumps(found))
+
+
+def in_fresh_process(who: str, slug: str, n_labels: int, iterations: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--measure", who, slug, str(n_labels), str(iterations)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("method", nargs="?", choices=CASES)
+    parser.add_argument("labels", nargs="?", type=float)
+    parser.add_argument("--no-peer", action="store_true", help="leave crowd-kit out")
+    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        who, slug, n_labels, iterations = arguments.measure
+        measure(who, slug, int(n_labels), int(iterations))
+        return
+    processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line), platform.processor())
+    print(f"{processor}, Python {platform.python_version()}")
+    print(f"{'method':15}{'labels':>11} {'who':>10} {'seconds':>9} {'ratio':>8} {'peak MB':>8} {'extra MB':>9} {'compile s':>9}")
+    for slug, sizes in CASES.items():
+        if arguments.method not in (None, slug):
+            continue
+        for size in sizes if arguments.labels is None else (arguments.labels,):
+            iterations = 1 if slug == "glad" else ITERATIONS
+            found = {"crowdwise": in_fresh_process("crowdwise", slug, int(size), iterations)}
+            if slug == "dawid-skene":
+                found["bare"] = in_fresh_process("bare", slug, int(size), iterations)
+            if not arguments.no_peer:
+                found["crowd-kit"] = in_fresh_process("crowd-kit", slug, int(size), iterations)
+            for who, row in found.items():
+                ratio = row["seconds"] / found["crowdwise"]["seconds"]
+                print(
+                    f"{slug:15}{int(size):>11,} {who:>10} {row['seconds']:>9.3f} {ratio:>8.2f} {row['peak_mb']:>8.0f} "
+                    f"{row['extra_mb']:>9.0f} {row['compile']:>9.2f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
