@@ -63,7 +63,8 @@ def log_density(parameters: ConfusionParameters, pseudo: FloatArray) -> float:
     if pseudo.shape[0] == 1 and np.ptp(pseudo) == 0:
         weighted = float(pseudo[0, 0, 0]) * float(parameters.log_table.sum())
     else:
-        weighted = float(np.where(pseudo > 0, pseudo * parameters.log_table, 0.0).sum())
+        table = parameters.log_table
+        weighted = float(np.multiply(pseudo, table, out=np.zeros_like(table), where=pseudo > 0).sum())
     return repeats * float(constants.sum()) + weighted
 
 

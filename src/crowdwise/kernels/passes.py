@@ -158,7 +158,7 @@ class _Accumulators:
 
 def _added(lanes: FloatArray) -> FloatArray:
     """The sum of the lanes' tables, in lane order."""
-    total = np.empty(lanes.shape[1:])
+    total: FloatArray = np.empty(lanes.shape[1:])
     edges = _shares(total.shape[0], total.size)
 
     def add(share: int) -> None:
@@ -203,8 +203,11 @@ def _soften(
         for k in range(1, n_classes):
             highest = max(highest, work[t, k])
         total += highest
-        if highest == -np.inf:  # labels that no class allows: they teach nothing, the prior stands
-            work[t] = log_prior
+        if highest == -np.inf:  # labels that no class allows: they teach nothing, the truth or the prior stands
+            if gold.size > 0 and gold[first_task + t] >= 0:
+                work[t, gold[first_task + t]] = 0.0
+            else:
+                work[t] = log_prior
         else:
             for k in range(n_classes):
                 work[t, k] -= highest

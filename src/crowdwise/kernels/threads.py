@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["n_threads", "run_lanes", "use_threads"]
 
 VARIABLE = "CROWDWISE_THREADS"
-_chosen: int | None = None
+_chosen: ContextVar[int | None] = ContextVar("threads", default=None)  # each Python thread has its own
 
 
 def n_threads() -> int:
     """Threads that kernels use: `use_threads`, else $CROWDWISE_THREADS, else the cores this process may use."""
-    if _chosen is not None:
-        return _chosen
+    chosen = _chosen.get()
+    if chosen is not None:
+        return chosen
     wanted = os.environ.get(VARIABLE, "")
     if not wanted:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -38,15 +40,14 @@ def n_threads() -> int:
 
 @contextlib.contextmanager
 def use_threads(number: int) -> Iterator[None]:
-    """Use this many threads inside a `with` block; the results do not depend on it."""
-    global _chosen  # noqa: PLW0603  a process-wide setting, restored on leaving
+    """Use this many threads for fits inside a `with` block; the results do not depend on it."""
     if number < 1:
         raise InputError(f"use_threads was given {number}; it must be 1 or more.")
-    before, _chosen = _chosen, number
+    before = _chosen.set(number)
     try:
         yield
     finally:
-        _chosen = before
+        _chosen.reset(before)
 
 
 def run_lanes(work: Callable[[int], None], n_lanes: int) -> None:
