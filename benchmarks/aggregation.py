@@ -19,8 +19,11 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 K, LABELS_PER_TASK, ITERATIONS = 10, 5, 20
+HEADINGS = f"{'method':15}{'labels':>11} {'who':>10} {'seconds':>9} {'ratio':>8} {'peak MB':>8} {'extra MB':>9} {'compile s':>9}"
+RESULTS = Path(__file__).parent / "results" / "aggregation.json"
 CASES = {
     "majority-vote": (1e6, 1e7),
     "one-coin": (1e6,),
@@ -68,7 +71,9 @@ def bare_loop(slug: str, iterations: int):
         raise SystemExit("the bare loop is for dawid-skene")
     from bare import fit
 
-    return lambda frame: fit(frame["task"].to_numpy(), frame["worker"].to_numpy(), frame["label"].to_numpy(), K, iterations)
+    return lambda frame: fit(
+        frame["task"].to_numpy(), frame["worker"].to_numpy(), frame["label"].to_numpy(), K, iterations
+    )
 
 
 def measure(who: str, slug: str, n_labels: int, iterations: int) -> None:
@@ -89,7 +94,12 @@ def measure(who: str, slug: str, n_labels: int, iterations: int) -> None:
         fit(frame)
         seconds.append(time.perf_counter() - started)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = {"seconds": min(seconds), "compile": compile_seconds, "extra_mb": (peak - base) / 1024, "peak_mb": peak / 1024}
+    found = {
+        "seconds": min(seconds),
+        "compile": compile_seconds,
+        "extra_mb": (peak - base) / 1024,
+        "peak_mb": peak / 1024,
+    }
     print(json.dumps(found))
 
 
@@ -110,26 +120,42 @@ def main() -> None:
         who, slug, n_labels, iterations = arguments.measure
         measure(who, slug, int(n_labels), int(iterations))
         return
-    processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line), platform.processor())
-    print(f"{processor}, Python {platform.python_version()}")
-    print(f"{'method':15}{'labels':>11} {'who':>10} {'seconds':>9} {'ratio':>8} {'peak MB':>8} {'extra MB':>9} {'compile s':>9}")
+    rows = []
+    print(machine())
+    print(HEADINGS)
     for slug, sizes in CASES.items():
         if arguments.method not in (None, slug):
             continue
         for size in sizes if arguments.labels is None else (arguments.labels,):
-            iterations = 1 if slug == "glad" else ITERATIONS
-            found = {"crowdwise": in_fresh_process("crowdwise", slug, int(size), iterations)}
-            if slug == "dawid-skene":
-                found["bare"] = in_fresh_process("bare", slug, int(size), iterations)
-            if not arguments.no_peer:
-                found["crowd-kit"] = in_fresh_process("crowd-kit", slug, int(size), iterations)
-            for who, row in found.items():
-                ratio = row["seconds"] / found["crowdwise"]["seconds"]
-                print(
-                    f"{slug:15}{int(size):>11,} {who:>10} {row['seconds']:>9.3f} {ratio:>8.2f} {row['peak_mb']:>8.0f} "
-                    f"{row['extra_mb']:>9.0f} {row['compile']:>9.2f}",
-                    flush=True,
-                )
+            rows += one_case(slug, int(size), peer=not arguments.no_peer)
+    if arguments.method is None:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+
+
+def one_case(slug: str, size: int, *, peer: bool) -> list[dict[str, object]]:
+    iterations = 1 if slug == "glad" else ITERATIONS
+    found = {"crowdwise": in_fresh_process("crowdwise", slug, size, iterations)}
+    if slug == "dawid-skene":
+        found["bare"] = in_fresh_process("bare", slug, size, iterations)
+    if peer:
+        found["crowd-kit"] = in_fresh_process("crowd-kit", slug, size, iterations)
+    rows = []
+    for who, row in found.items():
+        ratio = row["seconds"] / found["crowdwise"]["seconds"]
+        print(
+            f"{slug:15}{size:>11,} {who:>10} {row['seconds']:>9.3f} {ratio:>8.2f} {row['peak_mb']:>8.0f} "
+            f"{row['extra_mb']:>9.0f} {row['compile']:>9.2f}",
+            flush=True,
+        )
+        rows.append({"method": slug, "labels": size, "who": who, "ratio": ratio, **row})
+    return rows
+
+
+def machine() -> str:
+    with Path("/proc/cpuinfo").open() as lines:
+        names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names)} × {names[0]}, Python {platform.python_version()}"
 
 
 if __name__ == "__main__":

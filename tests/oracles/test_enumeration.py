@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 from scipy.special import logsumexp
+from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.aggregate import mace
 from crowdwise.kernels import NO_GOLD, reference
-from tests.conftest import tiny_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,13 +55,13 @@ def by_confusion(model: Any) -> Callable[[int, int, int, int], float]:
 
 
 CONFUSION_MODELS = {
-    "dawid-skene": lambda **kw: cw.DawidSkene(**kw),
+    "dawid-skene": cw.DawidSkene,
     "dawid-skene, smoothed": lambda **kw: cw.DawidSkene(smoothing=0.7, **kw),
-    "one-coin": lambda **kw: cw.OneCoin(**kw),
+    "one-coin": cw.OneCoin,
     "one-coin, smoothed": lambda **kw: cw.OneCoin(smoothing=0.7, **kw),
-    "confusion-vector": lambda **kw: cw.ConfusionVector(**kw),
+    "confusion-vector": cw.ConfusionVector,
     "confusion-vector, smoothed": lambda **kw: cw.ConfusionVector(smoothing=0.7, **kw),
-    "zencrowd": lambda **kw: cw.ZenCrowd(**kw),
+    "zencrowd": cw.ZenCrowd,
     "mace, em": lambda **kw: cw.Mace(inference="em", smoothing=0, **kw),
     "mace, em, smoothed": lambda **kw: cw.Mace(inference="em", smoothing=0.7, **kw),
 }

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
+from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.aggregate import confusion_vector, dawid_skene, glad, mace, one_coin
-from crowdwise.fitting.edges import answers_by_label
-from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, vote_pass
+from crowdwise.kernels import NO_GOLD, answer_sums, blocks_of, confusion_pass, vote_pass
 from crowdwise.kernels.ability import ability_posterior
-from crowdwise.labels import CrowdLabels
-from tests.conftest import tiny_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from crowdwise.labels import CrowdLabels
 
 
 def nudged(probabilities: Any, generator: np.random.Generator) -> Any:
@@ -85,7 +85,7 @@ def test_mace_m_step_climbs_its_own_objective() -> None:
         assert (np.diff(values) > -1e-10).all()
         assert values[-1] > values[0]
     found = vote_pass(blocks_of(labels), np.zeros(3), np.zeros((3, 3)), NO_GOLD)
-    answers = answers_by_label(labels)
+    answers = answer_sums(labels)
     start = mace.point(np.full(3, 0.5), np.full((3, 3), 1 / 3))
     competent, spam, _ = mace.expected(found, start, answers)
     np.testing.assert_allclose(competent + spam, labels.labels_per_worker)

@@ -34,7 +34,7 @@ __all__ = ["ConfusionVector"]
 
 
 def table_of(accuracy: FloatArray) -> FloatArray:
-    """log P(label | truth) as [worker, label, truth] from accuracies (M, K)."""
+    """Log of P(label | truth) as [worker, label, truth] from accuracies (M, K)."""
     n_classes = accuracy.shape[1]
     with np.errstate(divide="ignore"):
         wrong = np.log((1 - accuracy) / max(n_classes - 1, 1))
@@ -84,7 +84,8 @@ class ConfusionVector(Aggregator):
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l]; each row's errors are spread evenly.
     skill_ : (M,)
-        Chance that a worker is right, Σ_k prior_[k] confusion_[w, k, k].
+        Chance that a worker is right: Σ_k prior_[k] confusion_[w, k, k], where a class that she hardly met is drawn
+        towards her accuracy on all.
     log_likelihood_, objective_ : (n_iter_,)
         Log-probability of the labels, and with the log-density of the prior added, at each iteration.
 

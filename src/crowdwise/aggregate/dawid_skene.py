@@ -101,7 +101,8 @@ class DawidSkene(Aggregator):
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l].
     skill_ : (M,)
-        Chance that a worker is right, Σ_k prior_[k] confusion_[w, k, k].
+        Chance that a worker is right: Σ_k prior_[k] confusion_[w, k, k], where a class that she hardly met is drawn
+        towards her accuracy on all.
     log_likelihood_, objective_ : (n_iter_,)
         Log-probability of the labels, and with the log-density of the prior added, at each iteration.
     n_iter_, converged_

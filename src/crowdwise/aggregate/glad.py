@@ -29,7 +29,7 @@ from scipy.special import expit
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.parameters import check_count, check_number
-from crowdwise.kernels import NO_GOLD
+from crowdwise.kernels import NO_GOLD, worker_sums
 from crowdwise.kernels.ability import ability_gradient, ability_posterior
 from crowdwise.labels.vocabulary import positions
 
@@ -86,14 +86,11 @@ def skill_of(labels: CrowdLabels, right: FloatArray, parameters: GladParameters)
     ease = np.exp(parameters.log_ease)[labels.task]
     chance = expit(parameters.ability[labels.worker] * ease)
 
-    def summed(values: FloatArray) -> FloatArray:
-        return np.bincount(labels.worker, weights=values, minlength=labels.n_workers)
-
     total = np.maximum(labels.labels_per_worker, 1)
     unlabelled = labels.labels_per_worker == 0
-    skill = np.where(unlabelled, expit(PRIOR_MEAN * np.exp(PRIOR_MEAN)), summed(chance) / total)
-    slope = np.where(unlabelled, 0.25, summed(ease * chance * (1 - chance)) / total)
-    seen = summed(ease**2 * (chance * (1 - chance) - right * (1 - right)))
+    skill = np.where(unlabelled, expit(PRIOR_MEAN * np.exp(PRIOR_MEAN)), worker_sums(labels, chance) / total)
+    slope = np.where(unlabelled, 0.25, worker_sums(labels, ease * chance * (1 - chance)) / total)
+    seen = worker_sums(labels, ease**2 * (chance * (1 - chance) - right * (1 - right)))
     variance = slope**2 / (1 + np.maximum(seen, 0))
     strength = np.maximum(skill * (1 - skill) / np.maximum(variance, 1e-12) - 1, 1)
     return skill, np.stack([skill * strength + 1e-9, (1 - skill) * strength + 1e-9], axis=1)

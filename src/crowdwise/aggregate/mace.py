@@ -27,8 +27,9 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import VoteParameters, answers_by_label, fit_votes, log_of
+from crowdwise.fitting.edges import VoteParameters, fit_votes, log_of
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.kernels import answer_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ class MaceParameters(VoteParameters):
 
 
 def _log_votes(log_competent: FloatArray, log_spam: FloatArray, log_habit: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """log P(l | truth is l) and log P(l | truth is another), (M, K) each."""
+    """Log of P(l | truth is l) and of P(l | truth is another), (M, K) each."""
     log_wrong = np.maximum(log_spam[:, None] + log_habit, log_of(np.zeros(1)))
     return np.logaddexp(log_competent[:, None], log_wrong), log_wrong
 
@@ -216,7 +217,7 @@ class Mace(Aggregator):
         check_number("tol", self.tol, low=0)
         check_count("max_iter", self.max_iter)
         check_count("n_restarts", self.n_restarts, low=0)
-        answers = answers_by_label(labels)
+        answers = answer_sums(labels)
         variational = self.inference == "vb"
 
         def m_step(found: Statistics, current: MaceParameters) -> MaceParameters:

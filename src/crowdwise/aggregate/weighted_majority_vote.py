@@ -18,7 +18,7 @@ import numpy as np
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.intervals import agreement_skill
 from crowdwise.fitting.parameters import check_count
-from crowdwise.kernels import NO_GOLD
+from crowdwise.kernels import NO_GOLD, worker_sums
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
@@ -38,12 +38,13 @@ def weighted_shares(labels: CrowdLabels, weights: FloatArray, gold: IntArray) ->
     votes[votes.sum(axis=1) == 0] = labels.class_shares
     if gold.size:
         votes[gold >= 0] = np.eye(labels.n_classes)[gold[gold >= 0]]
-    return votes / votes.sum(axis=1, keepdims=True)
+    shares: FloatArray = votes / votes.sum(axis=1, keepdims=True)
+    return shares
 
 
 def agreement(labels: CrowdLabels, winners: IntArray) -> FloatArray:
     """Share of each worker's labels that are the winner of their task; 0 for a worker without labels."""
-    agreed = np.bincount(labels.worker, weights=winners[labels.task] == labels.label, minlength=labels.n_workers)
+    agreed = worker_sums(labels, winners[labels.task] == labels.label)
     share: FloatArray = agreed / np.maximum(labels.labels_per_worker, 1)
     return share
 

@@ -130,9 +130,7 @@ def _described(name: str, labels: CrowdLabels, truth: pa.Table | None) -> Datase
     entry = CATALOGUE.get(name)
     if entry is None:
         return Dataset(name, labels, truth, codes)
-    return Dataset(
-        name, labels, truth, codes, entry.description, entry.citation, entry.majority_vote, entry.published
-    )
+    return Dataset(name, labels, truth, codes, entry.description, entry.citation, entry.majority_vote, entry.published)
 
 
 def _located(name: str) -> tuple[Path, Path]:

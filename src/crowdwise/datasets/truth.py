@@ -31,9 +31,7 @@ def read_truth(file: Path) -> pa.Table:
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"{file} cannot be read as CSV: {quoted(str(error))}.") from error
     if not set(COLUMNS) <= set(table.column_names):
-        raise InputError(
-            f"{file} has the columns {listed(table.column_names)}; the truth needs 'task' and 'label'."
-        )
+        raise InputError(f"{file} has the columns {listed(table.column_names)}; the truth needs 'task' and 'label'.")
     table = table.group_by(list(COLUMNS), use_threads=False).aggregate([])
     tasks, label = (table[name].combine_chunks() for name in COLUMNS)
     if "" in tasks.to_pylist() or "" in label.to_pylist():
@@ -41,9 +39,7 @@ def read_truth(file: Path) -> pa.Table:
     once, how_often = np.unique(tasks.to_numpy(zero_copy_only=False).astype(str), return_counts=True)
     torn = once[how_often > 1].tolist()
     if torn:
-        raise InputError(
-            f"{file} gives two truths to {len(torn)} tasks: {listed(torn)}. Keep one line for each task."
-        )
+        raise InputError(f"{file} gives two truths to {len(torn)} tasks: {listed(torn)}. Keep one line for each task.")
     return pa.table({"task": numbered(tasks), "label": numbered(label)})
 
 

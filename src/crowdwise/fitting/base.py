@@ -114,7 +114,8 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         """
         self._check_fitted()
         if labels is None:
-            return self.posterior_
+            fitted: FloatArray = self.posterior_
+            return fitted
         return self._posterior_of(self._aligned(read_labels(labels)))
 
     def consensus(self) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import coin_skill, confusion_skill
-from crowdwise.kernels import Statistics, blocks_of, confusion_pass, scatter, vote_pass
+from crowdwise.kernels import Statistics, answer_sums, blocks_of, confusion_pass, scatter, vote_pass, worker_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,7 +28,6 @@ __all__ = [
     "VoteParameters",
     "fit_confusions",
     "fit_votes",
-    "answers_by_label",
     "log_of",
     "starting_votes",
     "statistics_of",
@@ -92,12 +91,13 @@ def fit_confusions(
     prior = np.exp(ended.parameters.log_prior)
     confusion = np.exp(ended.parameters.log_table).transpose(0, 2, 1)
     spread = scatter(blocks, posterior * (1 - posterior))
+    skill, skill_beta = confusion_skill(confusion, last.counts, spread, prior)
     return Fit(
         posterior=posterior,
         prior=prior,
         confusion=confusion,
-        skill=np.einsum("wkk,k->w", confusion, prior),
-        skill_beta=confusion_skill(last.counts, spread, prior),
+        skill=skill,
+        skill_beta=skill_beta,
         log_likelihood=ended.log_likelihood,
         objective=ended.objective,
         n_iter=ended.n_iter,
@@ -119,7 +119,7 @@ def fit_votes(
     """EM for a vote model; also returns its parameters. Skill is the chance of a right label under the model."""
     blocks = blocks_of(labels)
     n_classes = labels.n_classes
-    given = answers_by_label(labels)
+    given = answer_sums(labels)
 
     def e_step(parameters: VoteParameters, posterior: FloatArray | None = None) -> tuple[float, Statistics]:
         bonus = parameters.log_right - parameters.log_wrong
@@ -134,7 +134,7 @@ def fit_votes(
     posterior = np.empty((labels.n_tasks, n_classes))
     _, last = e_step(ended.parameters, posterior)
     right = posterior[labels.task, labels.label]
-    spread = np.bincount(labels.worker, weights=right * (1 - right), minlength=labels.n_workers)
+    spread = worker_sums(labels, right * (1 - right))
     prior = np.exp(ended.parameters.log_prior)
     confusion = np.repeat(np.exp(ended.parameters.log_wrong)[:, None, :], n_classes, axis=1)
     confusion[:, np.arange(n_classes), np.arange(n_classes)] = np.exp(ended.parameters.log_right)
@@ -160,12 +160,8 @@ def statistics_of(blocks: Blocks, posterior: FloatArray) -> Statistics:
 def starting_votes(labels: CrowdLabels, gold: IntArray) -> Statistics:
     """The counts that a vote model's M-step needs when the posterior is the share of votes."""
     shares = vote_shares(labels, gold)
-    counts = np.bincount(
-        labels.worker.astype(np.int64) * labels.n_classes + labels.label,
-        weights=shares[labels.task, labels.label],
-        minlength=labels.n_workers * labels.n_classes,
-    )
-    return Statistics(float("nan"), shares.sum(axis=0), counts.reshape(labels.n_workers, labels.n_classes))
+    counts = answer_sums(labels, shares[labels.task, labels.label])
+    return Statistics(float("nan"), shares.sum(axis=0), counts)
 
 
 def vote_shares(labels: CrowdLabels, gold: IntArray) -> FloatArray:
@@ -176,13 +172,6 @@ def vote_shares(labels: CrowdLabels, gold: IntArray) -> FloatArray:
         votes[gold >= 0] = np.eye(labels.n_classes)[gold[gold >= 0]]
     votes /= votes.sum(axis=1, keepdims=True)
     return votes
-
-
-def answers_by_label(labels: CrowdLabels) -> FloatArray:
-    """How often each worker gave each label, (M, K)."""
-    cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
-    counts = np.bincount(cells, minlength=labels.n_workers * labels.n_classes)
-    return counts.reshape(labels.n_workers, labels.n_classes).astype(np.float64)
 
 
 def log_of(probability: FloatArray) -> FloatArray:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaincinv
 
+from crowdwise.kernels import worker_sums
+
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
@@ -36,11 +38,14 @@ def coin_skill(correct: FloatArray, total: FloatArray, spread: FloatArray) -> Fl
     return np.stack([rate * effective + JEFFREYS, (1 - rate) * effective + JEFFREYS], axis=1)
 
 
-def confusion_skill(counts: FloatArray, spread: FloatArray, weights: FloatArray) -> FloatArray:
-    """Beta parameters (M, 2) of Σ_k weights[k] A[w, k, k], the chance that a worker is right.
+def confusion_skill(
+    confusion: FloatArray, counts: FloatArray, spread: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Each worker's chance to be right (M,), and the Beta parameters (M, 2) that say how sure it is.
 
     Parameters
     ----------
+    confusion : (M, K, K) [worker, truth, label]
     counts, spread : (M, K, K) [worker, label, truth]
         Σ q and Σ q(1-q) over the worker's labels.
     weights : (K,)
@@ -48,12 +53,19 @@ def confusion_skill(counts: FloatArray, spread: FloatArray, weights: FloatArray)
 
     Notes
     -----
-    Classes that a worker has hardly met are drawn towards the worker's accuracy on all.
+    A class that a worker has hardly met is drawn towards her accuracy on all, with the weight of one answer: a
+    matrix says nothing of a class it has never seen, and its skill should not either.
     """
-    correct = np.einsum("wkk->wk", counts)
     total = counts.sum(axis=1)
-    pooled = _rate(correct.sum(axis=1), total.sum(axis=1))[:, None]
-    rate = (correct + pooled) / (total + 1)
+    accuracy = np.einsum("wkk->wk", confusion)
+    pooled = np.where(
+        total.sum(axis=1) > 0,
+        (accuracy * total).sum(axis=1) / np.maximum(total.sum(axis=1), 1e-300),
+        accuracy @ weights,
+    )
+    skill = ((accuracy * total + pooled[:, None]) / (total + 1)) @ weights
+    correct = np.einsum("wkk->wk", counts)
+    rate = (correct + _rate(correct.sum(axis=1), total.sum(axis=1))[:, None]) / (total + 1)
     spread_right = np.einsum("wkk->wk", spread)
     spread_wrong = spread.sum(axis=1) - spread_right
     lost = (1 - rate) / rate * spread_right + rate / (1 - rate) * spread_wrong
@@ -61,14 +73,15 @@ def confusion_skill(counts: FloatArray, spread: FloatArray, weights: FloatArray)
     mean = rate @ weights
     variance = (rate * (1 - rate) / (effective + 2)) @ weights**2
     strength = np.maximum(mean * (1 - mean) / variance - 1, 2 * JEFFREYS)
-    return np.stack([mean * strength, (1 - mean) * strength], axis=1)
+    return skill, np.stack([mean * strength, (1 - mean) * strength], axis=1)
 
 
 def beta_interval(parameters: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """Central intervals of Beta distributions, parameters (M, 2)."""
     tail = (1 - level) / 2
     first, second = parameters[:, 0], parameters[:, 1]
-    return betaincinv(first, second, tail), betaincinv(first, second, 1 - tail)
+    low, high = (np.asarray(betaincinv(first, second, share), np.float64) for share in (tail, 1 - tail))
+    return low, high
 
 
 def _rate(correct: FloatArray, total: FloatArray) -> FloatArray:
@@ -79,7 +92,7 @@ def _rate(correct: FloatArray, total: FloatArray) -> FloatArray:
 def agreement_skill(labels: CrowdLabels, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Each worker's mean agreement with a consensus, and the Beta parameters (M, 2) that say how sure it is."""
     right = posterior[labels.task, labels.label]
-    correct = np.bincount(labels.worker, weights=right, minlength=labels.n_workers)
+    correct = worker_sums(labels, right)
     total = labels.labels_per_worker
     rate = correct / np.maximum(total, 1)
     return rate, np.stack([correct + JEFFREYS, total - correct + JEFFREYS], axis=1)

@@ -53,7 +53,7 @@ def read_header(folder: str | Path) -> dict[str, Any]:
     try:
         header: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         schema = header["schema"]
-        header["slug"], header["parameters"], header["kind"]  # noqa: B018  all must be there
+        header["slug"], header["parameters"], header["kind"]  # all must be there
     except FileNotFoundError as error:
         raise InputError(f"{quoted(str(folder))} holds no saved model: there is no {HEADER} in it.") from error
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -2,12 +2,14 @@
 
 from crowdwise.kernels.layout import Blocks, blocks_of
 from crowdwise.kernels.passes import NO_GOLD, Statistics, confusion_pass, log_rows, scatter, vote_pass
+from crowdwise.kernels.sums import answer_sums, worker_sums
 from crowdwise.kernels.threads import n_threads, use_threads
 
 __all__ = [
     "NO_GOLD",
     "Blocks",
     "Statistics",
+    "answer_sums",
     "blocks_of",
     "confusion_pass",
     "log_rows",
@@ -15,4 +17,5 @@ __all__ = [
     "scatter",
     "use_threads",
     "vote_pass",
+    "worker_sums",
 ]

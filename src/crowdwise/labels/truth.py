@@ -11,12 +11,12 @@ import pyarrow as pa
 from crowdwise.labels.columns import Columns, chosen_truth_columns
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listed
-from crowdwise.labels.places import Place
 from crowdwise.labels.read import opened
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.places import Place
     from crowdwise.labels.types import IntArray
 
 __all__ = ["Truth", "read_truth", "truth_codes"]
@@ -97,9 +97,7 @@ def truth_codes(source: Any, labels: CrowdLabels) -> IntArray:
     return codes
 
 
-def _refuse_contradiction(
-    truth: IntArray, tasks: IntArray, labels: IntArray, names: pa.Array, place: Place
-) -> None:
+def _refuse_contradiction(truth: IntArray, tasks: IntArray, labels: IntArray, names: pa.Array, place: Place) -> None:
     wrong = np.flatnonzero(truth[tasks] != labels)
     if wrong.size:
         shown = listed(dict.fromkeys(names.take(pa.array(tasks[wrong])).to_pylist()))

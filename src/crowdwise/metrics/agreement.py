@@ -120,9 +120,7 @@ def disagreement_weights(weights: Weights, n_classes: int) -> FloatArray:
         return (gap > 0).astype(np.float64)
     if isinstance(weights, str):
         if weights not in ("linear", "quadratic"):
-            raise InputError(
-                f"weights is {quoted(weights)}; it must be None, 'linear', 'quadratic' or a matrix."
-            )
+            raise InputError(f"weights is {quoted(weights)}; it must be None, 'linear', 'quadratic' or a matrix.")
         return gap if weights == "linear" else gap**2
     given = np.asarray(weights)
     if given.ndim != 2 or given.shape[0] != given.shape[1] or given.dtype.kind not in "iuf":
@@ -225,9 +223,7 @@ def pairwise_kappas(labels: CrowdLabels, *, weights: Weights = None, min_common:
     _fill_pairs(edges, offsets, grave, weights is None, (pairs.second, pairs.n_common, pairs.kappa))
     if min_common > 1:
         enough = pairs.n_common >= min_common
-        pairs = PairwiseKappas(
-            pairs.first[enough], pairs.second[enough], pairs.n_common[enough], pairs.kappa[enough]
-        )
+        pairs = PairwiseKappas(pairs.first[enough], pairs.second[enough], pairs.n_common[enough], pairs.kappa[enough])
     return pairs
 
 

@@ -30,9 +30,7 @@ def class_positions(given: npt.ArrayLike, what: str) -> IntArray:
     """
     array = np.ma.filled(given, UNKNOWN) if isinstance(given, np.ma.MaskedArray) else np.asarray(given)
     if array.ndim != 1:
-        raise InputError(
-            f"{what} must be one-dimensional, one entry for each task; its shape is {array.shape}."
-        )
+        raise InputError(f"{what} must be one-dimensional, one entry for each task; its shape is {array.shape}.")
     if array.size == 0:
         return np.zeros(0, np.int64)
     if array.dtype.kind == "O":
@@ -77,8 +75,7 @@ def posterior_rows(truth: npt.ArrayLike, posterior: npt.ArrayLike) -> tuple[IntA
         )
     if true.size != rows.shape[0]:
         raise InputError(
-            f"truth has {true.size} entries and posterior has {rows.shape[0]} rows; "
-            "give both one for each task."
+            f"truth has {true.size} entries and posterior has {rows.shape[0]} rows; give both one for each task."
         )
     known = _some_known(true)
     _refuse(true, true >= rows.shape[1], "truth", f"posterior has {rows.shape[1]} classes")

@@ -48,9 +48,7 @@ def vote_matrix(votes: Votes) -> csr_array[np.float64, tuple[int, int]]:
         )
     wrong = np.flatnonzero(((counts < 0) | (counts != np.floor(counts))).any(axis=1))
     if wrong.size:
-        raise InputError(
-            f"Vote counts must be whole numbers from 0 up; rows {listed(wrong.tolist())} hold others."
-        )
+        raise InputError(f"Vote counts must be whole numbers from 0 up; rows {listed(wrong.tolist())} hold others.")
     return csr_array(counts.astype(np.float64))
 
 
@@ -91,7 +89,5 @@ def class_numbers(votes: Votes, values: npt.ArrayLike | None, n_classes: int, wh
         return numbers
     array = np.asarray(values)
     if array.shape != (n_classes,) or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        raise InputError(
-            f"values must be one finite number for each of the {n_classes} classes; got {quoted(values)}."
-        )
+        raise InputError(f"values must be one finite number for each of the {n_classes} classes; got {quoted(values)}.")
     return array.astype(np.float64)

@@ -171,9 +171,7 @@ def confusion_error(true: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
             "give the same workers and classes in both, in the same order."
         )
     if first.size == 0:
-        raise InputError(
-            "There are no confusion matrices to compare. Give at least one worker and one class."
-        )
+        raise InputError("There are no confusion matrices to compare. Give at least one worker and one class.")
     distance = row_stochastic(first, "true") - row_stochastic(second, "estimate")
     n_workers, n_classes, _ = first.shape
     return float((distance**2).sum() / (n_workers * n_classes))
@@ -204,9 +202,7 @@ def skill_correlation(
     one_of(method, ("pearson", "spearman"), "method")
     first, second = _skills(true, "true"), _skills(estimate, "estimate")
     if first.size != second.size:
-        raise InputError(
-            f"true has {first.size} skills and estimate has {second.size}; give both one for each worker."
-        )
+        raise InputError(f"true has {first.size} skills and estimate has {second.size}; give both one for each worker.")
     both = ~(np.isnan(first) | np.isnan(second))
     if both.sum() < 2:
         raise InputError(

@@ -93,9 +93,7 @@ def regular(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.G
 
 def joined(*parts: Assignment) -> Assignment:
     """Several assignments as one, in the order given (they must not share a pair)."""
-    return Assignment(
-        np.concatenate([part.task for part in parts]), np.concatenate([part.worker for part in parts])
-    )
+    return Assignment(np.concatenate([part.task for part in parts]), np.concatenate([part.worker for part in parts]))
 
 
 def _sparse_regular(

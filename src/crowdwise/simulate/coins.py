@@ -127,9 +127,7 @@ def _pair(alpha: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         right, wrong = np.nan, np.nan
     if not (0 < right < np.inf and 0 < wrong < np.inf):
-        raise InputError(
-            f"alpha is {quoted(alpha)}; it must be two positive numbers (α₁ for right, α₂ for wrong)."
-        )
+        raise InputError(f"alpha is {quoted(alpha)}; it must be two positive numbers (α₁ for right, α₂ for wrong).")
     return right, wrong
 
 

@@ -68,9 +68,7 @@ def dependent_groups(
     groups = np.arange(n_workers) * n_groups // n_workers
 
     everywhere = np.tile(np.arange(n_groups), codes.size)
-    opinion = draw_from_rows(everywhere, np.repeat(codes, n_groups), hidden, rng).reshape(
-        codes.size, n_groups
-    )
+    opinion = draw_from_rows(everywhere, np.repeat(codes, n_groups), hidden, rng).reshape(codes.size, n_groups)
     assignment = assign(codes.size, n_workers, labels_per_task, rng)
     given = opinion[assignment.task, groups[assignment.worker]]
     label = draw_from_rows(assignment.worker, given, own, rng)

@@ -44,20 +44,15 @@ def draw_truth(
         return codes, shares
     given = np.asarray(truth)
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
-        raise InputError(
-            f"truth must be one whole number a task; it has shape {given.shape} and type {given.dtype}."
-        )
+        raise InputError(f"truth must be one whole number a task; it has shape {given.shape} and type {given.dtype}.")
     if given.min() < 0 or given.max() >= n_classes:
         raise InputError(
-            f"truth must hold positions from 0 to {n_classes - 1}; "
-            f"it reaches from {given.min()} to {given.max()}."
+            f"truth must hold positions from 0 to {n_classes - 1}; it reaches from {given.min()} to {given.max()}."
         )
     return given.astype(np.int32), np.bincount(given, minlength=n_classes) / given.size
 
 
-def draw_labels(
-    assignment: Assignment, truth: IntArray, confusion: FloatArray, rng: np.random.Generator
-) -> IntArray:
+def draw_labels(assignment: Assignment, truth: IntArray, confusion: FloatArray, rng: np.random.Generator) -> IntArray:
     """One label for each edge: worker w on a task of true class k draws from `confusion[w, k]`."""
     cumulative = _cumulative(confusion)
     label = np.empty(assignment.task.size, smallest_int(confusion.shape[2]))
@@ -68,9 +63,7 @@ def draw_labels(
     return label
 
 
-def draw_from_rows(
-    row: IntArray, given: IntArray, confusion: FloatArray, rng: np.random.Generator
-) -> IntArray:
+def draw_from_rows(row: IntArray, given: IntArray, confusion: FloatArray, rng: np.random.Generator) -> IntArray:
     """Draw from `confusion[row[e], given[e]]` for each e."""
     label = np.empty(row.size, smallest_int(confusion.shape[2]))
     _pick(_cumulative(confusion), row, given, rng.random(row.size), label)
@@ -85,9 +78,7 @@ def _cumulative(rows: FloatArray) -> FloatArray:
 
 
 @njit(cache=True, nogil=True)
-def _pick(
-    cumulative: FloatArray, worker: IntArray, given: IntArray, uniform: FloatArray, label: IntArray
-) -> None:
+def _pick(cumulative: FloatArray, worker: IntArray, given: IntArray, uniform: FloatArray, label: IntArray) -> None:
     last = cumulative.shape[2] - 1
     for edge in range(worker.size):
         who, truth, draw = worker[edge], given[edge], uniform[edge]

@@ -188,9 +188,7 @@ def _cifar_seniors() -> FloatArray:
     return matrices
 
 
-def _experts(
-    n_tasks: int, data: str, level: str, juniors: str, *, prior: Any, truth: Any, seed: Seed
-) -> Simulation:
+def _experts(n_tasks: int, data: str, level: str, juniors: str, *, prior: Any, truth: Any, seed: Seed) -> Simulation:
     rng = as_generator(seed)
     seniors = senior_confusion(data, level)
     classes = CLASSES[data]
