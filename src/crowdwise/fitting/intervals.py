@@ -58,14 +58,12 @@ def confusion_skill(
     """
     total = counts.sum(axis=1)
     accuracy = np.einsum("wkk->wk", confusion)
-    pooled = np.where(
-        total.sum(axis=1) > 0,
-        (accuracy * total).sum(axis=1) / np.maximum(total.sum(axis=1), 1e-300),
-        accuracy @ weights,
-    )
+    answers = total.sum(axis=1)
+    mean_accuracy = (accuracy * total).sum(axis=1) / np.where(answers > 0, answers, 1)
+    pooled = np.where(answers > 0, mean_accuracy, accuracy @ weights)
     skill = ((accuracy * total + pooled[:, None]) / (total + 1)) @ weights
     correct = np.einsum("wkk->wk", counts)
-    rate = (correct + _rate(correct.sum(axis=1), total.sum(axis=1))[:, None]) / (total + 1)
+    rate = (correct + _rate(correct.sum(axis=1), answers)[:, None]) / (total + 1)
     spread_right = np.einsum("wkk->wk", spread)
     spread_wrong = spread.sum(axis=1) - spread_right
     lost = (1 - rate) / rate * spread_right + rate / (1 - rate) * spread_wrong
