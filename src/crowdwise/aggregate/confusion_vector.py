@@ -21,8 +21,9 @@ import numpy as np
 from scipy.special import betaln, xlog1py, xlogy
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of, vote_shares
+from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of
 from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.kernels import vote_shares
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit

@@ -26,9 +26,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of, vote_shares
+from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
-from crowdwise.kernels import log_rows
+from crowdwise.kernels import log_rows, vote_shares
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.vocabulary import as_vocabulary, positions, same_names
 

@@ -2,7 +2,7 @@
 
 | equation | here |
 |---|---|
-| 002, "Majority voting": ŷ = argmax_k Σ_m 1[label = k] | `fitting.edges.vote_shares`, `Aggregator.predict` |
+| 002, "Majority voting": ŷ = argmax_k Σ_m 1[label = k] | `kernels.vote_shares`, `Aggregator.predict` |
 
 Ties go to the class more common in all labels, then to the class that comes first; with a `seed`, to one of the
 tied classes at random. The confidence is the share of votes.
@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.edges import vote_shares
 from crowdwise.fitting.intervals import agreement_skill
 from crowdwise.fitting.parameters import check_count
-from crowdwise.kernels import NO_GOLD
+from crowdwise.kernels import NO_GOLD, vote_shares
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels

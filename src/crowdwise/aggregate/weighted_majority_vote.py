@@ -2,7 +2,7 @@
 
 | equation | here |
 |---|---|
-| 002, "weighted MV": ŷ = argmax_k Σ_m w[m] 1[label = k] | `weighted_shares` |
+| 002, "weighted MV": ŷ = argmax_k Σ_m w[m] 1[label = k] | `kernels.vote_shares` |
 | Wawa: w[m] = share of m's labels that agree with the vote, again and again | `agreement` |
 
 Weights may also be given, by worker. Learnt weights start equal, so the first round is majority vote; the rounds
@@ -18,7 +18,7 @@ import numpy as np
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.intervals import agreement_skill
 from crowdwise.fitting.parameters import check_count
-from crowdwise.kernels import NO_GOLD, worker_sums
+from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
@@ -27,19 +27,6 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["WeightedMajorityVote"]
-
-
-def weighted_shares(labels: CrowdLabels, weights: FloatArray, gold: IntArray) -> FloatArray:
-    """Each task's share of the weight; the shares of all labels where no weight fell; the truth where known."""
-    size = labels.n_tasks * labels.n_classes
-    cells = labels.task.astype(np.int64) * labels.n_classes + labels.label
-    votes = np.bincount(cells, weights=weights[labels.worker], minlength=size)
-    votes = votes.reshape(labels.n_tasks, labels.n_classes)
-    votes[votes.sum(axis=1) == 0] = labels.class_shares
-    if gold.size:
-        votes[gold >= 0] = np.eye(labels.n_classes)[gold[gold >= 0]]
-    shares: FloatArray = votes / votes.sum(axis=1, keepdims=True)
-    return shares
 
 
 def agreement(labels: CrowdLabels, winners: IntArray) -> FloatArray:
@@ -95,7 +82,7 @@ class WeightedMajorityVote(Aggregator):
             weights, n_iter, converged = _given_weights(self.weights, labels), 1, True
         else:
             weights, n_iter, converged = self._learn(labels, gold)
-        posterior = weighted_shares(labels, weights, gold)
+        posterior = vote_shares(labels, gold, weights)
         skill, skill_beta = agreement_skill(labels, posterior)
         return Fit(
             posterior=posterior,
@@ -111,7 +98,7 @@ class WeightedMajorityVote(Aggregator):
         weights = np.ones(labels.n_workers)
         seen: set[bytes] = set()
         for round_ in range(1, self.max_iter + 1):
-            winners = self._decide(weighted_shares(labels, weights, gold))
+            winners = self._decide(vote_shares(labels, gold, weights))
             fingerprint = winners.tobytes()
             if fingerprint in seen:
                 return weights, round_ - 1, True
@@ -127,7 +114,7 @@ class WeightedMajorityVote(Aggregator):
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         mean = np.average(self.weights_, weights=self.labels_per_worker_)
-        return weighted_shares(labels, np.append(self.weights_, mean), NO_GOLD)
+        return vote_shares(labels, NO_GOLD, np.append(self.weights_, mean))
 
 
 def _given_weights(given: Any, labels: CrowdLabels) -> FloatArray:

@@ -14,7 +14,16 @@ import numpy as np
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import coin_skill, confusion_skill
-from crowdwise.kernels import Statistics, answer_sums, blocks_of, confusion_pass, scatter, vote_pass, worker_sums
+from crowdwise.kernels import (
+    Statistics,
+    answer_sums,
+    blocks_of,
+    confusion_pass,
+    scatter,
+    spread,
+    vote_pass,
+    vote_shares,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,7 +40,6 @@ __all__ = [
     "log_of",
     "starting_votes",
     "statistics_of",
-    "vote_shares",
 ]
 
 SMALLEST = 1e-300  # logarithms of a zero probability are taken here, so that sums of them stay finite
@@ -90,8 +98,7 @@ def fit_confusions(
     last = confusion_pass(blocks, ended.parameters.log_prior, ended.parameters.log_table, gold, posterior)
     prior = np.exp(ended.parameters.log_prior)
     confusion = np.exp(ended.parameters.log_table).transpose(0, 2, 1)
-    spread = scatter(blocks, posterior * (1 - posterior))
-    skill, skill_beta = confusion_skill(confusion, last.counts, spread, prior)
+    skill, skill_beta = confusion_skill(confusion, last.counts, *spread(labels, posterior), prior)
     return Fit(
         posterior=posterior,
         prior=prior,
@@ -133,8 +140,7 @@ def fit_votes(
     ended = climb(starts(), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     posterior = np.empty((labels.n_tasks, n_classes))
     _, last = e_step(ended.parameters, posterior)
-    right = posterior[labels.task, labels.label]
-    spread = worker_sums(labels, right * (1 - right))
+    _, undecided = spread(labels, posterior)
     prior = np.exp(ended.parameters.log_prior)
     confusion = np.repeat(np.exp(ended.parameters.log_wrong)[:, None, :], n_classes, axis=1)
     confusion[:, np.arange(n_classes), np.arange(n_classes)] = np.exp(ended.parameters.log_right)
@@ -143,7 +149,7 @@ def fit_votes(
         prior=prior,
         confusion=confusion,
         skill=np.einsum("wkk,k->w", confusion, prior),
-        skill_beta=coin_skill(last.counts.sum(axis=1), given.sum(axis=1), spread),
+        skill_beta=coin_skill(last.counts.sum(axis=1), given.sum(axis=1), undecided.sum(axis=1)),
         log_likelihood=ended.log_likelihood,
         objective=ended.objective,
         n_iter=ended.n_iter,
@@ -162,16 +168,6 @@ def starting_votes(labels: CrowdLabels, gold: IntArray) -> Statistics:
     shares = vote_shares(labels, gold)
     counts = answer_sums(labels, shares[labels.task, labels.label])
     return Statistics(float("nan"), shares.sum(axis=0), counts)
-
-
-def vote_shares(labels: CrowdLabels, gold: IntArray) -> FloatArray:
-    """Each task's share of votes; the shares of all labels where there are none; the truth where it is known."""
-    votes = labels.vote_counts().astype(np.float64)
-    votes[labels.labels_per_task == 0] = labels.class_shares
-    if gold.size:
-        votes[gold >= 0] = np.eye(labels.n_classes)[gold[gold >= 0]]
-    votes /= votes.sum(axis=1, keepdims=True)
-    return votes
 
 
 def log_of(probability: FloatArray) -> FloatArray:

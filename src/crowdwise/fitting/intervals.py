@@ -39,15 +39,17 @@ def coin_skill(correct: FloatArray, total: FloatArray, spread: FloatArray) -> Fl
 
 
 def confusion_skill(
-    confusion: FloatArray, counts: FloatArray, spread: FloatArray, weights: FloatArray
+    confusion: FloatArray, counts: FloatArray, undecided: FloatArray, undecided_named: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Each worker's chance to be right (M,), and the Beta parameters (M, 2) that say how sure it is.
 
     Parameters
     ----------
     confusion : (M, K, K) [worker, truth, label]
-    counts, spread : (M, K, K) [worker, label, truth]
-        Σ q and Σ q(1-q) over the worker's labels.
+    counts : (M, K, K) [worker, label, truth]
+        Σ q over the worker's labels.
+    undecided, undecided_named : (M, K)
+        Σ q(1-q) over all of the worker's labels, and over those that name the class.
     weights : (K,)
         The class prior.
 
@@ -64,9 +66,7 @@ def confusion_skill(
     skill = ((accuracy * total + pooled[:, None]) / (total + 1)) @ weights
     correct = np.einsum("wkk->wk", counts)
     rate = (correct + _rate(correct.sum(axis=1), answers)[:, None]) / (total + 1)
-    spread_right = np.einsum("wkk->wk", spread)
-    spread_wrong = spread.sum(axis=1) - spread_right
-    lost = (1 - rate) / rate * spread_right + rate / (1 - rate) * spread_wrong
+    lost = (1 - rate) / rate * undecided_named + rate / (1 - rate) * (undecided - undecided_named)
     effective = np.clip(total - lost, 0, total)
     mean = rate @ weights
     variance = (rate * (1 - rate) / (effective + 2)) @ weights**2

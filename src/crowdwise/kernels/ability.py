@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from crowdwise.kernels.exponential import exp_of_nonpositive
-from crowdwise.kernels.layout import LANE_LABELS, MOST_LANES
+from crowdwise.kernels.layout import task_lanes
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def ability_posterior(
     """Log-likelihood, posterior (N, K), and the posterior that each label is right (S,)."""
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     right = np.empty(labels.n_labels)
-    edges = _lane_edges(labels)
+    edges = task_lanes(labels)
     values = np.zeros(edges.size - 1)
 
     def one_lane(lane: int) -> None:
@@ -46,7 +46,7 @@ def ability_gradient(
 ) -> tuple[float, FloatArray, FloatArray]:
     """Expected log-likelihood Σ r log σ(αβ) + (1-r) log(1-σ(αβ)), and its gradients by ability and by log ease."""
     by_ease = np.empty(labels.n_tasks)
-    edges = _lane_edges(labels)
+    edges = task_lanes(labels)
     by_ability = np.zeros((edges.size - 1, labels.n_workers))
     values = np.zeros(edges.size - 1)
 
@@ -58,13 +58,6 @@ def ability_gradient(
 
     run_lanes(one_lane, values.size)
     return float(values.sum()), by_ability.sum(axis=0), by_ease
-
-
-def _lane_edges(labels: CrowdLabels) -> IntArray:
-    """Tasks at which lanes begin and end, an equal share of labels in each."""
-    n_lanes = max(1, min(MOST_LANES, labels.n_labels // LANE_LABELS))
-    shares = np.arange(1, n_lanes) * (labels.n_labels / n_lanes)
-    return np.concatenate(([0], np.searchsorted(labels.task_ptr, shares), [labels.n_tasks])).astype(np.int64)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

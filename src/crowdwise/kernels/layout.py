@@ -1,8 +1,8 @@
-"""Edges in blocks of tasks, sorted by worker inside a block: the order the passes read.
+"""Edges in blocks of tasks, sorted by worker and label inside a block: the order the passes read.
 
 Sorted by task alone, every edge reads a random row of the workers' table; sorted by worker alone, a random row
 of the posterior. With large crowds either falls out of the cache. In a block the posterior of its tasks stays
-in the cache while the workers' table streams by once in order (`benchmarks/kernels.py` measures all three).
+in the cache while the workers' table streams by once in order (`benchmarks/kernels.py` measures them).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Blocks", "blocks_of"]
+__all__ = ["Blocks", "blocks_of", "task_lanes"]
 
-BLOCK_CELLS = 2**17  # posterior cells of one block: 1 MiB of float64, half of a present core's second-level cache
+BLOCK_CELLS = 2**18  # posterior cells of one block: 2 MiB of float64, about a present core's second-level cache
 MOST_TASKS = 2**16  # so that a task's place in its block fits 16 unsigned bits
 MOST_LANES = 16  # more threads than this find no work
 FEWEST_LANES = 4  # where labels are many, however small the share of each worker
@@ -90,7 +90,7 @@ def blocks_of(labels: CrowdLabels) -> Blocks:
 
     def lay(lane: int) -> None:
         _lay_blocks(
-            lanes[lane], lanes[lane + 1], size, labels.n_workers, labels.n_classes, ptr,
+            lanes[lane], lanes[lane + 1], size, labels.n_classes, n_rows, ptr,
             labels.task, labels.worker, labels.label, blocks.row, blocks.label, blocks.slot,
         )  # fmt: skip
 
@@ -98,10 +98,17 @@ def blocks_of(labels: CrowdLabels) -> Blocks:
     return blocks
 
 
+def task_lanes(labels: CrowdLabels) -> IntArray:
+    """Tasks at which lanes begin and end, an equal share of labels in each, for work without tables."""
+    n_lanes = max(1, min(MOST_LANES, labels.n_labels // LANE_LABELS))
+    shares = np.arange(1, n_lanes) * (labels.n_labels / n_lanes)
+    return np.concatenate(([0], np.searchsorted(labels.task_ptr, shares), [labels.n_tasks])).astype(np.int64)
+
+
 def lanes_for(n_labels: int, n_workers: int, n_classes: int) -> int:
     """How many lanes: enough labels in each, and clearing and adding their tables small beside the pass itself."""
     by_labels = max(n_labels // LANE_LABELS, 1)
-    by_tables = max(n_labels // max(8 * n_workers * n_classes, 1), FEWEST_LANES)
+    by_tables = max(n_labels // max(16 * n_workers * n_classes, 1), FEWEST_LANES)
     return min(MOST_LANES, by_labels, by_tables)
 
 
@@ -110,8 +117,8 @@ def _lay_blocks(
     first: int,
     last: int,
     size: int,
-    n_workers: int,
     n_classes: int,
+    n_rows: int,
     ptr: IntArray,
     task: IntArray,
     worker: IntArray,
@@ -120,18 +127,18 @@ def _lay_blocks(
     out_label: IntArray,
     out_slot: IntArray,
 ) -> None:
-    cursor = np.empty(n_workers + 1, np.int64)
+    cursor = np.empty(n_rows + 1, np.int64)
     for block in range(first, last):
         start, end = ptr[block], ptr[block + 1]
         cursor[:] = 0
         for edge in range(start, end):
-            cursor[worker[edge] + 1] += 1
-        for who in range(n_workers):
-            cursor[who + 1] += cursor[who]
+            cursor[np.int64(worker[edge]) * n_classes + label[edge] + 1] += 1
+        for row in range(n_rows):
+            cursor[row + 1] += cursor[row]
         for edge in range(start, end):
-            who = worker[edge]
-            place = start + cursor[who]
-            cursor[who] += 1
-            out_row[place] = np.int64(who) * n_classes + label[edge]
+            row = np.int64(worker[edge]) * n_classes + label[edge]
+            place = start + cursor[row]
+            cursor[row] += 1
+            out_row[place] = row
             out_label[place] = label[edge]
             out_slot[place] = task[edge] - block * size

@@ -20,13 +20,16 @@ import numpy as np
 from numba import njit
 
 from crowdwise.kernels.exponential import exp_of_nonpositive
+from crowdwise.kernels.layout import task_lanes
+from crowdwise.kernels.prefetch import AHEAD, prefetch_row
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:
     from crowdwise.kernels.layout import Blocks
+    from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["NO_GOLD", "Statistics", "confusion_pass", "log_rows", "scatter", "vote_pass"]
+__all__ = ["NO_GOLD", "Statistics", "confusion_pass", "log_rows", "scatter", "spread", "vote_pass"]
 
 NO_GOLD = np.empty(0, np.int32)
 """What to pass for `gold` when no truth is known."""
@@ -128,6 +131,26 @@ def scatter(blocks: Blocks, values: FloatArray) -> FloatArray:
 
     run_lanes(one_lane, blocks.n_lanes)
     return _added(counts).reshape(blocks.n_workers, n_classes, n_classes)
+
+
+def spread(labels: CrowdLabels, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How undecided the posterior is about each worker's labels: Σ q(1-q), (M, K) twice.
+
+    By class k over all of the worker's labels, and of the class named over the labels that name it.
+    """
+    n_cells = labels.n_workers * labels.n_classes
+    edges = task_lanes(labels)
+    sums = np.zeros((edges.size - 1, 2, n_cells))
+
+    def one_lane(lane: int) -> None:
+        _spread_lane(
+            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label, posterior,
+            sums[lane, 0], sums[lane, 1],
+        )  # fmt: skip
+
+    run_lanes(one_lane, edges.size - 1)
+    every, named = _added(sums).reshape(2, labels.n_workers, labels.n_classes)
+    return every, named
 
 
 def log_rows(counts: FloatArray, pseudo: FloatArray) -> FloatArray:
@@ -258,12 +281,15 @@ def _confusion_lane(
         for t in range(n):
             for k in range(n_classes):
                 work[t, k] = log_prior[k]
-        for edge in range(ptr[block], ptr[block + 1]):
+        end = ptr[block + 1]
+        for edge in range(ptr[block], end):
+            prefetch_row(table, row[min(edge + AHEAD, end - 1)])
             r, t = row[edge], slot[edge]
             for k in range(n_classes):
                 work[t, k] += table[r, k]
         log_likelihood[block] = _soften(work, n, block * size, log_prior, gold, class_counts, posterior)
-        for edge in range(ptr[block], ptr[block + 1]):
+        for edge in range(ptr[block], end):
+            prefetch_row(counts, row[min(edge + AHEAD, end - 1)])
             r, t = row[edge], slot[edge]
             for k in range(n_classes):
                 counts[r, k] += work[t, k]
@@ -316,10 +342,33 @@ def _scatter_lane(
     n_classes = values.shape[1]
     counts[:] = 0.0
     for block in range(first_block, last_block):
-        for edge in range(ptr[block], ptr[block + 1]):
+        end = ptr[block + 1]
+        for edge in range(ptr[block], end):
+            prefetch_row(counts, row[min(edge + AHEAD, end - 1)])
             r, t = row[edge], block * size + slot[edge]
             for k in range(n_classes):
                 counts[r, k] += values[t, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _spread_lane(
+    first: int,
+    last: int,
+    task_ptr: IntArray,
+    worker: IntArray,
+    label: IntArray,
+    posterior: FloatArray,
+    every: FloatArray,
+    named: FloatArray,
+) -> None:
+    n_classes = posterior.shape[1]
+    for task in range(first, last):
+        for edge in range(task_ptr[task], task_ptr[task + 1]):
+            start = np.int64(worker[edge]) * n_classes
+            for k in range(n_classes):
+                every[start + k] += posterior[task, k] * (1.0 - posterior[task, k])
+            chance = posterior[task, label[edge]]
+            named[start + label[edge]] += chance * (1.0 - chance)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

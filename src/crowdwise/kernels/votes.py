@@ -1,0 +1,66 @@
+"""Shares of votes, task by task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from crowdwise.kernels.layout import task_lanes
+from crowdwise.kernels.threads import run_lanes
+
+if TYPE_CHECKING:
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["vote_shares"]
+
+
+def vote_shares(labels: CrowdLabels, gold: IntArray, weights: FloatArray | None = None) -> FloatArray:
+    """Each task's share of votes (N, K), weighed by worker if weights are given.
+
+    Where no vote has weight, the shares of all labels; where the truth is known, the truth.
+    """
+    shares = np.empty((labels.n_tasks, labels.n_classes))
+    given = np.ones(labels.n_workers) if weights is None else weights
+    edges = task_lanes(labels)
+
+    def one_lane(lane: int) -> None:
+        _shares_lane(
+            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label,
+            given, labels.class_shares, gold, shares,
+        )  # fmt: skip
+
+    run_lanes(one_lane, edges.size - 1)
+    return shares
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _shares_lane(
+    first: int,
+    last: int,
+    task_ptr: IntArray,
+    worker: IntArray,
+    label: IntArray,
+    weights: FloatArray,
+    otherwise: FloatArray,
+    gold: IntArray,
+    shares: FloatArray,
+) -> None:
+    for task in range(first, last):
+        row = shares[task]
+        row[:] = 0.0
+        if gold.size > 0 and gold[task] >= 0:
+            row[gold[task]] = 1.0
+            continue
+        total = 0.0
+        for edge in range(task_ptr[task], task_ptr[task + 1]):
+            weight = weights[worker[edge]]
+            row[label[edge]] += weight
+            total += weight
+        if total > 0.0:
+            for k in range(row.size):
+                row[k] /= total
+        else:
+            row[:] = otherwise
