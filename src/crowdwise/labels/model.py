@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from crowdwise.labels.codes import checked_codes, duplicate_message, selection, smallest_int
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.sorting import group_by, group_offsets, repeats, spread
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, TableKind
 
 __all__ = ["CrowdLabels", "WorkerOrder"]
-
-MOST_NAMES = 2**31 - 1
 
 
 class WorkerOrder(NamedTuple):
@@ -98,7 +97,7 @@ class CrowdLabels:
             for names, what in ((tasks, "task"), (workers, "worker"), (classes, "class"))
         ]
         columns = [
-            _checked_codes(codes, len(names), what)
+            checked_codes(codes, len(names), what)
             for codes, names, what in zip((task, worker, label), vocabularies, ("task", "worker", "label"), strict=True)
         ]
         if len({column.size for column in columns}) > 1:
@@ -182,7 +181,7 @@ class CrowdLabels:
             if later.size:
                 if on_duplicate == "error":
                     raise InputError(
-                        _duplicate_message(
+                        duplicate_message(
                             tasks.take(pa.array(task[later[:5]])).to_pylist(),
                             workers.take(pa.array(worker[later[:5]])).to_pylist(),
                             group_by(given, offsets)[later],
@@ -287,8 +286,8 @@ class CrowdLabels:
         Named tasks and workers are kept even if no label is left to them; the classes stay.
         """
         edges = np.ones(self.n_labels, np.bool_)
-        task_map, new_tasks = _selection(tasks, self.tasks, "task")
-        worker_map, new_workers = _selection(workers, self.workers, "worker")
+        task_map, new_tasks = selection(tasks, self.tasks, "task")
+        worker_map, new_workers = selection(workers, self.workers, "worker")
         task, worker = task_map[self.task], worker_map[self.worker]
         edges = (task >= 0) & (worker >= 0)
         return self._sorted(
@@ -348,56 +347,3 @@ class CrowdLabels:
 def _three(vocabularies: list[pa.Array]) -> tuple[pa.Array, pa.Array, pa.Array]:
     tasks, workers, classes = vocabularies
     return tasks, workers, classes
-
-
-def smallest_int(n: int) -> type[np.signedinteger[Any]]:
-    """Find the smallest signed integer type that can index n things."""
-    return np.int8 if n <= 2**7 else np.int16 if n <= 2**15 else np.int32
-
-
-def _checked_codes(codes: Any, n: int, what: str) -> IntArray:
-    array = np.asarray(codes)
-    if array.ndim != 1:
-        raise InputError(f"{what} must be one-dimensional; it has shape {array.shape}.")
-    if array.size == 0:
-        return array.astype(np.int32)
-    if array.dtype.kind not in "iu":
-        raise InputError(f"{what} must hold integer positions; its type is {array.dtype}.")
-    if n > MOST_NAMES:
-        raise InputError(f"{n:,} {what} names are too many: {MOST_NAMES:,} is the limit.")
-    wrong = np.flatnonzero((array < 0) | (array >= n))
-    if wrong.size:
-        raise InputError(
-            f"{what} holds {int(array[wrong[0]])} at row {int(wrong[0])}; positions run from 0 to {n - 1}."
-        )
-    result: IntArray = array
-    return result
-
-
-def _selection(names: Sequence[Any] | None, known: pa.Array, what: str) -> tuple[IntArray, pa.Array]:
-    """Map old positions to new ones (-1: dropped), and the new vocabulary in the user's order."""
-    if names is None:
-        return np.arange(len(known), dtype=np.int32), known
-    wanted = as_vocabulary(names, what)
-    found = positions(wanted, known)
-    if (found < 0).any():
-        strangers = [name for name, at in zip(wanted.to_pylist(), found, strict=True) if at < 0]
-        raise InputError(f"There is no {what} named {listed(strangers)} in these labels.")
-    mapping = np.full(len(known), -1, np.int32)
-    mapping[found] = np.arange(found.size, dtype=np.int32)
-    return mapping, known.take(pa.array(found))
-
-
-def _duplicate_message(tasks: list[Any], workers: list[Any], rows: IntArray, place: Callable[[int], str] | None) -> str:
-    where = place or (lambda row: f"row {row}")
-    shown = "; ".join(
-        f"worker {quoted(worker)} on task {quoted(task)} ({where(int(row))})"
-        for task, worker, row in zip(tasks, workers, rows[:5], strict=True)
-    )
-    more = f" and {rows.size - 5} more" if rows.size > 5 else ""
-    return (
-        f"Some answers repeat an earlier one of the same worker to the same task ({rows.size:,} in all): "
-        f"{shown}{more}. "
-        "Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer "
-        "(on the command line --on-duplicate)."
-    )

@@ -25,7 +25,7 @@ __all__ = ["defused", "native_table", "write_csv", "written_file", "written_fold
 # A spreadsheet runs a cell that begins like this as a formula; plain numbers are let be.
 FORMULA = "^[=+\\-@\t\r]"
 NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
-CONTROLS = [chr(code) for code in (*range(32), 127) if chr(code) not in "\t\n\r"]
+CONTROLS = [chr(code) for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r"]
 
 
 def native_table(columns: dict[str, Any], kind: TableKind) -> Any:
@@ -58,7 +58,7 @@ def defused(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
-    if pc.any(pc.match_substring_regex(column, r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")).as_py():
+    if pc.any(pc.match_substring_regex(column, r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}]")).as_py():
         for control in CONTROLS:
             column = pc.replace_substring(column, control, f"\\x{ord(control):02x}")
     risky = pc.and_not(pc.match_substring_regex(column, FORMULA), pc.match_substring_regex(column, NUMBER))
@@ -134,7 +134,7 @@ def _cannot_write(folder: Path, error: OSError) -> InputError:
 
 
 def _failed(target: Path, error: OSError) -> InputError:
+    reason = os.strerror(error.errno) if error.errno else str(error)  # Arrow's own text repeats itself
     return InputError(
-        f"Writing {str(target)!r} failed: {error.strerror or error}. Nothing was changed; free some space or "
-        "choose another place."
+        f"Writing {str(target)!r} failed: {reason}. Nothing was changed; free some space or choose another place."
     )

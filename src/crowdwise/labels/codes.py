@@ -1,0 +1,75 @@
+"""Integer codes of names: checked, mapped to a selection, and told apart when they repeat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.vocabulary import as_vocabulary, positions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from crowdwise.labels.types import IntArray
+
+__all__ = ["checked_codes", "duplicate_message", "selection", "smallest_int"]
+
+MOST_NAMES = 2**31 - 1
+
+
+def smallest_int(n: int) -> type[np.signedinteger[Any]]:
+    """Find the smallest signed integer type that can index n things."""
+    return np.int8 if n <= 2**7 else np.int16 if n <= 2**15 else np.int32
+
+
+def checked_codes(codes: Any, n: int, what: str) -> IntArray:
+    """Codes as an array, refused if they are not positions among n names."""
+    array = np.asarray(codes)
+    if array.ndim != 1:
+        raise InputError(f"{what} must be one-dimensional; it has shape {array.shape}.")
+    if array.size == 0:
+        return array.astype(np.int32)
+    if array.dtype.kind not in "iu":
+        raise InputError(f"{what} must hold integer positions; its type is {array.dtype}.")
+    if n > MOST_NAMES:
+        raise InputError(f"{n:,} {what} names are too many: {MOST_NAMES:,} is the limit.")
+    wrong = np.flatnonzero((array < 0) | (array >= n))
+    if wrong.size:
+        raise InputError(
+            f"{what} holds {int(array[wrong[0]])} at row {int(wrong[0])}; positions run from 0 to {n - 1}."
+        )
+    result: IntArray = array
+    return result
+
+
+def selection(names: Sequence[Any] | None, known: pa.Array, what: str) -> tuple[IntArray, pa.Array]:
+    """Map old positions to new ones (-1: dropped), and the new vocabulary in the user's order."""
+    if names is None:
+        return np.arange(len(known), dtype=np.int32), known
+    wanted = as_vocabulary(names, what)
+    found = positions(wanted, known)
+    if (found < 0).any():
+        strangers = [name for name, at in zip(wanted.to_pylist(), found, strict=True) if at < 0]
+        raise InputError(f"There is no {what} named {listed(strangers)} in these labels.")
+    mapping = np.full(len(known), -1, np.int32)
+    mapping[found] = np.arange(found.size, dtype=np.int32)
+    return mapping, known.take(pa.array(found))
+
+
+def duplicate_message(tasks: list[Any], workers: list[Any], rows: IntArray, place: Callable[[int], str] | None) -> str:
+    """Say which answers repeat earlier ones, and what can be done about it."""
+    where = place or (lambda row: f"row {row}")
+    shown = "; ".join(
+        f"worker {quoted(worker)} on task {quoted(task)} ({where(int(row))})"
+        for task, worker, row in zip(tasks, workers, rows[:5], strict=True)
+    )
+    more = f" and {rows.size - 5} more" if rows.size > 5 else ""
+    return (
+        f"Some answers repeat an earlier one of the same worker to the same task ({rows.size:,} in all): "
+        f"{shown}{more}. "
+        "Choose what to keep with on_duplicate: 'first', 'last', or 'all' to count each answer "
+        "(on the command line --on-duplicate)."
+    )
