@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 K, LABELS_PER_TASK, ITERATIONS = 10, 5, 20
-HEADINGS = f"{'method':15}{'labels':>11} {'who':>10} {'seconds':>9} {'ratio':>8} {'peak MB':>8} {'extra MB':>9} {'compile s':>9}"
+HEADINGS = "method              labels        who   seconds    ratio  peak MB  extra MB compile s"
 RESULTS = Path(__file__).parent / "results" / "aggregation.json"
 CASES = {
     "majority-vote": (1e6, 1e7),

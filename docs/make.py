@@ -62,8 +62,8 @@ def speed() -> str:
             )
     headings = ["method", "labels", "crowdwise", "crowd-kit", "faster", "peak memory", "× a bare loop"]
     note = (
-        f"`make benchmark`, in one run on {found['machine']}: 10 classes, 5 labels a task, 20 EM iterations (GLAD: one), "
-        "from an integer table in memory to the posterior, two threads. Compiling, once on a machine, is apart. The "
+        f"`make benchmark`, in one run on {found['machine']}: 10 classes, 5 labels a task, 20 EM iterations "
+        "(GLAD: one), from an integer table in memory to the posterior, two threads. Compiling, once on a machine, is apart. The "
         "last column compares with a loop that has nothing around it (`benchmarks/bare.py`)."
     )
     return f"{table(headings, lines)}\n\n{note}"
@@ -87,7 +87,8 @@ def methods_page() -> str:
 def filled(text: str) -> str:
     for name, make in (("methods", methods), ("accuracy", accuracy), ("speed", speed)):
         pattern = rf"(<!-- {name}: [^>]*-->\n).*?(<!-- end -->)"
-        text, count = re.subn(pattern, lambda found, make=make: f"{found[1]}{make()}\n{found[2]}", text, flags=re.DOTALL)
+        made = make()
+        text, count = re.subn(pattern, lambda found, made=made: f"{found[1]}{made}\n{found[2]}", text, flags=re.DOTALL)
         if count != 1:
             raise SystemExit(f"README.md has {count} places for {name}; it needs one")
     return text

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from crowdwise.labels.errors import InputError
 from crowdwise.labels.codes import smallest_int
+from crowdwise.labels.errors import InputError
 from crowdwise.simulate.checks import checked_count, checked_prior
 
 if TYPE_CHECKING:
