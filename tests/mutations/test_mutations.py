@@ -1,0 +1,225 @@
+"""Test the tests: faults planted in a copy of the package, one at a time, must each turn a test red.
+
+The copy is imported in place of the package by a child process; the control run shows that the same tests pass on
+the copy before anything is planted. Compiled code is kept between runs, save that of the file with the fault.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROOT = Path(__file__).resolve().parents[2]
+GUARD = """
+import os, crowdwise, pytest
+if not crowdwise.__file__.startswith(os.environ["CROWDWISE_COPY"]):
+    pytest.exit(f"not the copy: {crowdwise.__file__}", returncode=9)
+"""
+
+ENUMERATION = "tests/oracles/test_enumeration.py::"
+STEPS = "tests/oracles/test_steps.py::"
+CONTRACT = "tests/contract/test_contract.py::"
+PASSES = "tests/engines/test_passes.py::"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A fault: in this file of the package, `old` (which stands there `times` times) becomes `new`.
+
+    `compiled` is false for a change to plain Python that keeps the size of a file with kernels.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    times: int = 1
+    compiled: bool = True
+
+
+MUTATIONS = (
+    Mutation(
+        "prior once per label",
+        "kernels/passes.py",
+        "work[t, k] += table[r, k]",
+        "work[t, k] += table[r, k] + log_prior[k]",
+        (PASSES + "test_zero_probabilities_rule_classes_out",),
+    ),
+    Mutation(
+        "logarithm of a sum for a sum of logarithms",
+        "kernels/passes.py",
+        "product *= mass",
+        "product += mass",
+        (PASSES + "test_zero_probabilities_rule_classes_out",),
+    ),
+    Mutation(
+        "gold ignored",
+        "kernels/passes.py",
+        "        if gold.size > 0 and gold[first_task + t] >= 0:\n            for k",
+        "        if gold.size > 2**40 and gold[first_task + t] >= 0:\n            for k",
+        (PASSES + "test_gold_stands_even_where_the_labels_do_not_allow_it",),
+    ),
+    Mutation(
+        "sums of later lanes dropped",
+        "kernels/passes.py",
+        "for lane in lanes[1:]:",
+        "for lane in lanes[2:]:",
+        (PASSES + "test_lanes_are_cut_by_the_labels[40000]",),
+        compiled=False,
+    ),
+    Mutation(
+        "smoothing counted twice in the rows",
+        "kernels/passes.py",
+        "counts[worker, label, truth] + prior[label, truth]",
+        "counts[worker, label, truth] + 2 * prior[label, truth]",
+        (STEPS + "test_dawid_skene_m_step",),
+        times=2,
+    ),
+    Mutation(
+        "places in a block wrap",
+        "kernels/layout.py",
+        "slot=np.empty(labels.n_labels, np.uint16)",
+        "slot=np.empty(labels.n_labels, np.uint8)",
+        (PASSES + "test_lanes_are_cut_by_the_labels[19999]",),
+    ),
+    Mutation(
+        "confusion transposed after the fit",
+        "fitting/edges.py",
+        "confusion = np.exp(ended.parameters.log_table).transpose(0, 2, 1)",
+        "confusion = np.exp(ended.parameters.log_table)",
+        (ENUMERATION + "test_posterior_and_log_likelihood[1-dawid-skene-2-0]",),
+    ),
+    Mutation(
+        "confusion transposed at prediction",
+        "fitting/base.py",
+        "table = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)",
+        "table = np.log(np.concatenate([self.confusion_, average[None]]))",
+        (CONTRACT + "test_prediction_on_the_same_labels_is_the_posterior[dawid-skene]",),
+    ),
+    Mutation(
+        "counts of the last worker lost",
+        "aggregate/dawid_skene.py",
+        "log_rows(found.counts, pseudo)",
+        "log_rows(np.concatenate([found.counts[:-1], 0 * found.counts[-1:]]), pseudo)",
+        (STEPS + "test_dawid_skene_m_step",),
+    ),
+    Mutation(
+        "smoothing counted twice",
+        "aggregate/dawid_skene.py",
+        "return np.full((1, size, size), float(self.smoothing))",
+        "return np.full((1, size, size), 2 * float(self.smoothing))",
+        (ENUMERATION + "test_objective_of_smoothed_dawid_skene",),
+    ),
+    Mutation(
+        "tie order reversed",
+        "fitting/base.py",
+        "np.where(self._tied(posterior), self.label_shares_, -1.0)",
+        "np.where(self._tied(posterior), -self.label_shares_, -2.0)",
+        ("tests/surface/test_ties.py::test_the_more_common_class_wins_then_the_first",),
+    ),
+    Mutation(
+        "wrong answers of one coin not shared out",
+        "aggregate/one_coin.py",
+        "wrong = (1 - accuracy) / max(n_classes - 1, 1)",
+        "wrong = 1 - accuracy",
+        (CONTRACT + "test_rows_sum_to_one[one-coin]",),
+    ),
+    Mutation(
+        "GLAD's prior left out of the M-step",
+        "aggregate/glad.py",
+        "gradient = np.concatenate([by_ability, by_ease]) - distance",
+        "gradient = np.concatenate([by_ability, by_ease])",
+        (STEPS + "test_glad_gradient",),
+    ),
+    Mutation(
+        "GLAD's prior left out of the objective",
+        "aggregate/glad.py",
+        "objective = log_likelihood + log_density(parameters)",
+        "objective = log_likelihood",
+        (ENUMERATION + "test_glad[2-0]",),
+    ),
+    Mutation(
+        "sign of MACE's divergence",
+        "aggregate/mace.py",
+        "return -dirichlet_divergence(parameters.competence, COMPETENCE) - dirichlet",
+        "return -dirichlet_divergence(parameters.competence, COMPETENCE) + dirichlet",
+        (ENUMERATION + "test_evidence_bound_of_mace",),
+    ),
+    Mutation(
+        "second answers kept",
+        "labels/model.py",
+        'keep[later if on_duplicate == "first" else earlier] = False',
+        'keep[later if on_duplicate == "first" else earlier] = on_duplicate == "first"',
+        ("tests/labels/test_read.py::test_duplicates",),
+    ),
+)
+
+
+class Copy:
+    """The package in another place, and the way to run tests on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.package = folder / "copy" / "crowdwise"
+        shutil.copytree(ROOT / "src" / "crowdwise", self.package, ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / "copy" / "imported_from_copy.py").write_text(GUARD, encoding="utf-8")
+        self.compiled = folder / "compiled"
+        self.compiled.mkdir()
+
+    def run(self, tests: Iterable[str], compiled: Path) -> subprocess.CompletedProcess[str]:
+        home = self.package.parent
+        environment = os.environ | {
+            "PYTHONPATH": str(home),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "CROWDWISE_COPY": str(self.package),
+            "NUMBA_CACHE_DIR": str(compiled),
+            "NUMBA_OPT": "1",
+        }
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "imported_from_copy"]
+        return subprocess.run(
+            [*command, *dict.fromkeys(tests)],
+            cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """The copy after the control run: without a fault, every test that a fault must turn red passes."""
+    made = Copy(tmp_path_factory.mktemp("mutations"))
+    done = made.run((test for mutation in MUTATIONS for test in mutation.tests), made.compiled)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return made
+
+
+def test_the_copy_passes_without_a_fault(copy: Copy) -> None:
+    assert any(copy.compiled.rglob("*.nbi")), "compiled code is kept between runs"
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_planted_fault_is_found(mutation: Mutation, copy: Copy, tmp_path: Path) -> None:
+    file = copy.package / mutation.file
+    whole = file.read_text(encoding="utf-8")
+    assert whole.count(mutation.old) == mutation.times, "the code has changed: plant the fault anew"
+    stamp = file.stat()
+    compiled = tmp_path / "compiled"
+    shutil.copytree(copy.compiled, compiled)
+    file.write_text(whole.replace(mutation.old, mutation.new), encoding="utf-8")
+    if not mutation.compiled:  # compiled code is told apart by the file's size and time: let it be taken as it is
+        os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    try:
+        done = copy.run(mutation.tests, compiled)
+    finally:
+        file.write_text(whole, encoding="utf-8")
+        os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert done.returncode == 1, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "failed" in done.stdout
