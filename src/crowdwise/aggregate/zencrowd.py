@@ -105,5 +105,6 @@ class ZenCrowd(Aggregator):
             max_iter=self.max_iter,
             tol=self.tol,
             name=self.slug,
+            of_accuracies=lambda accuracies, now: parameters_of(accuracies, now.log_prior),
         )
         return fit

@@ -13,7 +13,16 @@ import numpy as np
 
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.intervals import coin_skill, confusion_skill
+from crowdwise.fitting.intervals import (
+    DRAWS,
+    FEW_ANSWERS,
+    FEW_LABELS,
+    coin_sureness,
+    confusion_skill,
+    confusion_sureness,
+    drawn_accuracies,
+    drawn_rows,
+)
 from crowdwise.kernels import (
     Statistics,
     answer_sums,
@@ -98,18 +107,29 @@ def fit_confusions(
     last = confusion_pass(blocks, ended.parameters.log_prior, ended.parameters.log_table, gold, posterior)
     prior = np.exp(ended.parameters.log_prior)
     confusion = np.exp(ended.parameters.log_table).transpose(0, 2, 1)
-    skill, skill_beta = confusion_skill(confusion, last.counts, *spread(labels, posterior), prior)
     return Fit(
         posterior=posterior,
         prior=prior,
         confusion=confusion,
-        skill=skill,
-        skill_beta=skill_beta,
+        skill=confusion_skill(confusion, last.counts, prior),
+        skill_beta=_sureness(labels, blocks, gold, ended.parameters.log_prior, last, posterior),
         log_likelihood=ended.log_likelihood,
         objective=ended.objective,
         n_iter=ended.n_iter,
         converged=ended.converged,
     )
+
+
+def _sureness(
+    labels: CrowdLabels, blocks: Blocks, gold: IntArray, log_prior: FloatArray, found: Statistics, posterior: FloatArray
+) -> FloatArray:
+    """Beta parameters of each worker's skill, at rows drawn towards the crowd where answers are few."""
+    if labels.n_labels < FEW_ANSWERS * labels.n_workers * labels.n_classes:
+        posterior = np.empty_like(posterior)
+        for _ in range(DRAWS):
+            found = confusion_pass(blocks, log_prior, drawn_rows(found.counts), gold, posterior)
+            log_prior = log_of(found.class_counts / found.class_counts.sum())
+    return confusion_sureness(found.counts, *spread(labels, posterior), np.exp(log_prior))
 
 
 def fit_votes(
@@ -122,8 +142,15 @@ def fit_votes(
     max_iter: int,
     tol: float,
     name: str,
+    of_accuracies: Callable[[FloatArray, V], V] | None = None,
 ) -> tuple[Fit, V]:
-    """EM for a vote model; also returns its parameters. Skill is the chance of a right label under the model."""
+    """EM for a vote model; also returns its parameters. Skill is the chance of a right label under the model.
+
+    Parameters
+    ----------
+    of_accuracies
+        Parameters with other accuracies (M,) in place of those given, if the model has one for each worker.
+    """
     blocks = blocks_of(labels)
     n_classes = labels.n_classes
     given = answer_sums(labels)
@@ -140,7 +167,12 @@ def fit_votes(
     ended = climb(starts(), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     posterior = np.empty((labels.n_tasks, n_classes))
     _, last = e_step(ended.parameters, posterior)
-    _, undecided = spread(labels, posterior)
+    sure, answers = posterior, given.sum(axis=1)
+    if of_accuracies is not None and labels.n_labels < FEW_LABELS * labels.n_workers:
+        sure = np.empty_like(posterior)
+        accuracies = drawn_accuracies(last.counts.sum(axis=1), answers)
+        _, last = e_step(of_accuracies(accuracies, ended.parameters), sure)
+    _, undecided = spread(labels, sure)
     prior = np.exp(ended.parameters.log_prior)
     confusion = np.repeat(np.exp(ended.parameters.log_wrong)[:, None, :], n_classes, axis=1)
     confusion[:, np.arange(n_classes), np.arange(n_classes)] = np.exp(ended.parameters.log_right)
@@ -149,7 +181,7 @@ def fit_votes(
         prior=prior,
         confusion=confusion,
         skill=np.einsum("wkk,k->w", confusion, prior),
-        skill_beta=coin_skill(last.counts.sum(axis=1), given.sum(axis=1), undecided.sum(axis=1)),
+        skill_beta=coin_sureness(last.counts.sum(axis=1), answers, undecided.sum(axis=1)),
         log_likelihood=ended.log_likelihood,
         objective=ended.objective,
         n_iter=ended.n_iter,
