@@ -10,7 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, log_rows, reference, scatter, use_threads, vote_pass
+from crowdwise.kernels import (
+    NO_GOLD,
+    blocks_of,
+    confusion_pass,
+    log_rows,
+    reference,
+    scatter,
+    spread,
+    use_threads,
+    vote_pass,
+)
 from crowdwise.kernels.layout import LANE_LABELS, MOST_LANES, MOST_TASKS
 from crowdwise.labels import CrowdLabels
 
@@ -205,13 +215,6 @@ def test_past_65_535_workers() -> None:
     assert_passes_agree(labels, 8)
 
 
-def test_rows_past_32_bits_are_numbered_in_64() -> None:
-    """worker × classes + label past 2^31: only the layout is made, the table would be too large."""
-    labels = CrowdLabels.from_codes([0, 1], [0, 70_000], [0, 32_000], tasks=2, workers=70_001, classes=32_768)
-    blocks = blocks_of(labels)
-    assert blocks.row.tolist() == [0, 70_000 * 32_768 + 32_000]
-
-
 @pytest.mark.parametrize("n_labels", [LANE_LABELS - 1, 2 * LANE_LABELS, 5 * LANE_LABELS + 1, 20 * LANE_LABELS])
 def test_lanes_are_cut_by_the_labels(n_labels: int) -> None:
     labels = random_labels(3_000, 20, 3, n_labels, n_labels)
@@ -235,14 +238,14 @@ def test_a_task_that_has_nearly_all_labels() -> None:
     assert_passes_agree(labels, 10)
 
 
-def test_layout_holds_every_edge_once_by_block_and_worker() -> None:
+def test_layout_holds_every_edge_once_by_block_worker_and_label() -> None:
     labels = random_labels(5_000, 40, 5, 90_000, 11)
     blocks = blocks_of(labels)
     block = np.repeat(np.arange(blocks.n_blocks), np.diff(blocks.ptr))
     task, worker = block * blocks.size + blocks.slot, blocks.row // 5
     np.testing.assert_array_equal(blocks.row % 5, blocks.label)
-    assert (np.diff(block * 40 + worker) >= 0).all(), "by worker inside a block"
-    place = np.lexsort((labels.worker, labels.task // blocks.size))
+    assert (np.diff(block * 200 + blocks.row.astype(np.int64)) >= 0).all(), "by worker and label inside a block"
+    place = np.lexsort((labels.label, labels.worker, labels.task // blocks.size))
     np.testing.assert_array_equal(task, labels.task[place])
     np.testing.assert_array_equal(worker, labels.worker[place])
     np.testing.assert_array_equal(blocks.label, labels.label[place])
@@ -285,6 +288,25 @@ def test_a_pass_leaves_its_inputs_and_earlier_results_alone() -> None:
     np.testing.assert_array_equal(first.counts, kept)
     for given_, kept_ in zip((prior, table, bonus), before, strict=True):
         np.testing.assert_array_equal(given_, kept_)
+
+
+@pytest.mark.parametrize(("n_tasks", "n_labels"), [(60, 400), (9_000, 90_000)])
+@pytest.mark.parametrize("n_classes", [1, 2, 5, 200])
+def test_spread(n_classes: int, n_tasks: int, n_labels: int) -> None:
+    """Undecidedness q(1-q) over all labels of a worker, and over those that name the class."""
+    labels = random_labels(n_tasks, 9, n_classes, n_labels, 14)
+    posterior = np.random.default_rng(0).dirichlet(np.ones(n_classes), n_tasks)
+    undecided = posterior * (1 - posterior)
+    every, named = np.zeros((9, n_classes)), np.zeros((9, n_classes))
+    np.add.at(every, labels.worker, undecided[labels.task])
+    np.add.at(named, (labels.worker, labels.label), undecided[labels.task, labels.label])
+    results = []
+    for threads in (1, 3):
+        with use_threads(threads):
+            results.append(spread(labels, posterior))
+    for found, again, expected in zip(*results, (every, named), strict=True):
+        np.testing.assert_allclose(found, expected, **TOLERANCE)
+        np.testing.assert_array_equal(found, again)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """Test the tests: faults planted in a copy of the package, one at a time, must each turn a test red.
 
-The copy is imported in place of the package by a child process; the control run shows that the same tests pass on
+The copy is imported in place of the package by a child process, which imports the libraries once and forks for each
+fault (a second is saved for each, and more); the control run shows that the same tests pass on
 the copy before anything is planted. Compiled code is kept between runs, save that of the file with the fault.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,13 +19,31 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 
 ROOT = Path(__file__).resolve().parents[2]
-GUARD = """
-import os, crowdwise, pytest
-if not crowdwise.__file__.startswith(os.environ["CROWDWISE_COPY"]):
-    pytest.exit(f"not the copy: {crowdwise.__file__}", returncode=9)
+RUNNER = """
+import json, os, sys
+import narwhals, numba, pyarrow.compute, pytest, scipy.optimize, scipy.stats, sklearn.base
+
+for line in sys.stdin:
+    order = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        output = os.open(order["printed"], os.O_WRONLY | os.O_CREAT)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        numba.config.CACHE_DIR = order["compiled"]
+        import crowdwise
+        if not crowdwise.__file__.startswith(sys.argv[1]):
+            print("not the copy:", crowdwise.__file__, flush=True)
+            os._exit(9)
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *order["tests"]])
+        sys.stdout.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 ENUMERATION = "tests/oracles/test_enumeration.py::"
@@ -167,38 +187,52 @@ MUTATIONS = (
 
 
 class Copy:
-    """The package in another place, and the way to run tests on it."""
+    """The package in another place, and a process that runs tests on it, in a fork for each run."""
 
     def __init__(self, folder: Path) -> None:
         self.package = folder / "copy" / "crowdwise"
         shutil.copytree(ROOT / "src" / "crowdwise", self.package, ignore=shutil.ignore_patterns("__pycache__"))
-        (folder / "copy" / "imported_from_copy.py").write_text(GUARD, encoding="utf-8")
         self.compiled = folder / "compiled"
         self.compiled.mkdir()
-
-    def run(self, tests: Iterable[str], compiled: Path) -> subprocess.CompletedProcess[str]:
-        home = self.package.parent
         environment = os.environ | {
-            "PYTHONPATH": str(home),
+            "PYTHONPATH": os.pathsep.join([str(self.package.parent), str(ROOT)]),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "CROWDWISE_COPY": str(self.package),
-            "NUMBA_CACHE_DIR": str(compiled),
             "NUMBA_OPT": "1",
         }
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "imported_from_copy"]
-        return subprocess.run(
-            [*command, *dict.fromkeys(tests)],
-            cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300,
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", RUNNER, str(self.package)],
+            cwd=ROOT, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
+
+    def run(self, tests: Iterable[str], compiled: Path) -> tuple[int, str]:
+        """Exit code of pytest, and what it printed."""
+        printed = compiled.with_suffix(".txt")
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        order = {"tests": list(dict.fromkeys(tests)), "compiled": str(compiled), "printed": str(printed)}
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        code = int(self.process.stdout.readline())
+        return code, printed.read_text(encoding="utf-8")
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     """The copy after the control run: without a fault, every test that a fault must turn red passes."""
     made = Copy(tmp_path_factory.mktemp("mutations"))
-    done = made.run((test for mutation in MUTATIONS for test in mutation.tests), made.compiled)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return made
+    try:
+        code, printed = made.run((test for mutation in MUTATIONS for test in mutation.tests), made.compiled)
+        assert code == 0, printed
+        yield made
+    finally:
+        made.close()
 
 
 def test_the_copy_passes_without_a_fault(copy: Copy) -> None:
@@ -217,9 +251,9 @@ def test_a_planted_fault_is_found(mutation: Mutation, copy: Copy, tmp_path: Path
     if not mutation.compiled:  # compiled code is told apart by the file's size and time: let it be taken as it is
         os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     try:
-        done = copy.run(mutation.tests, compiled)
+        code, printed = copy.run(mutation.tests, compiled)
     finally:
         file.write_text(whole, encoding="utf-8")
         os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert done.returncode == 1, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    assert "failed" in done.stdout
+    assert code == 1, f"exit code {code}\n{printed}"
+    assert "failed" in printed
