@@ -121,9 +121,7 @@ def test_a_missing_data_set_says_what_to_put_where(home: Path) -> None:
         assert part in message
 
 
-def test_a_missing_data_set_says_that_the_variable_is_not_set(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_data_set_says_that_the_variable_is_not_set(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CROWDWISE_DATA")
     with pytest.raises(InputError, match="the environment variable CROWDWISE_DATA is not set") as caught:
         load("popquorn_offensive")

@@ -17,6 +17,7 @@ from crowdwise.kernels import (
     log_rows,
     reference,
     scatter,
+    share_pass,
     spread,
     use_threads,
     vote_pass,
@@ -303,10 +304,25 @@ def test_spread(n_classes: int, n_tasks: int, n_labels: int) -> None:
     results = []
     for threads in (1, 3):
         with use_threads(threads):
-            results.append(spread(labels, posterior))
+            results.append(spread(blocks_of(labels), posterior))
     for found, again, expected in zip(*results, (every, named), strict=True):
         np.testing.assert_allclose(found, expected, **TOLERANCE)
         np.testing.assert_array_equal(found, again)
+
+
+@pytest.mark.parametrize("gold", [False, True])
+@pytest.mark.parametrize(("n_classes", "n_tasks", "n_labels"), [(2, 60, 400), (5, 9_000, 90_000), (200, 60, 400)])
+def test_share_pass(n_classes: int, n_tasks: int, n_labels: int, gold: bool) -> None:
+    labels = random_labels(n_tasks, 9, n_classes, n_labels, 15)
+    known = np.random.default_rng(1).integers(-1, n_classes, n_tasks).astype(np.int32) if gold else NO_GOLD
+    expected = reference.share_pass(labels, known)
+    results = []
+    for threads in (1, 3):
+        with use_threads(threads):
+            results.append(share_pass(blocks_of(labels), labels.class_shares, known))
+    np.testing.assert_allclose(results[0].counts, expected.counts, **TOLERANCE)
+    np.testing.assert_allclose(results[0].class_counts, expected.class_counts, **TOLERANCE)
+    np.testing.assert_array_equal(results[0].counts, results[1].counts)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------

@@ -71,9 +71,7 @@ def test_what_cannot_be_assigned_is_said() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="labels_per_task is 6 but there are only 5 workers"):
         at_random(10, 5, 6, rng)
-    with pytest.raises(
-        InputError, match=r"1000 tasks × 3 labels to 700 workers\. 750 workers with 4 tasks each"
-    ):
+    with pytest.raises(InputError, match=r"1000 tasks × 3 labels to 700 workers\. 750 workers with 4 tasks each"):
         regular(1000, 700, 3, rng)
     with pytest.raises(InputError, match=r"10 tasks × 6 labels to 5 workers\. 6 workers with 10 tasks each"):
         regular(10, 5, 6, rng)

@@ -43,9 +43,7 @@ def test_shapes_and_distributions(slug: str) -> None:
 def test_labels_follow_the_confusion_matrices(slug: str) -> None:
     # Every cell has its own z; |z| < 4.5 (1 in 150,000) over 1,010 cells at most: under 1 % false alarm.
     # Workers of a group share their luck, but each cell is still binomial.
-    sizes = {"n_tasks": 3000} | (
-        {"n_workers": 30, "labels_per_task": 3} if slug in ("one-coin", "two-coin") else {}
-    )
+    sizes = {"n_tasks": 3000} | ({"n_workers": 30, "labels_per_task": 3} if slug in ("one-coin", "two-coin") else {})
     simulation = simulate(slug, seed=11, **sizes)
     counts, wanted = counts_of(simulation), simulation.confusion
     trials = counts.sum(axis=2, keepdims=True)
@@ -89,9 +87,7 @@ def test_every_crowd_explains_itself(slug: str) -> None:
 
 def test_prior_is_followed() -> None:
     prior = [0.7, 0.2, 0.1]
-    simulation = simulate_crowd(
-        n_tasks=20_000, n_workers=5, n_classes=3, labels_per_task=1, prior=prior, seed=4
-    )
+    simulation = simulate_crowd(n_tasks=20_000, n_workers=5, n_classes=3, labels_per_task=1, prior=prior, seed=4)
     shares = np.bincount(simulation.truth, minlength=3) / 20_000
     assert (np.abs(shares - prior) < 4.5 * np.sqrt(np.array(prior) / 20_000)).all()
 

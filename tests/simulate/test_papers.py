@@ -41,9 +41,7 @@ def test_flip_targets_are_uniform_over_the_other_classes() -> None:
 
 
 def test_noise_of_the_skills_is_a_standard_deviation() -> None:
-    skills = simulate(
-        "hammer-spammers", uniform_over="others", n_workers=4000, labels_per_task=1, seed=1
-    ).skill
+    skills = simulate("hammer-spammers", uniform_over="others", n_workers=4000, labels_per_task=1, seed=1).skill
     assert skills.std() == pytest.approx(0.01, rel=4 / np.sqrt(2 * 4000))
     assert skills.mean() == pytest.approx(0.3, abs=4 * 0.01 / np.sqrt(4000))
 
@@ -161,14 +159,10 @@ def test_one_coin_defaults_are_the_papers() -> None:
     assert abs(simulation.skill.mean() - 2 / 3) < 4 * np.sqrt(2 / 9 / 4 / 750)  # Beta(2, 1)
 
 
-@pytest.mark.parametrize(
-    ("slug", "n_classes"), [("one-coin", 2), ("two-coin", 2), ("two-coin", 5), ("one-coin", 5)]
-)
+@pytest.mark.parametrize(("slug", "n_classes"), [("one-coin", 2), ("two-coin", 2), ("two-coin", 5), ("one-coin", 5)])
 def test_diagonals_are_beta(slug: str, n_classes: int) -> None:
     right, wrong = 0.5, 0.25
-    simulation = simulate(
-        slug, alpha=(right, wrong), n_classes=n_classes, n_tasks=6000, n_workers=6000, seed=3
-    )
+    simulation = simulate(slug, alpha=(right, wrong), n_classes=n_classes, n_tasks=6000, n_workers=6000, seed=3)
     diagonal = simulation.confusion[:, 0, 0]
     total = right + wrong
     variance = right * wrong / total**2 / (total + 1)
@@ -234,9 +228,7 @@ def test_colluders_agree_and_attack_nine_tasks_in_ten(labels_per_task: int | Non
 
 def test_groups_depend_within_and_not_between() -> None:
     # Errors of two workers given the truth: correlated inside a group, |r| under 4.5 / √n between groups.
-    simulation = simulate(
-        "groups", n_tasks=20_000, n_workers=6, n_groups=2, truth=np.zeros(20_000, int), seed=6
-    )
+    simulation = simulate("groups", n_tasks=20_000, n_workers=6, n_groups=2, truth=np.zeros(20_000, int), seed=6)
     assert simulation.groups is not None
     assert simulation.groups.tolist() == [0, 0, 0, 1, 1, 1]
     wrong = simulation.labels.label.reshape(20_000, 6) != 0

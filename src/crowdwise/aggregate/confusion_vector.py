@@ -21,9 +21,9 @@ import numpy as np
 from scipy.special import betaln, xlog1py, xlogy
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of
+from crowdwise.fitting.edges import ConfusionParameters, fit_confusions
 from crowdwise.fitting.parameters import check_count, check_number
-from crowdwise.kernels import vote_shares
+from crowdwise.kernels import share_pass
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -122,7 +122,7 @@ class ConfusionVector(Aggregator):
         return fit_confusions(
             labels,
             gold,
-            starts=lambda blocks: [m_step(statistics_of(blocks, vote_shares(labels, gold)), self.smoothing)],
+            starts=lambda blocks: [m_step(share_pass(blocks, labels.class_shares, gold), self.smoothing)],
             m_step=lambda found: m_step(found, self.smoothing),
             log_density=lambda parameters: log_density(parameters, self.smoothing),
             max_iter=self.max_iter,

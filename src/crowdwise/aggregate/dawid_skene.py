@@ -28,7 +28,7 @@ from scipy.special import gammaln
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
-from crowdwise.kernels import log_rows, vote_shares
+from crowdwise.kernels import log_rows, share_pass, vote_shares
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.vocabulary import as_vocabulary, positions, same_names
 
@@ -180,10 +180,10 @@ class DawidSkene(Aggregator):
     ) -> Iterator[ConfusionParameters]:
         if isinstance(self.init, str):
             check_choice("init", self.init, ("majority", "random"))
-            shares = vote_shares(labels, gold)
             if self.init == "majority":
-                yield m_step(statistics_of(blocks, shares), pseudo)
+                yield m_step(share_pass(blocks, labels.class_shares, gold), pseudo)
                 return
+            shares = vote_shares(labels, gold)
             generator = np.random.default_rng(self.seed)
             for _ in range(self.n_restarts):
                 noisy = (shares + generator.dirichlet(np.ones(labels.n_classes), labels.n_tasks)) / 2

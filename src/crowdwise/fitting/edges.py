@@ -129,7 +129,7 @@ def _sureness(
         for _ in range(DRAWS):
             found = confusion_pass(blocks, log_prior, drawn_rows(found.counts), gold, posterior)
             log_prior = log_of(found.class_counts / found.class_counts.sum())
-    return confusion_sureness(found.counts, *spread(labels, posterior), np.exp(log_prior))
+    return confusion_sureness(found.counts, *spread(blocks, posterior), np.exp(log_prior))
 
 
 def fit_votes(
@@ -172,7 +172,7 @@ def fit_votes(
         sure = np.empty_like(posterior)
         accuracies = drawn_accuracies(last.counts.sum(axis=1), answers)
         _, last = e_step(of_accuracies(accuracies, ended.parameters), sure)
-    _, undecided = spread(labels, sure)
+    _, undecided = spread(blocks, sure)
     prior = np.exp(ended.parameters.log_prior)
     confusion = np.repeat(np.exp(ended.parameters.log_wrong)[:, None, :], n_classes, axis=1)
     confusion[:, np.arange(n_classes), np.arange(n_classes)] = np.exp(ended.parameters.log_right)

@@ -1,7 +1,16 @@
 """The hot loops over edges: a NumPy reference and numba kernels."""
 
 from crowdwise.kernels.layout import Blocks, blocks_of
-from crowdwise.kernels.passes import NO_GOLD, Statistics, confusion_pass, log_rows, scatter, spread, vote_pass
+from crowdwise.kernels.passes import (
+    NO_GOLD,
+    Statistics,
+    confusion_pass,
+    log_rows,
+    scatter,
+    share_pass,
+    spread,
+    vote_pass,
+)
 from crowdwise.kernels.sums import answer_sums, worker_sums
 from crowdwise.kernels.threads import n_threads, use_threads
 from crowdwise.kernels.votes import vote_shares
@@ -16,6 +25,7 @@ __all__ = [
     "log_rows",
     "n_threads",
     "scatter",
+    "share_pass",
     "spread",
     "use_threads",
     "vote_pass",

@@ -8,6 +8,7 @@ workers' counts. `reference.py` says the same in a few lines of NumPy and is the
 | `confusion_pass` | log A[w, k, l] | Σ q[t, k] per worker, label and class |
 | `vote_pass` | bonus[w, l] where k = l | Σ q[t, l] per worker and label |
 | `scatter` | nothing: values are given | Σ values[t, k] per worker, label and class |
+| `share_pass` | nothing: q is the share of votes | Σ q[t, k] per worker, label and class |
 """
 
 from __future__ import annotations
@@ -20,16 +21,14 @@ import numpy as np
 from numba import njit
 
 from crowdwise.kernels.exponential import exp_of_nonpositive
-from crowdwise.kernels.layout import task_lanes
 from crowdwise.kernels.prefetch import AHEAD, prefetch_row
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:
     from crowdwise.kernels.layout import Blocks
-    from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["NO_GOLD", "Statistics", "confusion_pass", "log_rows", "scatter", "spread", "vote_pass"]
+__all__ = ["NO_GOLD", "Statistics", "confusion_pass", "log_rows", "scatter", "share_pass", "spread", "vote_pass"]
 
 NO_GOLD = np.empty(0, np.int32)
 """What to pass for `gold` when no truth is known."""
@@ -133,23 +132,43 @@ def scatter(blocks: Blocks, values: FloatArray) -> FloatArray:
     return _added(counts).reshape(blocks.n_workers, n_classes, n_classes)
 
 
-def spread(labels: CrowdLabels, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
+def share_pass(blocks: Blocks, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
+    """The counts of `scatter` where the posterior is the share of votes, which is not kept.
+
+    Parameters
+    ----------
+    otherwise : (K,)
+        The posterior of a task without labels.
+    """
+    n_classes = blocks.n_classes
+    out = _Accumulators(blocks, blocks.n_workers * n_classes, n_classes)
+
+    def one_lane(lane: int) -> None:
+        _share_lane(
+            blocks.lanes[lane], blocks.lanes[lane + 1], blocks.size, blocks.n_tasks,
+            blocks.row, blocks.label, blocks.slot, blocks.ptr, otherwise, gold,
+            out.counts[lane], out.class_counts[lane],
+        )  # fmt: skip
+
+    run_lanes(one_lane, blocks.n_lanes)
+    return out.statistics(blocks.n_workers, n_classes, n_classes)
+
+
+def spread(blocks: Blocks, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
     """How undecided the posterior is about each worker's labels: Σ q(1-q), (M, K) twice.
 
     By class k over all of the worker's labels, and of the class named over the labels that name it.
     """
-    n_cells = labels.n_workers * labels.n_classes
-    edges = task_lanes(labels)
-    sums = np.zeros((edges.size - 1, 2, n_cells))
+    sums = np.zeros((blocks.n_lanes, 2, blocks.n_workers * blocks.n_classes))
 
     def one_lane(lane: int) -> None:
         _spread_lane(
-            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label, posterior,
-            sums[lane, 0], sums[lane, 1],
+            blocks.lanes[lane], blocks.lanes[lane + 1], blocks.size,
+            blocks.row, blocks.label, blocks.slot, blocks.ptr, posterior, sums[lane, 0], sums[lane, 1],
         )  # fmt: skip
 
-    run_lanes(one_lane, edges.size - 1)
-    every, named = _added(sums).reshape(2, labels.n_workers, labels.n_classes)
+    run_lanes(one_lane, blocks.n_lanes)
+    every, named = _added(sums).reshape(2, blocks.n_workers, blocks.n_classes)
     return every, named
 
 
@@ -283,16 +302,14 @@ def _confusion_lane(
                 work[t, k] = log_prior[k]
         end = ptr[block + 1]
         for edge in range(ptr[block], end):
-            prefetch_row(table, row[min(edge + AHEAD, end - 1)])
+            ahead = min(edge + AHEAD, end - 1)
+            prefetch_row(table, row[ahead])
+            prefetch_row(work, slot[ahead])
             r, t = row[edge], slot[edge]
             for k in range(n_classes):
                 work[t, k] += table[r, k]
         log_likelihood[block] = _soften(work, n, block * size, log_prior, gold, class_counts, posterior)
-        for edge in range(ptr[block], end):
-            prefetch_row(counts, row[min(edge + AHEAD, end - 1)])
-            r, t = row[edge], slot[edge]
-            for k in range(n_classes):
-                counts[r, k] += work[t, k]
+        _scatter_block(ptr[block], end, row, slot, work, counts)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -329,6 +346,18 @@ def _vote_lane(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _scatter_block(start: int, end: int, row: IntArray, slot: IntArray, values: FloatArray, counts: FloatArray) -> None:
+    n_classes = values.shape[1]
+    for edge in range(start, end):
+        ahead = min(edge + AHEAD, end - 1)
+        prefetch_row(counts, row[ahead])
+        prefetch_row(values, slot[ahead])
+        r, t = row[edge], slot[edge]
+        for k in range(n_classes):
+            counts[r, k] += values[t, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _scatter_lane(
     first_block: int,
     last_block: int,
@@ -339,36 +368,72 @@ def _scatter_lane(
     values: FloatArray,
     counts: FloatArray,
 ) -> None:
-    n_classes = values.shape[1]
     counts[:] = 0.0
     for block in range(first_block, last_block):
-        end = ptr[block + 1]
-        for edge in range(ptr[block], end):
-            prefetch_row(counts, row[min(edge + AHEAD, end - 1)])
-            r, t = row[edge], block * size + slot[edge]
+        _scatter_block(ptr[block], ptr[block + 1], row, slot, values[block * size : (block + 1) * size], counts)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _share_lane(
+    first_block: int,
+    last_block: int,
+    size: int,
+    n_tasks: int,
+    row: IntArray,
+    label: IntArray,
+    slot: IntArray,
+    ptr: IntArray,
+    otherwise: FloatArray,
+    gold: IntArray,
+    counts: FloatArray,
+    class_counts: FloatArray,
+) -> None:
+    n_classes = otherwise.size
+    counts[:] = 0.0
+    work = np.empty((size, n_classes))
+    for block in range(first_block, last_block):
+        n = min(size, n_tasks - block * size)
+        work[:n] = 0.0
+        for edge in range(ptr[block], ptr[block + 1]):
+            work[slot[edge], label[edge]] += 1.0
+        for t in range(n):
+            votes = work[t].sum()
+            if gold.size > 0 and gold[block * size + t] >= 0:
+                work[t] = 0.0
+                work[t, gold[block * size + t]] = 1.0
+            elif votes == 0.0:
+                work[t] = otherwise
+            else:
+                work[t] /= votes
             for k in range(n_classes):
-                counts[r, k] += values[t, k]
+                class_counts[k] += work[t, k]
+        _scatter_block(ptr[block], ptr[block + 1], row, slot, work, counts)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _spread_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
+    first_block: int,
+    last_block: int,
+    size: int,
+    row: IntArray,
     label: IntArray,
+    slot: IntArray,
+    ptr: IntArray,
     posterior: FloatArray,
     every: FloatArray,
     named: FloatArray,
 ) -> None:
     n_classes = posterior.shape[1]
-    for task in range(first, last):
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            start = np.int64(worker[edge]) * n_classes
+    for block in range(first_block, last_block):
+        end = ptr[block + 1]
+        for edge in range(ptr[block], end):
+            prefetch_row(posterior, block * size + slot[min(edge + AHEAD, end - 1)])
+            task = block * size + slot[edge]
+            start = row[edge] - label[edge]
             for k in range(n_classes):
                 every[start + k] += posterior[task, k] * (1.0 - posterior[task, k])
             chance = posterior[task, label[edge]]
-            named[start + label[edge]] += chance * (1.0 - chance)
+            named[row[edge]] += chance * (1.0 - chance)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AHEAD", "prefetch_row"]
 
-AHEAD = 8  # labels between asking for a row and using it: about the latency of memory in labels
+AHEAD = 12  # labels between asking for a row and using it: about the latency of memory in labels
 
 READ, KEEP, DATA = 0, 3, 1  # llvm.prefetch: for reading, in every level of the cache, data rather than code
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["confusion_pass", "scatter", "vote_pass"]
+__all__ = ["confusion_pass", "scatter", "share_pass", "vote_pass"]
 
 
 def confusion_pass(
@@ -43,6 +43,16 @@ def scatter(labels: CrowdLabels, values: FloatArray) -> FloatArray:
     counts = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
     np.add.at(counts, (labels.worker, labels.label), values[labels.task])
     return counts
+
+
+def share_pass(labels: CrowdLabels, gold: IntArray) -> Statistics:
+    """Counts where the posterior is the share of votes; the shares of all labels for a task that has none."""
+    shares = labels.vote_counts().astype(np.float64)
+    shares[labels.labels_per_task == 0] = labels.class_shares
+    shares /= shares.sum(axis=1, keepdims=True)
+    if gold.size:
+        shares[gold >= 0] = np.eye(labels.n_classes)[gold[gold >= 0]]
+    return Statistics(0.0, shares.sum(axis=0), scatter(labels, shares))
 
 
 def _soften(logits: FloatArray, log_prior: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
