@@ -50,7 +50,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         '{"task": 1, "worker": 2, "label": {"a": 1}}\n{"task": 2, "worker": 2, "label": {"a": 2}}\n',
         "label",
     ),
-    "JSON without answers": ("{}", "label column"),
+    "JSON without answers": ("{}", "no columns"),
     "cut-off Parquet": (b"PAR1" + bytes(40), "damaged or cut short"),
     "cut-off Arrow": (b"ARROW1\0\0" + bytes(10), "damaged or cut short"),
 }

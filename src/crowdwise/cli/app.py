@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import crowdwise
+from crowdwise.cli.first_run import say_if_compiling
 
 __all__ = ["app"]
 
@@ -114,6 +115,7 @@ def aggregate(
     place = None if out in (None, "-") else work.checked_place(str(out))
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
     request = work.Request(reading, method, truth, gold, seed, max_iter)
+    say_if_compiling()
     result = work.aggregated(request, work.read(reading))
     if place is not None:
         work.write(result, place)
@@ -215,6 +217,7 @@ def demo(
     from crowdwise.datasets import load
 
     place = work.checked_place(out)
+    say_if_compiling()
     result = work.aggregated(work.Request(work.Reading("anaesthetists"), "dawid-skene"), load("anaesthetists").labels)
     work.write(result, place)
     pages.demo_page(result, place)
