@@ -128,9 +128,18 @@ def main() -> None:
             continue
         for size in sizes if arguments.labels is None else (arguments.labels,):
             rows += one_case(slug, int(size), peer=not arguments.no_peer)
-    if arguments.method is None:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    if not arguments.no_peer:
+        keep(rows)
+
+
+def keep(rows: list[dict[str, object]]) -> None:
+    """Write the rows to the results, in place of earlier ones of the same method and size."""
+    done = {(row["method"], row["labels"]) for row in rows}
+    earlier = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    rows = [row for row in earlier if (row["method"], row["labels"]) not in done] + rows
+    rows.sort(key=lambda row: (list(CASES).index(row["method"]), row["labels"]))
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
 
 
 def one_case(slug: str, size: int, *, peer: bool) -> list[dict[str, object]]:
