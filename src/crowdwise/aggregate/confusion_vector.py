@@ -18,11 +18,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.special import betaln, xlog1py, xlogy
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import ConfusionParameters, fit_confusions
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.fitting.priors import beta_log_density
 from crowdwise.kernels import share_pass
 
 if TYPE_CHECKING:
@@ -56,11 +56,7 @@ def m_step(found: Statistics, smoothing: float) -> ConfusionParameters:
 
 def log_density(parameters: ConfusionParameters, smoothing: float) -> float:
     """Σ log Beta(a[w, k] | 1 + smoothing, 1 + smoothing), constants included; 0 without smoothing."""
-    if smoothing == 0:
-        return 0.0
-    accuracy = np.exp(np.einsum("wkk->wk", parameters.log_table))
-    logs = xlogy(smoothing, accuracy) + xlog1py(smoothing, -accuracy) - betaln(1 + smoothing, 1 + smoothing)
-    return float(logs.sum())
+    return beta_log_density(np.exp(np.einsum("wkk->wk", parameters.log_table)), smoothing)
 
 
 class ConfusionVector(Aggregator):
@@ -117,8 +113,7 @@ class ConfusionVector(Aggregator):
 
     def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
         check_number("smoothing", self.smoothing, low=0)
-        check_number("tol", self.tol, low=0)
-        check_count("max_iter", self.max_iter)
+        check_climb(self.max_iter, self.tol)
         return fit_confusions(
             labels,
             gold,

@@ -27,7 +27,7 @@ from scipy.special import gammaln
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of
-from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
 from crowdwise.kernels import log_rows, share_pass, vote_shares
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.vocabulary import as_vocabulary, positions, same_names
@@ -160,8 +160,7 @@ class DawidSkene(Aggregator):
     def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
         check_number("smoothing", self.smoothing, low=0)
         check_number("known_weight", self.known_weight, low=0, above=True)
-        check_number("tol", self.tol, low=0)
-        check_count("max_iter", self.max_iter)
+        check_climb(self.max_iter, self.tol)
         check_count("n_restarts", self.n_restarts)
         pseudo = self._pseudo_counts(labels)
         return fit_confusions(

@@ -28,7 +28,7 @@ from scipy.special import expit
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameters import check_climb
 from crowdwise.kernels import NO_GOLD, worker_sums
 from crowdwise.kernels.ability import ability_gradient, ability_posterior
 from crowdwise.labels.vocabulary import positions
@@ -148,8 +148,7 @@ class Glad(Aggregator):
         self.tol = tol
 
     def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
-        check_number("tol", self.tol, low=0)
-        check_count("max_iter", self.max_iter)
+        check_climb(self.max_iter, self.tol)
         n_classes = labels.n_classes
         log_prior = np.full(n_classes, -np.log(n_classes))
 

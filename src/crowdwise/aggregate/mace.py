@@ -28,7 +28,7 @@ from scipy.special import betaln, digamma, gammaln
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import VoteParameters, fit_votes, log_of
-from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
 from crowdwise.kernels import answer_sums
 
 if TYPE_CHECKING:
@@ -214,8 +214,7 @@ class Mace(Aggregator):
     def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
         check_choice("inference", self.inference, ("vb", "em"))
         check_number("smoothing", self.smoothing, low=0)
-        check_number("tol", self.tol, low=0)
-        check_count("max_iter", self.max_iter)
+        check_climb(self.max_iter, self.tol)
         check_count("n_restarts", self.n_restarts, low=0)
         answers = answer_sums(labels)
         variational = self.inference == "vb"

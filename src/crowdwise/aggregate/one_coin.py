@@ -18,11 +18,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.special import betaln, xlog1py, xlogy
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import VoteParameters, fit_votes, log_of, starting_votes
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -55,11 +55,7 @@ def m_step(found: Statistics, answers: FloatArray, smoothing: float) -> VotePara
 
 def log_density(parameters: VoteParameters, smoothing: float) -> float:
     """Σ log Beta(p[w] | 1 + smoothing, 1 + smoothing), constants included; 0 without smoothing."""
-    if smoothing == 0:
-        return 0.0
-    accuracy = np.exp(parameters.log_right[:, 0])
-    logs = xlogy(smoothing, accuracy) + xlog1py(smoothing, -accuracy) - betaln(1 + smoothing, 1 + smoothing)
-    return float(logs.sum())
+    return beta_log_density(np.exp(parameters.log_right[:, 0]), smoothing)
 
 
 class OneCoin(Aggregator):
@@ -115,8 +111,7 @@ class OneCoin(Aggregator):
 
     def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
         check_number("smoothing", self.smoothing, low=0)
-        check_number("tol", self.tol, low=0)
-        check_count("max_iter", self.max_iter)
+        check_climb(self.max_iter, self.tol)
         answers = labels.labels_per_worker.astype(np.float64)
         fit, _ = fit_votes(
             labels,

@@ -26,7 +26,7 @@ import numpy as np
 from crowdwise.aggregate.one_coin import parameters_of
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import VoteParameters, fit_votes
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameters import check_climb, check_number
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -91,8 +91,7 @@ class ZenCrowd(Aggregator):
 
     def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
         check_number("reliability", self.reliability, low=0, high=1, above=True)
-        check_number("tol", self.tol, low=0)
-        check_count("max_iter", self.max_iter)
+        check_climb(self.max_iter, self.tol)
         answers = labels.labels_per_worker.astype(np.float64)
         log_prior = np.full(labels.n_classes, -np.log(labels.n_classes))
         start = parameters_of(np.full(labels.n_workers, float(self.reliability)), log_prior)

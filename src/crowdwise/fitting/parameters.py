@@ -10,7 +10,7 @@ from crowdwise.labels.errors import InputError, quoted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["check_choice", "check_count", "check_number"]
+__all__ = ["check_choice", "check_climb", "check_count", "check_number"]
 
 
 def check_number(name: str, value: Any, *, low: float, high: float = math.inf, above: bool = False) -> None:
@@ -32,3 +32,9 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse a parameter that is not one of the choices."""
     if value not in choices:
         raise InputError(f"{name} is {quoted(value)}; it must be one of {', '.join(map(repr, choices))}.")
+
+
+def check_climb(max_iter: Any, tol: Any) -> None:
+    """Refuse an impossible number of iterations or tolerance."""
+    check_count("max_iter", max_iter)
+    check_number("tol", tol, low=0)
