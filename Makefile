@@ -26,6 +26,7 @@ benchmark: $(VENV)/.test-ready
 	$(PIP_INSTALL) crowd-kit
 	$(BIN)/python benchmarks/aggregation.py
 	$(BIN)/python benchmarks/reading.py
+	$(BIN)/python benchmarks/accuracy.py
 
 docs: $(VENV)/.test-ready
 	$(BIN)/python docs/make.py

@@ -134,7 +134,7 @@ def test_page_of_many_workers(cw: Callable[..., Any], tmp_path: Path) -> None:
     best, worst = (ran.out.split(title)[1].split("\n\n")[0].splitlines()[2:] for title in ("10 best", "10 worst"))
     assert (len(best), len(worst)) == (10, 10)
     assert min(float(line.split()[2]) for line in best) > max(float(line.split()[2]) for line in worst)
-    disputed = ran.out.split("The most disputed tasks\n")[1].split("\n\n")[0].splitlines()[1:]
+    disputed = ran.out.split("The most disputed tasks, least sure first\n")[1].split("\n\n")[0].splitlines()[1:]
     assert 1 <= len(disputed) <= 8
 
 

@@ -91,7 +91,7 @@ def test_demo(cw: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     ran = cw("demo")
     assert (ran.code, ran.err) == (0, "")
-    for part in ("Consensus on 45 tasks", "Worker portraits", "the best", "the least sure", "says 4", "What next"):
+    for part in ("Consensus on 45 tasks", "Worker portraits", "the best", "the worst", "says 4", "What next"):
         assert part in ran.out
     assert "crowdwise-demo/consensus.csv" in ran.out
     assert max(map(len, ran.out.splitlines())) <= 80

@@ -174,6 +174,24 @@ def test_no_labels_raise_the_named_error(method: Method) -> None:
 
 
 @EVERY
+def test_one_class_is_nothing_to_choose_from(method: Method) -> None:
+    one = {"task": ["a", "a"], "worker": ["ann", "bob"], "label": ["x", "x"]}
+    with pytest.raises(InputError, match="at least two classes to choose from; there is only 'x'"):
+        method.load()().fit(one)
+    assert cw.read_labels(one).n_classes == 1
+    assert method.load()().fit(cw.read_labels(one, classes=["x", "y"])).predict().tolist() == ["x"]
+
+
+@EVERY
+def test_a_single_new_answer_is_enough(method: Method, crowd: CrowdLabels) -> None:
+    model = method.load()().fit(crowd)
+    one = {"task": ["new"], "worker": crowd.workers.to_pylist()[:1], "label": [2]}
+    assert model.predict_proba(one).shape == (1, 3)
+    with pytest.raises(InputError, match="classes that the model has not seen: 7"):
+        model.predict(one | {"label": [7]})
+
+
+@EVERY
 def test_not_fitted_is_said(method: Method) -> None:
     for call in ("predict", "predict_proba", "consensus", "workers"):
         with pytest.raises(InputError, match="not fitted yet"):

@@ -84,8 +84,7 @@ def demo_page(result: Result, place: Path) -> None:
     show.heading(console, "Worker portraits, best first")
     order = np.argsort(-model.skill_, kind="stable").tolist()
     console.print(show.worker_table(console, result.workers, order, [_habit(model, names, at) for at in order]))
-    width = result.workers["skill_high"].to_numpy() - result.workers["skill_low"].to_numpy()
-    for title, at in (("the best", order[0]), ("the least sure", int(width.argmax()))):
+    for title, at in (("the best", order[0]), ("the worst", order[-1])):
         show.heading(console, f"How worker {result.workers['worker'][at].as_py()}, {title}, answers")
         console.print(show.confusion_table(names, model.confusion_[at]))
     _written(console, place)
@@ -204,7 +203,7 @@ def _workers(console: Any, result: Result) -> None:
         console.print(show.worker_table(console, workers, order))
         return
     best = np.argsort(-workers["skill_low"].to_numpy(), kind="stable")[:TOP].tolist()
-    worst = np.argsort(workers["skill_high"].to_numpy(), kind="stable")[:TOP].tolist()
+    worst = [at for at in np.argsort(workers["skill_high"].to_numpy(), kind="stable").tolist() if at not in best][:TOP]
     show.heading(console, f"The {TOP} best of {workers.num_rows:,} workers, by the lower end of their interval")
     console.print(show.worker_table(console, workers, best))
     show.heading(console, f"The {TOP} worst, by the upper end")
@@ -212,7 +211,7 @@ def _workers(console: Any, result: Result) -> None:
 
 
 def _disputed(console: Any, result: Result, most: int) -> None:
-    show.heading(console, "The most disputed tasks")
+    show.heading(console, "The most disputed tasks, least sure first")
     disputed = show.disputed_tasks(result, most)
     console.print(Text("  None: every task is as good as certain.") if disputed is None else disputed)
 
@@ -247,11 +246,11 @@ def _written(console: Any, place: Path) -> None:
 def _next(result: Result, place: Path | None) -> list[tuple[str, str]]:
     request = result.request
     base = ["crowdwise", "aggregate", *request.reading.words()]
-    same = [*base, "--method", request.method]
+    same = [*base, "--method", request.method, *request.words()]
     steps = []
     if not result.model.converged_:
-        more = str(10 * int(result.model.n_iter_))
-        steps.append(("Let it converge:", shell(*same, "--max-iter", more)))
+        longer = replace(request, max_iter=10 * int(result.model.n_iter_))
+        steps.append(("Let it converge:", shell(*base, "--method", request.method, *longer.words())))
     if place is None:
         steps.append(("Keep the result:", shell(*same, "--out", "results")))
     else:

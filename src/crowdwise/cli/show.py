@@ -145,7 +145,9 @@ def worker_table(console: Console, workers: pa.Table, rows: Sequence[int], habit
 def disputed_tasks(result: Result, most: int) -> Padding | None:
     """Show the tasks whose class is least sure, and how the votes fell; None if all are certain."""
     entropy = result.consensus["entropy"].to_numpy()
-    order = np.argsort(-entropy, kind="stable")[:most]
+    order = np.argsort(result.consensus["confidence"].to_numpy(), kind="stable")
+    disputed = (result.labels.vote_counts() > 0).sum(axis=1) > 1
+    order = order[disputed[order]][:most]
     rows: list[list[str | Text]] = [
         [
             shown(result.consensus["task"][at].as_py(), 26),

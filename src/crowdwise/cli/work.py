@@ -80,6 +80,11 @@ class Request:
     seed: int | None = None
     max_iter: int | None = None
 
+    def words(self) -> list[str]:
+        """Give the options that change the fit, on a command line."""
+        options = {"--gold": self.gold, "--seed": self.seed, "--max-iter": self.max_iter}
+        return [word for option, value in options.items() if value is not None for word in (option, str(value))]
+
 
 @dataclass(frozen=True)
 class Result:
@@ -207,8 +212,9 @@ def _truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
     said = positions(truth.labels, labels.classes) >= 0
     if met.any() and not (met & said).any():
         raise InputError(
-            f"No class of the truth {quoted(file)} is a class of the labels: it has "
-            f"{listed(pc.unique(truth.labels).to_pylist())}, they have {listed(labels.classes.to_pylist())}. "
+            f"No class of the truth {quoted(file)} is a class of the labels: their tasks have "
+            f"{listed(pc.unique(truth.labels.filter(pa.array(met))).to_pylist())}, the labels have "
+            f"{listed(labels.classes.to_pylist())}. "
             "Use the same names in both."
         )
     notes = []

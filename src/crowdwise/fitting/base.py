@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 from crowdwise.fitting.intervals import beta_interval
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["Aggregator", "Fit"]
+__all__ = ["Aggregator", "Fit", "ModelNotFittedError"]
 
 TIE = 1e-12  # posteriors closer than this are a tie
+NEGLIGIBLE = 1e-12  # entropies below this are rounding
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,10 @@ class Fit:
     task_columns: dict[str, FloatArray] = field(default_factory=dict)
 
 
+class ModelNotFittedError(InputError, NotFittedError):
+    """A model was asked for results before `fit`."""
+
+
 class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
     """Base of all methods that turn labels into a consensus.
 
@@ -77,13 +83,19 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         Parameters
         ----------
         labels
-            `CrowdLabels`, or anything that `read_labels` takes: a path, a table, three columns.
+            `CrowdLabels`, or anything that `read_labels` takes: a path, a table, three columns. Where columns have
+            names of their own, `fit(read_labels(table, task=…, worker=…, label=…))`.
         gold
-            Known truth of some tasks: a mapping from task to label, or a table with columns task and label.
+            Known truth of some tasks: a mapping from task to label, or a path or table with columns task and label.
         """
         known = read_labels(labels)
         if known.n_labels == 0:
             raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
+        if known.n_classes < 2:
+            raise InputError(
+                f"Labels need at least two classes to choose from; there is only {listed(known.classes.to_pylist())}. "
+                "Declare all that could have been chosen with classes= in read_labels (on the command line --classes)."
+            )
         fit = self._fit(known, self._gold(gold, known))
         self._remember(known, fit)
         return self
@@ -128,7 +140,7 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
             "label": self.classes_.take(pa.array(chosen)),
             "confidence": self.posterior_[np.arange(chosen.size), chosen],
             "n_labels": self.labels_per_task_,
-            "entropy": np.maximum(-plogp.sum(axis=1), 0.0),
+            "entropy": np.where(plogp.sum(axis=1) < -NEGLIGIBLE, -plogp.sum(axis=1), 0.0),
         }
         return native_table(columns | self.task_columns_, self.kind_)
 
@@ -138,7 +150,8 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         Parameters
         ----------
         level
-            Probability that the interval from skill_low to skill_high holds the skill, in (0, 1).
+            Probability that the interval from skill_low to skill_high holds the skill, in (0, 1). An interval that
+            would leave out the estimate itself is stretched to it.
         """
         self._check_fitted()
         if not 0 < level < 1:
@@ -231,4 +244,4 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "posterior_"):
-            raise InputError(f"This {type(self).__name__} is not fitted yet. Call fit(labels) first.")
+            raise ModelNotFittedError(f"This {type(self).__name__} is not fitted yet. Call fit(labels) first.")

@@ -99,8 +99,13 @@ def chosen_columns(
     return found[0], found[1], found[2]
 
 
+TRUTHS = ("truth", "gold", "truelabel", "goldlabel", "groundtruth", "y")
+
+
 def chosen_truth_columns(names: list[str], origin: str, task: str | None, label: str | None) -> tuple[str, str]:
-    """Find the two columns of a table of truths."""
+    """Find the two columns of a table of truths, whose label may also be called truth, gold and the like."""
+    if label is None and not candidates("label", names):
+        label = next((name for name in names if _key(name) in TRUTHS), None)
     found = _chosen(names, origin, {"task": task, "label": label})
     return found[0], found[1]
 
@@ -143,7 +148,7 @@ def _key(name: str) -> str:
 
 
 def _option(role: str) -> str:
-    return f"{role}= (on the command line --{role}-column)"
+    return f"{role}= in read_labels (on the command line --{role}-column)"
 
 
 def _named(name: str, names: list[str], origin: str, role: str) -> str:
@@ -182,8 +187,8 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
             f"Put a header line above it: {','.join(roles)}."
         )
     wide = (
-        " If each column is a worker and each row a task, use CrowdLabels.from_dense, or call the column of "
-        "task names 'task' and leave cells without an answer empty."
+        " If each column is a worker and each row a task, use CrowdLabels.from_dense in Python; a file is read so "
+        "only where some cells are empty (no answer)."
     )
     return (
         f"{origin} has no {what}; its columns are {listed(names)}. Name what is missing with {options}."

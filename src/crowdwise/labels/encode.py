@@ -125,26 +125,13 @@ def labels_from_encoded(
     on_duplicate: Duplicates = "error",
     kind: TableKind = "pyarrow",
     place: Place | None = None,
-    hint: str = "",
 ) -> CrowdLabels:
-    """Put three encoded columns together, once the classes are settled.
-
-    Parameters
-    ----------
-    hint
-        One more sentence for the error about too few classes.
-    """
+    """Put three encoded columns together, once the classes are settled."""
     place = place or Place()
     if classes is not None:
         mapping, names = _declared(label, classes, place)
     else:
         mapping, names = _found(label, place)
-    if len(names) < 2:
-        only = f"only {listed(names.to_pylist())}" if len(names) else "none"
-        raise InputError(
-            f"{place.origin}: labels need at least two classes to choose from; there is {only}. "
-            f"Declare all that could have been chosen with classes= (on the command line --classes).{hint}"
-        )
     codes = mapping.astype(smallest_int(len(names)))[label.codes]
     return CrowdLabels._sorted(
         task.codes, worker.codes, codes, task.names, worker.names, names, on_duplicate, kind, place

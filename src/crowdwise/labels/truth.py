@@ -49,6 +49,9 @@ def read_truth(source: Any, *, task: str | None = None, label: str | None = None
         return source
     if isinstance(source, Mapping) and not {"task", "label"} <= set(source):
         source = {"task": list(source.keys()), "label": list(source.values())}
+    if hasattr(source, "index") and hasattr(source, "to_dict") and not hasattr(source, "columns"):  # a pandas Series
+        source = source.to_dict()
+        source = {"task": list(source.keys()), "label": list(source.values())}
     columns = opened(source)
     if not isinstance(columns, Columns):
         raise InputError("A truth needs two columns, task and label, or a mapping from task to label.")
@@ -76,6 +79,13 @@ def truth_codes(source: Any, labels: CrowdLabels) -> IntArray:
 
     Truths of tasks that are not among the labels are left aside; if none is, that is an error, and so is a true
     class that the labels do not have.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({"task": [1, 1, 2], "worker": ["ann", "bob", "ann"], "label": ["no", "yes", "yes"]})
+    >>> truth_codes({2: "yes"}, labels).tolist()
+    [-1, 1]
     """
     truth = read_truth(source)
     tasks = positions(truth.tasks, labels.tasks)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["as_wide", "labels_from_matrix", "labels_from_nested", "labels_from_wide"]
 
 NO_ANSWER = -1  # the marker of a matrix of integers, as snorkel has it
-HINT = " In a matrix of integers -1 stands for no answer, unless missing= says otherwise."
 
 
 def labels_from_matrix(
@@ -56,7 +55,7 @@ def labels_from_matrix(
     return _labels(
         task, worker, as_column(matrix[task, worker], "label", "the matrix"),
         _names(tasks, matrix.shape[0], "task"), _names(workers, matrix.shape[1], "worker"),
-        classes, kind, "the matrix", hint=HINT,
+        classes, kind, "the matrix",
     )  # fmt: skip
 
 
@@ -148,7 +147,7 @@ def labels_from_wide(wide: Wide, *, classes: Iterable[Any] | None = None) -> Cro
     return _labels(
         np.concatenate([np.flatnonzero(mask) for mask in masks]), worker, said,
         tasks, numbered(workers) if source.text else workers,
-        classes, source.kind, source.place.origin, text=source.text, hint=HINT,
+        classes, source.kind, source.place.origin, text=source.text,
     )  # fmt: skip
 
 
@@ -163,7 +162,6 @@ def _labels(
     origin: str,
     *,
     text: bool = False,
-    hint: str = "",
 ) -> CrowdLabels:
     """Put positions and answers together; an error names the task and the worker instead of a row."""
     if len(said) == 0:
@@ -172,7 +170,7 @@ def _labels(
     label = encode(said, "label", place=place, text=text)
     return labels_from_encoded(
         Encoded(task, tasks), Encoded(worker, workers), label,
-        classes=classes, kind=kind, place=place, hint=hint,
+        classes=classes, kind=kind, place=place,
     )  # fmt: skip
 
 

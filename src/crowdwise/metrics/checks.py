@@ -38,7 +38,7 @@ def class_positions(given: npt.ArrayLike, what: str) -> IntArray:
     if array.dtype.kind not in "iufb":
         raise InputError(
             f"{what} must hold class positions (0, 1, …; -1 for unknown), not {quoted(array[0].item())}. "
-            "Turn names into positions in `labels.classes` first."
+            "Turn names into positions with crowdwise.truth_codes(truth, labels) first."
         )
     if array.dtype.kind == "f":
         array = np.where(np.isnan(array), UNKNOWN, array)
@@ -133,7 +133,7 @@ def _numbers(array: npt.NDArray[Any], what: str) -> FloatArray:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{what} must hold class positions (0, 1, …; -1 or None for unknown): {quoted(str(error))}. "
-            "Turn names into positions in `labels.classes` first."
+            "Turn names into positions with crowdwise.truth_codes(truth, labels) first."
         ) from error
 
 
