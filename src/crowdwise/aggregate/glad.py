@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
+from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
@@ -160,7 +161,9 @@ class Glad(Aggregator):
             return objective, log_likelihood, m_step(labels, right, parameters)
 
         start = GladParameters(np.full(labels.n_workers, PRIOR_MEAN), np.full(labels.n_tasks, PRIOR_MEAN))
-        ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        # L-BFGS makes many small BLAS calls: threads of the library's own would only wait for each other.
+        with threadpool_limits(1, user_api="blas"):
+            ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
         ability, log_ease = ended.parameters.ability, ended.parameters.log_ease
         _, posterior, right = ability_posterior(labels, ability, np.exp(log_ease), log_prior, gold)
         skill, skill_beta = skill_of(labels, right, ended.parameters)
