@@ -139,7 +139,7 @@ def method(slug: str) -> Method:
     >>> method("dawid-skene").class_name
     'DawidSkene'
     """
-    if slug not in _BY_SLUG:
+    if not isinstance(slug, str) or slug not in _BY_SLUG:
         close = difflib.get_close_matches(str(slug), _BY_SLUG, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise InputError(f"There is no method {quoted(slug)}.{hint} There are: {', '.join(_BY_SLUG)}.")

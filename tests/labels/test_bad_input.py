@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,7 @@ BAD_TEXT = {
     "empty after a blank line": ("task,worker,label\na,ann,x\n\nb,bob,\n", ["l.csv, line 4"]),
     "short row": ("task,worker,label\na,ann,x\na,bob\n", ["the header has 3 fields", "line 3 has 2"]),
     "long row": ("task,worker,label\na,ann,x\na,bob,y,z\n", ["line 3 has 4", "Quote a field"]),
-    "unclosed quote": ('task,worker,label\n"a,ann,x\nb,bob,y\n', ["l.csv", "line 2 has 1"]),
+    "unclosed quote": ('task,worker,label\n"a,ann,x\nb,bob,y\n', ["l.csv", "line 2", "never closed"]),
     "duplicate": (GOOD + "a,ann,y\n", ["worker 'ann' on task 'a' (l.csv, line 5)", "--on-duplicate"]),
     "class in other case": (GOOD + "c,bob,X\n", ["differ only in case or blanks", "'x', 'X'", "lines 2, 5", "classes="]),
     "class with blanks": (GOOD + "c,bob,x \n", ["'x', 'x '", "Clean the label column"]),
@@ -61,6 +62,25 @@ def test_bad_text(tmp_path: Path, kind: str, gz: bool) -> None:
     path = tmp_path / "l.csv"
     path.write_bytes(gzip.compress(text.encode()) if gz else text.encode())
     _stops(path, said)
+
+
+def test_silent_losses_are_refused(tmp_path: Path) -> None:
+    for text, said in (
+        ("\n\ntask,worker,label\na,ann,x\n", ["line 1 is blank"]),
+        ('task,worker,label\na,ann,x\na,bob,"y\nb,ann,x\nb,bob,y\n', ["line 3", "never closed"]),
+        ('{"a": {"ann": "x"}, "a": {"ann": "y"}, "b": {"ann": "y"}}', ["'a' more than once"]),
+    ):
+        path = tmp_path / "l.csv"
+        path.write_text(text)
+        _stops(path, said)
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(pipe.write_bytes, GOOD.encode())
+        assert read_labels(pipe).n_labels == GOOD.count("\n") - 1
 
 
 BAD_BYTES = {

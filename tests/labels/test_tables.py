@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import os
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -93,3 +94,24 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
         write_csv(pa.table({"a": [1]}), tmp_path)
     with pytest.raises(InputError, match="is not a folder"), written_folder(tmp_path / "file"):
         pass
+
+
+def test_links_stay_and_devices_are_not_replaced(tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "target.csv", tmp_path / "link.csv", tmp_path / "pipe"
+    target.write_text("before")
+    link.symlink_to(target)
+    with written_file(link) as draft:
+        draft.write_text("after")
+    assert link.is_symlink()
+    assert target.read_text() == "after"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="not a plain file"), written_file(pipe):
+        pass
+
+
+def test_a_clash_in_the_folder_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "out" / "b").mkdir(parents=True)
+    (tmp_path / "out" / "a").write_text("old")
+    with pytest.raises(InputError, match="exists and is a folder"), written_folder(tmp_path / "out") as draft:
+        [(draft / name).write_text("new") for name in ("a", "b")]
+    assert (tmp_path / "out" / "a").read_text() == "old"

@@ -27,7 +27,7 @@ from scipy.special import gammaln
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of
-from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
+from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number
 from crowdwise.kernels import log_rows, share_pass, vote_shares
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.vocabulary import as_vocabulary, positions, same_names
@@ -162,6 +162,7 @@ class DawidSkene(Aggregator):
         check_number("known_weight", self.known_weight, low=0, above=True)
         check_climb(self.max_iter, self.tol)
         check_count("n_restarts", self.n_restarts)
+        check_count("seed", self.seed, low=0)
         pseudo = self._pseudo_counts(labels)
         return fit_confusions(
             labels,
@@ -188,7 +189,7 @@ class DawidSkene(Aggregator):
                 noisy = (shares + generator.dirichlet(np.ones(labels.n_classes), labels.n_tasks)) / 2
                 yield m_step(statistics_of(blocks, noisy), pseudo)
             return
-        start = np.asarray(self.init, np.float64)
+        start = as_numbers(self.init, "init")
         shapes = (labels.n_tasks, labels.n_classes), (labels.n_workers, labels.n_classes, labels.n_classes)
         if start.shape not in shapes:
             raise InputError(
@@ -233,8 +234,9 @@ def _known_matrices(known: Any, labels: CrowdLabels) -> dict[int, FloatArray]:
     places = positions(names, labels.workers)
     found: dict[int, FloatArray] = {}
     for name, place, given in zip(names.to_pylist(), places, matrices, strict=True):
-        matrix = np.asarray(given, np.float64)
-        if matrix.shape != (labels.n_classes,) * 2 or not np.allclose(matrix.sum(axis=1), 1, atol=1e-6):
+        matrix = as_numbers(given, f"known_workers: the matrix of {name!r}")
+        square = matrix.shape == (labels.n_classes,) * 2
+        if not square or (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1, atol=1e-6):
             raise InputError(
                 f"known_workers: the matrix of {name!r} must have shape {(labels.n_classes,) * 2} [truth, label] and "
                 "rows that sum to 1."

@@ -216,6 +216,7 @@ class Mace(Aggregator):
         check_number("smoothing", self.smoothing, low=0)
         check_climb(self.max_iter, self.tol)
         check_count("n_restarts", self.n_restarts, low=0)
+        check_count("seed", self.seed, low=0)
         answers = answer_sums(labels)
         variational = self.inference == "vb"
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.intervals import agreement_skill
-from crowdwise.fitting.parameters import check_count
+from crowdwise.fitting.parameters import as_numbers, check_count
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.vocabulary import as_vocabulary, positions
@@ -122,11 +122,11 @@ def _given_weights(given: Any, labels: CrowdLabels) -> FloatArray:
         raise InputError("weights must be a mapping from worker to a number, 0 or more.")
     places = positions(as_vocabulary(list(given), "worker"), labels.workers)
     weights = np.full(labels.n_workers, np.nan)
-    weights[places[places >= 0]] = np.array(list(given.values()), np.float64)[places >= 0]
+    weights[places[places >= 0]] = as_numbers(list(given.values()), "weights").reshape(len(given), -1)[places >= 0, 0]
     lacking = np.flatnonzero(np.isnan(weights))
     if lacking.size:
         names = [labels.workers[int(worker)].as_py() for worker in lacking]
         raise InputError(f"weights says nothing of the workers {listed(names)}. Give every worker a weight.")
     if (weights < 0).any() or not np.isfinite(weights).all():
         raise InputError("weights must be finite and 0 or more.")
-    return weights
+    return weights / max(float(weights.max()), 1.0) if weights.max() > 1e100 else weights  # so that sums stay finite

@@ -200,6 +200,8 @@ def simulate(
         "labels-per-task": labels_per_task,
         "seed": seed,
     }
+    if truth_out is not None and truth_out == out:
+        raise typer.BadParameter("--out and --truth-out name the same file; give each its own")
     simulation = work.simulated(crowd, {name: value for name, value in options.items() if value is not None})
     if truth_out is not None:
         work.put_csv(simulation.truth_table(), truth_out)

@@ -143,7 +143,10 @@ def read(reading: Reading) -> CrowdLabels:
 
 def _class_names(given: str) -> list[str]:
     """Split names at commas; a name with a comma stands in double quotes, as in CSV."""
-    names = next(csv.reader([given], skipinitialspace=True), [])
+    try:
+        names = next(csv.reader([given], skipinitialspace=True, strict=True), [])
+    except csv.Error as error:
+        raise InputError(f"--classes {quoted(given)} cannot be read as a list of names: {error}.") from error
     if not names or not all(name.strip() for name in names):
         raise InputError(f"--classes {quoted(given)} holds an empty name. Give names with commas between: cat,dog.")
     return [name.strip() for name in names]

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
+import sys
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["check_choice", "check_climb", "check_count", "check_number"]
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["as_numbers", "check_choice", "check_climb", "check_count", "check_number"]
+
+
+LARGEST: Any = sys.float_info.max
 
 
 def check_number(name: str, value: Any, *, low: float, high: float = math.inf, above: bool = False) -> None:
     """Refuse a parameter that is not a number from low (or above low) to high."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+    number = isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= LARGEST
     if not number or value < low or value > high or (above and value == low):
         start = f"above {low:g}" if above else f"{low:g} or more"
         end = "" if high == math.inf else f" and at most {high:g}"
@@ -24,13 +33,13 @@ def check_number(name: str, value: Any, *, low: float, high: float = math.inf, a
 
 def check_count(name: str, value: Any, *, low: int = 1) -> None:
     """Refuse a parameter that is not a whole number from low on."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < low:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
         raise InputError(f"{name} is {quoted(value)}; it must be a whole number, {low} or more.")
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse a parameter that is not one of the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} is {quoted(value)}; it must be one of {', '.join(map(repr, choices))}.")
 
 
@@ -38,3 +47,11 @@ def check_climb(max_iter: Any, tol: Any) -> None:
     """Refuse an impossible number of iterations or tolerance."""
     check_count("max_iter", max_iter)
     check_number("tol", tol, low=0)
+
+
+def as_numbers(value: Any, what: str) -> FloatArray:
+    """An array of floats, or an error that names what was given."""
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be an array of numbers with rows of equal length.") from error

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crowdwise.fitting.base import Fit
+from crowdwise.fitting.parameters import check_choice
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import written_folder
+from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Aggregator
@@ -26,6 +28,7 @@ VOCABULARIES = ("tasks", "workers", "classes")
 COUNTS = ("labels_per_task", "labels_per_worker", "label_shares")
 COLUMN_SETS = ("worker_columns", "task_columns")
 SCALARS = ("n_iter", "converged")
+KINDS = ("pyarrow", "pandas", "polars")
 
 
 def save(model: Aggregator, folder: str | Path) -> None:
@@ -37,7 +40,9 @@ def save(model: Aggregator, folder: str | Path) -> None:
         "schema": SCHEMA,
         "slug": model.slug,
         "kind": model.kind_,
-        "parameters": {name: _stored_parameter(value, name, arrays) for name, value in model.get_params().items()},
+        "parameters": {
+            name: _stored_parameter(value, name, arrays) for name, value in model.get_params(deep=False).items()
+        },
         **{name: getattr(model, f"{name}_") for name in SCALARS},
     }
     with written_folder(Path(folder)) as draft:
@@ -56,7 +61,7 @@ def read_header(folder: str | Path) -> dict[str, Any]:
         header["slug"], header["parameters"], header["kind"]  # all must be there
     except FileNotFoundError as error:
         raise InputError(f"{quoted(str(folder))} holds no saved model: there is no {HEADER} in it.") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{quoted(str(path))} cannot be read as a saved model: {quoted(str(error))}.") from error
     if schema != SCHEMA:
         raise InputError(
@@ -67,33 +72,70 @@ def read_header(folder: str | Path) -> dict[str, Any]:
 
 
 def restore(model: Aggregator, folder: str | Path, header: dict[str, Any]) -> None:
-    """Give an unfitted model the parameters and fitted attributes of a saved one."""
+    """Give an unfitted model the parameters and fitted attributes of a saved one, once all of it has been checked."""
     folder = Path(folder)
     try:
+        vocabularies = {name: _vocabulary(folder / f"{name}.parquet") for name in VOCABULARIES}
         with np.load(folder / ARRAYS, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-        for name in VOCABULARIES:
-            setattr(model, f"{name}_", pq.read_table(folder / f"{name}.parquet")["name"].combine_chunks())
-        parameters = {
-            name: arrays.pop(f"parameter/{name}") if isinstance(value, dict) and "array" in value else value
-            for name, value in header["parameters"].items()
-        }
-        model.set_params(**parameters)
-        for columns in COLUMN_SETS:
-            setattr(model, f"{columns}_", {})
-        for name, values in arrays.items():
-            group, _, column = name.partition("/")
-            if column:
-                getattr(model, f"{group}_")[column] = values
-            else:
-                setattr(model, f"{name}_", values)
-        for name in SCALARS:
-            setattr(model, f"{name}_", header[name])
-        model.kind_ = header["kind"]
-    except (OSError, ValueError, KeyError, AttributeError, pa.ArrowException) as error:
+        given = {name: arrays.pop(f"parameter/{name}", value) for name, value in header["parameters"].items()}
+        _check(arrays, *(len(vocabularies[name]) for name in VOCABULARIES))
+        scalars = int(header["n_iter"]), bool(header["converged"])
+        check_choice("kind", header["kind"], KINDS)
+        model.set_params(**given)
+    except Exception as error:  # whatever a stranger's file can raise, memory included
         raise InputError(
             f"The saved model in {quoted(str(folder))} is damaged: {quoted(str(error))}. Fit and save it again."
         ) from error
+    for name, names in vocabularies.items():
+        setattr(model, f"{name}_", names)
+    for columns in COLUMN_SETS:
+        prefix = f"{columns}/"
+        found = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
+        setattr(model, f"{columns}_", found)
+    for name in set(_shapes(0, 0, 0)) & set(arrays):
+        setattr(model, f"{name}_", arrays[name])
+    model.n_iter_, model.converged_ = scalars
+    model.kind_ = header["kind"]
+
+
+def _shapes(n: int, m: int, k: int) -> dict[str, tuple[int, ...] | None]:
+    """Every array that a model may have, and its shape (None: one value per iteration)."""
+    return {
+        "posterior": (n, k),
+        "prior": (k,),
+        "confusion": (m, k, k),
+        "skill": (m,),
+        "skill_beta": (m, 2),
+        "log_likelihood": None,
+        "objective": None,
+        "labels_per_task": (n,),
+        "labels_per_worker": (m,),
+        "label_shares": (k,),
+    }
+
+
+def _check(arrays: dict[str, Any], n: int, m: int, k: int) -> None:
+    """Refuse arrays that no fit could have saved: the kernels trust what they are given."""
+    shapes = _shapes(n, m, k)
+    lacking = set(shapes) - {"confusion"} - set(arrays)
+    if lacking:
+        raise InputError(f"{ARRAYS} lacks {', '.join(sorted(lacking))}")
+    for name, values in arrays.items():
+        group = name.partition("/")[0]
+        expected = {"worker_columns": (m,), "task_columns": (n,)}.get(group) if "/" in name else shapes.get(name, ())
+        if expected == () or ("/" in name and expected is None):
+            raise InputError(f"{ARRAYS} holds {quoted(name)}, which no model has")
+        if values.dtype.kind not in "fi" or (expected is not None and values.shape != expected):
+            raise InputError(f"{name} has type {values.dtype} and shape {values.shape}, not {expected}")
+    for name in ("posterior", "prior", "confusion"):
+        values = arrays.get(name, np.ones(1))
+        if not (values >= 0).all() or not np.allclose(values.sum(axis=-1), 1, atol=1e-6):
+            raise InputError(f"{name} does not hold probabilities")
+
+
+def _vocabulary(path: Path) -> pa.Array:
+    return as_vocabulary(pq.read_table(path)["name"].combine_chunks(), path.stem)
 
 
 def _array_names(model: Aggregator) -> list[str]:

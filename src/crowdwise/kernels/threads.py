@@ -41,8 +41,8 @@ def n_threads() -> int:
 @contextlib.contextmanager
 def use_threads(number: int) -> Iterator[None]:
     """Use this many threads for fits inside a `with` block; the results do not depend on it."""
-    if number < 1:
-        raise InputError(f"use_threads was given {number}; it must be 1 or more.")
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise InputError(f"use_threads was given {number!r}; it must be a whole number, 1 or more.")
     before = _chosen.set(number)
     try:
         yield
@@ -52,7 +52,7 @@ def use_threads(number: int) -> Iterator[None]:
 
 def run_lanes(work: Callable[[int], None], n_lanes: int) -> None:
     """Call `work(lane)` for every lane, several at a time."""
-    if n_lanes == 1 or n_threads() == 1:
+    if n_threads() == 1 or n_lanes == 1:
         for lane in range(n_lanes):
             work(lane)
         return

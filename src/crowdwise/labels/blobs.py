@@ -64,6 +64,12 @@ class Blob:
         with self.stream() as stream:
             yield from stream
 
+    def blocks(self) -> Iterator[bytes]:
+        """Read everything, decompressed, some at a time."""
+        with self.stream() as stream:
+            while block := self._guarded(lambda: stream.read(1 << 24)):
+                yield block
+
     def damaged(self) -> InputError:
         """Make the error for gzip data that does not decompress."""
         return InputError(f"{self.name} is gzipped, but damaged or cut short. Copy or download it again.")
@@ -89,6 +95,8 @@ def opened_blob(source: Any) -> Blob:
     path = Path(source)
     try:
         with path.open("rb") as file:
+            if not path.is_file():  # a pipe gives its bytes once
+                return _held(path.name, file.read())
             magic = file.read(2)
     except FileNotFoundError:
         raise InputError(_absent(path)) from None

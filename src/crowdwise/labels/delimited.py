@@ -29,7 +29,12 @@ BLOCK = 1 << 22  # bytes at a time
 
 def delimited_columns(blob: Blob, head: bytes) -> Columns:
     """Columns of a delimited text file, as strings; only those asked for are read."""
+    if not head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip():
+        raise InputError(
+            f"{blob.name}, line 1 is blank. Begin the file with its header line, such as task,worker,label."
+        )
     text = _Delimited(blob, *_dialect(blob, head))
+    text.refuse_open_quote()
     return Columns(text.header, text.column, place=Place(blob.name, "line", text.line), text=True, batches=text.batches)
 
 
@@ -63,6 +68,17 @@ class _Delimited:
             )
         except (pa.ArrowException, OSError) as error:
             raise self.fault(error) from error
+
+    def refuse_open_quote(self) -> None:
+        """Refuse a quote that is never closed: it would swallow the rows after it without a word."""
+        quotes = sum(block.count(b'"') for block in self.blob.blocks())
+        if quotes % 2 == 0:
+            return
+        begin = max((number for number, _ in self.records()), default=1)
+        raise InputError(
+            f"{self.blob.name}, line {begin}: a double quote is opened and never closed. Close it, or write a quote "
+            'that belongs to a name as "" inside quotes.'
+        )
 
     def fault(self, error: Exception) -> InputError:
         """Find the lines that Arrow stumbled over."""

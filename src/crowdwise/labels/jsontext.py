@@ -10,7 +10,7 @@ import pyarrow.json as pajson
 
 from crowdwise.labels.arrays import as_column
 from crowdwise.labels.columns import Columns
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.places import Place
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class _Lines:
     def record(self, line: bytes, number: int) -> dict[str, Any]:
         where = f"{self.blob.name}, line {number}"
         try:
-            value = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            value = json.loads(text, object_pairs_hook=_each_key_once)
         except UnicodeDecodeError as error:
             raise InputError(f"{where}: not UTF-8. Save the file as UTF-8.") from error
         except (ValueError, RecursionError) as error:
@@ -93,9 +94,19 @@ class _Lines:
         return self.numbers[row]
 
 
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that names a key twice, where JSON would forget the first answer."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = dict.fromkeys(name for name in names if names.count(name) > 1)
+        raise InputError(f"A JSON object names {listed(repeated)} more than once. Keep one answer for each name.")
+    return found
+
+
 def _whole(blob: Blob) -> Columns | Mapping[Any, Any]:
     try:
-        value = json.loads(blob.all().decode("utf-8-sig"))
+        value = json.loads(blob.all().decode("utf-8-sig"), object_pairs_hook=_each_key_once)
     except UnicodeDecodeError as error:
         raise InputError(f"{blob.name} is not UTF-8 (byte {error.start}). Save the file as UTF-8.") from error
     except json.JSONDecodeError as error:

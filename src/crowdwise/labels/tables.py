@@ -70,9 +70,11 @@ def defused(column: pa.ChunkedArray) -> pa.ChunkedArray:
 @contextlib.contextmanager
 def written_file(target: Path) -> Iterator[Path]:
     """Give a name beside `target` to write to; it takes the target's place once all is written."""
-    target = Path(target)
+    target = Path(target).resolve()  # what a link points to is written, the link stays
     if target.is_dir():
         raise InputError(f"{str(target)!r} is a folder. Give the name of a file in it.")
+    if target.exists() and not target.is_file():
+        raise InputError(f"{str(target)!r} is not a plain file, and is not replaced. Use - for standard output.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
@@ -102,11 +104,23 @@ def written_folder(target: Path) -> Iterator[Path]:
     try:
         draft.chmod(0o777 & ~_umask())
         yield draft
+        _refuse_clashes(draft, target)
         _move_in(draft, target)
     except OSError as error:
         raise _failed(target, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _refuse_clashes(draft: Path, target: Path) -> None:
+    """Find what stands in the way before anything is moved."""
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{str(target)!r} exists and is not a folder. Choose another name.")
+    for entry in draft.rglob("*"):
+        place = target / entry.relative_to(draft)
+        if place.exists() and place.is_dir() != entry.is_dir():
+            kind = "a folder" if place.is_dir() else "not a folder"
+            raise InputError(f"{str(place)!r} exists and is {kind}. Nothing was changed; choose another place.")
 
 
 def _move_in(draft: Path, target: Path) -> None:
