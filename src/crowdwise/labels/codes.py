@@ -41,7 +41,7 @@ def checked_codes(codes: Any, n: int, what: str) -> IntArray:
         raise InputError(
             f"{what} holds {int(array[wrong[0]])} at row {int(wrong[0])}; positions run from 0 to {n - 1}."
         )
-    result: IntArray = array
+    result: IntArray = array.copy()  # what the caller does with the array later is nothing to the labels
     return result
 
 

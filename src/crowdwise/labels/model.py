@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, TableKind
 
 __all__ = ["CrowdLabels", "WorkerOrder"]
+
+
+A = TypeVar("A", bound=np.ndarray[Any, Any])
 
 
 class WorkerOrder(NamedTuple):
@@ -243,17 +246,17 @@ class CrowdLabels:
     @cached_property
     def labels_per_task(self) -> IntArray:
         """Number of answers of each task."""
-        return np.diff(self.task_ptr)
+        return _locked(np.diff(self.task_ptr))
 
     @cached_property
     def labels_per_worker(self) -> IntArray:
         """Number of answers of each worker."""
-        return np.bincount(self.worker, minlength=self.n_workers)
+        return _locked(np.bincount(self.worker, minlength=self.n_workers))
 
     @cached_property
     def class_shares(self) -> FloatArray:
         """Share of all answers that each class has."""
-        return np.bincount(self.label, minlength=self.n_classes) / max(self.n_labels, 1)
+        return _locked(np.bincount(self.label, minlength=self.n_classes) / max(self.n_labels, 1))
 
     def vote_counts(self) -> IntArray:
         """Answers for each class, tasks × classes."""
@@ -347,3 +350,8 @@ class CrowdLabels:
 def _three(vocabularies: list[pa.Array]) -> tuple[pa.Array, pa.Array, pa.Array]:
     tasks, workers, classes = vocabularies
     return tasks, workers, classes
+
+
+def _locked(array: A) -> A:
+    array.flags.writeable = False
+    return array

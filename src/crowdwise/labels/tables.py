@@ -26,6 +26,9 @@ __all__ = ["defused", "native_table", "write_csv", "written_file", "written_fold
 FORMULA = "^[=+\\-@\t\r]"
 NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
 CONTROLS = [chr(code) for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r"]
+UNSEEN = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\x{2028}-\x{202e}\x{2066}-\x{2069}]"
+# They turn the order of the letters around them, or break a line where no one sees it.
+DECEIVING = [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029)]
 
 
 def native_table(columns: dict[str, Any], kind: TableKind) -> Any:
@@ -58,9 +61,11 @@ def defused(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
-    if pc.any(pc.match_substring_regex(column, r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}]")).as_py():
-        for control in CONTROLS:
-            column = pc.replace_substring(column, control, f"\\x{ord(control):02x}")
+    if pc.any(
+        pc.match_substring_regex(column, r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\x{2028}-\x{202e}\x{2066}-\x{2069}]")
+    ).as_py():
+        for control in (*CONTROLS, *DECEIVING):
+            column = pc.replace_substring(column, control, repr(control)[1:-1])
     risky = pc.and_not(pc.match_substring_regex(column, FORMULA), pc.match_substring_regex(column, NUMBER))
     if not pc.any(risky).as_py():
         return column
