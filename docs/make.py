@@ -62,7 +62,7 @@ def speed() -> str:
             )
     headings = ["method", "labels", "crowdwise", "crowd-kit", "faster", "peak memory", "× a bare loop"]
     note = (
-        f"`make benchmark`, in one run on {found['machine']}: 10 classes, 5 labels a task, 20 EM iterations "
+        f"`make benchmark`, each case in one run on {found['machine']}: 10 classes, 5 labels a task, 20 EM iterations "
         "(GLAD: one), from an integer table in memory to the posterior, two threads. Compiling, once on a machine, is "
         "apart. The last column compares with a loop that has nothing around it (`benchmarks/bare.py`)."
     )

@@ -100,7 +100,10 @@ def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(VARIABLE, wrong)
         with pytest.raises(cw.InputError, match=r"CROWDWISE_THREADS is .*; it must be a whole number, 1 or more"):
             n_threads()
-    with pytest.raises(cw.InputError, match="use_threads was given 0; it must be 1 or more"), use_threads(0):
+    with (
+        pytest.raises(cw.InputError, match="use_threads was given 0; it must be a whole number, 1 or more"),
+        use_threads(0),
+    ):
         pass
 
 

@@ -167,7 +167,7 @@ def test_skill_correlation_agrees_with_scipy() -> None:
         (lambda: accuracy([-1, None], [0, 0]), "No task has a known truth"),
         (lambda: accuracy([], []), "No task has a known truth"),
         (lambda: accuracy([0, 1, 1], [0, -1, None]), r"predicted has no class .* rows 1, 2"),
-        (lambda: accuracy(["cat", "dog"], [0, 1]), "not 'cat'.*labels.classes"),
+        (lambda: accuracy(["cat", "dog"], [0, 1]), "not 'cat'.*truth_codes"),
         (lambda: accuracy([None, "dog"], [0, 1]), "truth must hold class positions.*dog"),
         (lambda: accuracy([0.5, 1], [0, 1]), "truth holds 0.5 at row 0; class positions are whole"),
         (lambda: accuracy([0, -2], [0, 1]), "truth holds -2 at row 1"),
