@@ -16,7 +16,8 @@ import numpy as np
 from numba import njit
 
 from crowdwise.kernels import blocks_of, confusion_pass
-from crowdwise.kernels.passes import NO_GOLD, _soften
+from crowdwise.kernels.lanes import soften
+from crowdwise.kernels.passes import NO_GOLD
 from crowdwise.kernels.threads import run_lanes
 from crowdwise.simulate import simulate
 
@@ -34,7 +35,7 @@ def by_task(first, last, task_ptr, worker, label, table, log_prior, counts, clas
             row = np.int64(worker[edge]) * log_prior.size + label[edge]
             for k in range(log_prior.size):
                 work[0, k] += table[row, k]
-        _soften(work, 1, 0, log_prior, NO_GOLD, class_counts, np.empty((0, log_prior.size)))
+        soften(work, 1, 0, log_prior, NO_GOLD, class_counts, np.empty((0, log_prior.size)))
         for edge in range(task_ptr[task], task_ptr[task + 1]):
             row = np.int64(worker[edge]) * log_prior.size + label[edge]
             for k in range(log_prior.size):

@@ -71,21 +71,21 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "prior once per label",
-        "kernels/passes.py",
+        "kernels/lanes.py",
         "work[t, k] += table[r, k]",
         "work[t, k] += table[r, k] + log_prior[k]",
         (PASSES + "test_zero_probabilities_rule_classes_out",),
     ),
     Mutation(
         "logarithm of a sum for a sum of logarithms",
-        "kernels/passes.py",
+        "kernels/lanes.py",
         "product *= mass",
         "product += mass",
         (PASSES + "test_zero_probabilities_rule_classes_out",),
     ),
     Mutation(
         "gold ignored",
-        "kernels/passes.py",
+        "kernels/lanes.py",
         "        if gold.size > 0 and gold[first_task + t] >= 0:\n            for k",
         "        if gold.size > 2**40 and gold[first_task + t] >= 0:\n            for k",
         (PASSES + "test_gold_stands_even_where_the_labels_do_not_allow_it",),
@@ -100,7 +100,7 @@ MUTATIONS = (
     ),
     Mutation(
         "smoothing counted twice in the rows",
-        "kernels/passes.py",
+        "kernels/lanes.py",
         "counts[worker, label, truth] + prior[label, truth]",
         "counts[worker, label, truth] + 2 * prior[label, truth]",
         (STEPS + "test_dawid_skene_m_step",),
