@@ -75,11 +75,12 @@ def methods_page() -> str:
         "Made by `docs/make.py` from the registry. `crowdwise methods --long` says the same in a terminal.",
     ]
     for entry in cw.methods():
-        uses = "can use known truths (`gold`)" if entry.gold else "has no use for known truths"
-        climbs = "a likelihood that EM climbs" if entry.likelihood else "no likelihood"
+        uses = ", ".join(f"`{name}`" for name in entry.uses) or "nothing besides the labels"
+        climbs = "climbs an objective that never falls" if entry.climbs else "has no objective to climb"
         parts.append(
             f"## {entry.slug}\n\n`crowdwise.{entry.class_name}` · {entry.paper}\n\n"
-            f"- **Assumes**: {entry.summary}.\n- **Do not use it when**: {entry.fails}.\n- Has {climbs}; {uses}."
+            f"- **Assumes**: {entry.summary}.\n- **Do not use it when**: {entry.fails}.\n"
+            f"- It {climbs}; `fit` can be told {uses}."
         )
     return "\n\n".join(parts) + "\n"
 

@@ -10,7 +10,7 @@ first, second = crowd.labels.select(tasks=names[:1900]), crowd.labels.select(tas
 
 earlier = cw.DawidSkene(smoothing=0.1).fit(first)
 alone = cw.DawidSkene(smoothing=0.1).fit(second)
-informed = cw.DawidSkene(smoothing=0.1, known_workers=earlier, known_weight=20).fit(second)
+informed = cw.DawidSkene(smoothing=0.1).fit(second, known_workers=earlier, known_weight=20)
 
 truth = crowd.truth[1900:]
 for name, model in (("alone", alone), ("with known workers", informed)):

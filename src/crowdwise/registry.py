@@ -32,11 +32,19 @@ class Method:
     paper
         Where it was published.
     iterative
-        Whether it climbs an objective (and has `max_iter` and `tol`).
-    likelihood
-        Whether it is a probability model of the labels with a likelihood that can be enumerated.
-    gold
-        Whether it can use known truths.
+        Whether it has `max_iter`, and `tol` where it can tell that it has converged.
+    climbs
+        Whether its iterations climb an objective (a likelihood, a posterior or a bound on the evidence) that never
+        falls, and warn when they stop while it is still rising.
+    uses
+        What it can be told besides the labels: "gold", "class_prior", "known_workers".
+    random
+        Whether it draws at random, so that its answer depends (a little) on the seed and on how tasks are numbered.
+    plug_in
+        Whether it predicts with point estimates where the fit averaged over them, so that a prediction for the tasks
+        of the fit is only nearly their posterior.
+    needs
+        Structure that it is made for and does little without: "", "sequences", "graph".
     fails
         When not to use it.
     """
@@ -47,8 +55,11 @@ class Method:
     paper: str
     fails: str
     iterative: bool = True
-    likelihood: bool = True
-    gold: bool = True
+    climbs: bool = True
+    uses: tuple[str, ...] = ("gold", "class_prior")
+    random: bool = False
+    plug_in: bool = False
+    needs: str = ""
 
     @property
     def class_name(self) -> str:
@@ -70,8 +81,8 @@ _METHODS = (
         "folklore",
         "workers differ in skill, or a majority shares a mistake",
         iterative=False,
-        likelihood=False,
-        gold=False,
+        climbs=False,
+        uses=(),
     ),
     Method(
         "weighted-majority-vote",
@@ -79,8 +90,8 @@ _METHODS = (
         "votes weigh as much as their worker agrees with the weighted vote",
         "folklore (Wawa: worker agreement with aggregate)",
         "most workers share a mistake: agreement is then rewarded, not skill",
-        likelihood=False,
-        gold=True,
+        climbs=False,
+        uses=("gold",),
     ),
     Method(
         "dawid-skene",
@@ -88,6 +99,7 @@ _METHODS = (
         "every worker has a confusion matrix",
         "Dawid & Skene 1979, Applied Statistics 28",
         "few labels per worker and class, copying workers, one label per task",
+        uses=("gold", "class_prior", "known_workers"),
     ),
     Method(
         "one-coin",
@@ -116,6 +128,7 @@ _METHODS = (
         "every worker either knows the answer or spams, by a habit of her own",
         "Hovy et al. 2013, NAACL",
         "honest confusion between classes: it is taken for spamming",
+        plug_in=True,
     ),
     Method(
         "zencrowd",

@@ -11,7 +11,7 @@ import crowdwise as cw
 def test_known_workers_who_never_err() -> None:
     """Pseudo-counts of zero beside a probability of zero add nothing to the objective."""
     labels = tiny_labels(2, 8)
-    model = cw.DawidSkene(known_workers={1: np.eye(2)}, max_iter=20, tol=0.0).fit(labels)
+    model = cw.DawidSkene(max_iter=20, tol=0.0).fit(labels, known_workers={1: np.eye(2)})
     assert np.isfinite(model.objective_).all()
     assert (np.diff(model.objective_) > -1e-10).all()
 

@@ -137,8 +137,8 @@ MUTATIONS = (
     Mutation(
         "smoothing counted twice",
         "aggregate/dawid_skene.py",
-        "return np.full((1, size, size), float(self.smoothing))",
-        "return np.full((1, size, size), 2 * float(self.smoothing))",
+        "return np.full((1, labels.n_classes, labels.n_classes), float(self.smoothing))",
+        "return np.full((1, labels.n_classes, labels.n_classes), 2 * float(self.smoothing))",
         (ENUMERATION + "test_objective_of_smoothed_dawid_skene",),
     ),
     Mutation(

@@ -119,7 +119,7 @@ def test_objective_of_smoothed_dawid_skene() -> None:
 def test_objective_with_known_workers() -> None:
     labels = tiny_labels(2, 8)
     matrix = np.array([[0.9, 0.1], [0.3, 0.7]])
-    model = cw.DawidSkene(smoothing=0.2, known_workers={1: matrix}, known_weight=5, max_iter=3, tol=0.0).fit(labels)
+    model = cw.DawidSkene(smoothing=0.2, max_iter=3, tol=0.0).fit(labels, known_workers={1: matrix}, known_weight=5)
     density = 0.0
     for worker, rows in enumerate(model.confusion_):
         for truth, row in enumerate(rows):

@@ -177,9 +177,9 @@ def test_known_workers_are_a_prior(crowd: CrowdLabels) -> None:
     earlier = cw.DawidSkene(smoothing=0.1).fit(crowd)
     few = crowd.select(tasks=crowd.tasks.to_pylist()[:8])
     plain = cw.DawidSkene(smoothing=0.1).fit(few)
-    informed = cw.DawidSkene(smoothing=0.1, known_workers=earlier, known_weight=50).fit(few)
+    informed = cw.DawidSkene(smoothing=0.1).fit(few, known_workers=earlier, known_weight=50)
     distance = [np.abs(model.confusion_ - earlier.confusion_).mean() for model in (plain, informed)]
     assert distance[1] < distance[0] / 3
     by_name = dict(zip(earlier.workers_.to_pylist(), earlier.confusion_, strict=True))
-    same = cw.DawidSkene(smoothing=0.1, known_workers=by_name, known_weight=50).fit(few)
+    same = cw.DawidSkene(smoothing=0.1).fit(few, known_workers=by_name, known_weight=50)
     np.testing.assert_array_equal(same.posterior_, informed.posterior_)

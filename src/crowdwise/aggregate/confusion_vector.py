@@ -21,15 +21,17 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import ConfusionParameters, fit_confusions
+from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_number
 from crowdwise.fitting.priors import beta_log_density
 from crowdwise.kernels import share_pass
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray
 
 __all__ = ["ConfusionVector"]
 
@@ -104,20 +106,20 @@ class ConfusionVector(Aggregator):
     """
 
     slug: ClassVar[str] = "confusion-vector"
-    uses_gold: ClassVar[bool] = True
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
 
     def __init__(self, *, smoothing: float = 0.0, max_iter: int = 500, tol: float = 1e-6) -> None:
         self.smoothing = smoothing
         self.max_iter = max_iter
         self.tol = tol
 
-    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_number("smoothing", self.smoothing, low=0)
         check_climb(self.max_iter, self.tol)
         return fit_confusions(
             labels,
-            gold,
-            starts=lambda blocks: [m_step(share_pass(blocks, labels.class_shares, gold), self.smoothing)],
+            known,
+            starts=lambda blocks: [m_step(share_pass(blocks, labels.class_shares, known.gold), self.smoothing)],
             m_step=lambda found: m_step(found, self.smoothing),
             log_density=lambda parameters: log_density(parameters, self.smoothing),
             max_iter=self.max_iter,

@@ -20,6 +20,7 @@ are additions. A worker may answer a task more than once (n counts), as one did 
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,20 +28,36 @@ from scipy.special import gammaln
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of
+from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number
 from crowdwise.kernels import log_rows, share_pass, vote_shares
-from crowdwise.labels.errors import InputError, listed
-from crowdwise.labels.vocabulary import as_vocabulary, positions, same_names
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Blocks, Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["DawidSkene"]
+
+# Methods whose estimate EM can start from, imported when asked for.
+MOMENT_STARTS = {
+    "spectral": "spectral:SpectralDawidSkene",
+    "coupled-cpd": "coupled_cpd:CoupledCpd",
+    "multi-spa": "multi_spa:MultiSpa",
+    "cnmf": "cnmf:CoupledNmf",
+    "sym-nmf": "sym_nmf:SymmetricNmf",
+    "kos": "kos:Kos",
+    "ghosh-svd": "ghosh_svd:GhoshSvd",
+    "dalvi": "dalvi:Dalvi",
+    "sml": "sml:SpectralMetaLearner",
+    "pgd": "pgd:RankOneCompletion",
+    "m-msr": "m_msr:MMsr",
+}
 
 
 def m_step(found: Statistics, pseudo: FloatArray) -> ConfusionParameters:
@@ -76,15 +93,12 @@ class DawidSkene(Aggregator):
     smoothing : float, 0 or more
         Pseudo-count of every cell of every confusion matrix: a Dirichlet(1 + smoothing) prior on its rows, and
         the estimate is the highest posterior. 0 is maximum likelihood, the method of 1979.
-    init : "majority", "random", array
-        Where EM starts: the share of votes; the share of votes mixed with noise, `n_restarts` times; a posterior
-        (N, K) or confusion matrices (M, K, K) [worker, truth, label].
+    init : "majority", "random", the slug of a moment method, array
+        Where EM starts: the share of votes; the share of votes mixed with noise, `n_restarts` times; the estimate of
+        a moment method such as "spectral" or "cnmf"; a posterior (N, K) or confusion matrices (M, K, K) [worker,
+        truth, label].
     n_restarts : int
         Random starts, of which the one that ends highest is kept.
-    known_workers : fitted aggregator, or mapping from worker to (K, K) [truth, label]
-        Confusion matrices from an earlier project. Workers are matched by name.
-    known_weight : float, above 0
-        How many answers for each true class a known matrix counts as.
     max_iter : int
         Most iterations.
     tol : float
@@ -134,7 +148,7 @@ class DawidSkene(Aggregator):
     """
 
     slug: ClassVar[str] = "dawid-skene"
-    uses_gold: ClassVar[bool] = True
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
 
     def __init__(
         self,
@@ -142,8 +156,6 @@ class DawidSkene(Aggregator):
         smoothing: float = 0.0,
         init: Any = "majority",
         n_restarts: int = 10,
-        known_workers: Any = None,
-        known_weight: float = 10.0,
         max_iter: int = 500,
         tol: float = 1e-6,
         seed: int = 0,
@@ -151,23 +163,20 @@ class DawidSkene(Aggregator):
         self.smoothing = smoothing
         self.init = init
         self.n_restarts = n_restarts
-        self.known_workers = known_workers
-        self.known_weight = known_weight
         self.max_iter = max_iter
         self.tol = tol
         self.seed = seed
 
-    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_number("smoothing", self.smoothing, low=0)
-        check_number("known_weight", self.known_weight, low=0, above=True)
         check_climb(self.max_iter, self.tol)
         check_count("n_restarts", self.n_restarts)
         check_count("seed", self.seed, low=0)
-        pseudo = self._pseudo_counts(labels)
+        pseudo = self._pseudo_counts(labels, known)
         return fit_confusions(
             labels,
-            gold,
-            starts=lambda blocks: self._starts(labels, gold, blocks, pseudo),
+            known,
+            starts=lambda blocks: self._starts(labels, known.gold, blocks, pseudo),
             m_step=lambda found: m_step(found, pseudo),
             log_density=lambda parameters: log_density(parameters, pseudo),
             max_iter=self.max_iter,
@@ -179,9 +188,16 @@ class DawidSkene(Aggregator):
         self, labels: CrowdLabels, gold: IntArray, blocks: Blocks, pseudo: FloatArray
     ) -> Iterator[ConfusionParameters]:
         if isinstance(self.init, str):
-            check_choice("init", self.init, ("majority", "random"))
+            check_choice("init", self.init, ("majority", "random", *MOMENT_STARTS))
             if self.init == "majority":
                 yield m_step(share_pass(blocks, labels.class_shares, gold), pseudo)
+                return
+            if self.init in MOMENT_STARTS:
+                module, _, name = MOMENT_STARTS[self.init].partition(":")
+                found = getattr(importlib.import_module(f"crowdwise.aggregate.{module}"), name)().fit(labels)
+                yield ConfusionParameters(
+                    np.log(found.prior_), np.log(np.ascontiguousarray(found.confusion_.transpose(0, 2, 1)))
+                )
                 return
             shares = vote_shares(labels, gold)
             generator = np.random.default_rng(self.seed)
@@ -205,42 +221,8 @@ class DawidSkene(Aggregator):
                 table = np.log(np.ascontiguousarray(start.transpose(0, 2, 1)))
             yield ConfusionParameters(np.full(labels.n_classes, -np.log(labels.n_classes)), table)
 
-    def _pseudo_counts(self, labels: CrowdLabels) -> FloatArray:
+    def _pseudo_counts(self, labels: CrowdLabels, known: Knowledge) -> FloatArray:
         """Pseudo-counts [worker, label, truth]: one for all workers, or one each where some are known."""
-        size = labels.n_classes
-        if self.known_workers is None:
-            return np.full((1, size, size), float(self.smoothing))
-        pseudo = np.full((labels.n_workers, size, size), float(self.smoothing))
-        for worker, matrix in _known_matrices(self.known_workers, labels).items():
-            pseudo[worker] += self.known_weight * matrix.T
-        return pseudo
-
-
-def _known_matrices(known: Any, labels: CrowdLabels) -> dict[int, FloatArray]:
-    """Confusion matrices [truth, label] of the workers that an earlier project knew, by position."""
-    if isinstance(known, Aggregator):
-        if not hasattr(known, "confusion_"):
-            raise InputError("known_workers is a model without confusion matrices: fit it, or take another method.")
-        if not same_names(known.classes_, labels.classes):
-            raise InputError(
-                f"known_workers was fitted with the classes {listed(known.classes_.to_pylist())}; these labels have "
-                f"{listed(labels.classes.to_pylist())}. Read the labels with classes= in that order."
-            )
-        names, matrices = known.workers_, list(known.confusion_)
-    elif isinstance(known, dict):
-        names, matrices = as_vocabulary(list(known), "worker"), list(known.values())
-    else:
-        raise InputError("known_workers must be a fitted model or a mapping from worker to confusion matrix.")
-    places = positions(names, labels.workers)
-    found: dict[int, FloatArray] = {}
-    for name, place, given in zip(names.to_pylist(), places, matrices, strict=True):
-        matrix = as_numbers(given, f"known_workers: the matrix of {name!r}")
-        square = matrix.shape == (labels.n_classes,) * 2
-        if not square or (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1, atol=1e-6):
-            raise InputError(
-                f"known_workers: the matrix of {name!r} must have shape {(labels.n_classes,) * 2} [truth, label] and "
-                "rows that sum to 1."
-            )
-        if place >= 0:
-            found[int(place)] = matrix
-    return found
+        if known.worker_counts is None:
+            return np.full((1, labels.n_classes, labels.n_classes), float(self.smoothing))
+        return self.smoothing + known.worker_counts.transpose(0, 2, 1)

@@ -29,14 +29,16 @@ from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb
 from crowdwise.kernels import NO_GOLD, worker_sums
 from crowdwise.kernels.ability import ability_gradient, ability_posterior
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray
 
 __all__ = ["Glad"]
 
@@ -142,20 +144,20 @@ class Glad(Aggregator):
     """
 
     slug: ClassVar[str] = "glad"
-    uses_gold: ClassVar[bool] = True
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
 
     def __init__(self, *, max_iter: int = 200, tol: float = 1e-5) -> None:
         self.max_iter = max_iter
         self.tol = tol
 
-    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_climb(self.max_iter, self.tol)
         n_classes = labels.n_classes
-        log_prior = np.full(n_classes, -np.log(n_classes))
+        log_prior = np.full(n_classes, -np.log(n_classes)) if known.log_prior is None else known.log_prior
 
         def step(parameters: GladParameters) -> tuple[float, float, GladParameters]:
             log_likelihood, _, right = ability_posterior(
-                labels, parameters.ability, np.exp(parameters.log_ease), log_prior, gold
+                labels, parameters.ability, np.exp(parameters.log_ease), log_prior, known.gold
             )
             objective = log_likelihood + log_density(parameters)
             return objective, log_likelihood, m_step(labels, right, parameters)
@@ -165,7 +167,7 @@ class Glad(Aggregator):
         with threadpool_limits(1, user_api="blas"):
             ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
         ability, log_ease = ended.parameters.ability, ended.parameters.log_ease
-        _, posterior, right = ability_posterior(labels, ability, np.exp(log_ease), log_prior, gold)
+        _, posterior, right = ability_posterior(labels, ability, np.exp(log_ease), log_prior, known.gold)
         skill, skill_beta = skill_of(labels, right, ended.parameters)
         confusion = np.repeat(((1 - skill) / max(n_classes - 1, 1))[:, None], n_classes**2, axis=1)
         confusion = confusion.reshape(-1, n_classes, n_classes)

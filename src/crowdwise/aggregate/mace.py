@@ -28,6 +28,7 @@ from scipy.special import betaln, digamma, gammaln
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import VoteParameters, fit_votes, log_of
+from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
 from crowdwise.kernels import answer_sums
 
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray
 
 __all__ = ["Mace"]
 
@@ -192,7 +194,7 @@ class Mace(Aggregator):
     """
 
     slug: ClassVar[str] = "mace"
-    uses_gold: ClassVar[bool] = True
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
 
     def __init__(
         self,
@@ -211,7 +213,7 @@ class Mace(Aggregator):
         self.tol = tol
         self.seed = seed
 
-    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_choice("inference", self.inference, ("vb", "em"))
         check_number("smoothing", self.smoothing, low=0)
         check_climb(self.max_iter, self.tol)
@@ -230,7 +232,7 @@ class Mace(Aggregator):
 
         fit, ended = fit_votes(
             labels,
-            gold,
+            known,
             starts=lambda: self._starts(answers),
             m_step=m_step,
             log_density=log_density,

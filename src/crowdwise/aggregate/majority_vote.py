@@ -20,6 +20,7 @@ from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import NO_GOLD, vote_shares
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -60,10 +61,10 @@ class MajorityVote(Aggregator):
     def __init__(self, *, seed: int | None = None) -> None:
         self.seed = seed
 
-    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         if self.seed is not None:
             check_count("seed", self.seed, low=0)
-        posterior = vote_shares(labels, gold)
+        posterior = vote_shares(labels, known.gold)
         skill, skill_beta = agreement_skill(labels, posterior)
         return Fit(posterior=posterior, prior=posterior.mean(axis=0), skill=skill, skill_beta=skill_beta)
 

@@ -21,14 +21,16 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import VoteParameters, fit_votes, log_of, starting_votes
+from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_number
 from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray
 
 __all__ = ["OneCoin"]
 
@@ -102,21 +104,21 @@ class OneCoin(Aggregator):
     """
 
     slug: ClassVar[str] = "one-coin"
-    uses_gold: ClassVar[bool] = True
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
 
     def __init__(self, *, smoothing: float = 0.0, max_iter: int = 500, tol: float = 1e-6) -> None:
         self.smoothing = smoothing
         self.max_iter = max_iter
         self.tol = tol
 
-    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_number("smoothing", self.smoothing, low=0)
         check_climb(self.max_iter, self.tol)
         answers = labels.labels_per_worker.astype(np.float64)
         fit, _ = fit_votes(
             labels,
-            gold,
-            starts=lambda: [m_step(starting_votes(labels, gold), answers, self.smoothing)],
+            known,
+            starts=lambda: [m_step(starting_votes(labels, known.gold), answers, self.smoothing)],
             m_step=lambda found, _: m_step(found, answers, self.smoothing),
             log_density=lambda parameters: log_density(parameters, self.smoothing),
             max_iter=self.max_iter,

@@ -17,12 +17,14 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.intervals import agreement_skill
+from crowdwise.fitting.knowledge import GOLD
 from crowdwise.fitting.parameters import as_numbers, check_count
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -69,20 +71,20 @@ class WeightedMajorityVote(Aggregator):
     """
 
     slug: ClassVar[str] = "weighted-majority-vote"
-    uses_gold: ClassVar[bool] = True
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD})
 
     def __init__(self, *, weights: Any = None, max_iter: int = 100) -> None:
         self.weights = weights
         self.max_iter = max_iter
 
-    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_count("max_iter", self.max_iter)
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
         if self.weights is not None:
             weights, n_iter, converged = _given_weights(self.weights, labels), 1, True
         else:
-            weights, n_iter, converged = self._learn(labels, gold)
-        posterior = vote_shares(labels, gold, weights)
+            weights, n_iter, converged = self._learn(labels, known.gold)
+        posterior = vote_shares(labels, known.gold, weights)
         skill, skill_beta = agreement_skill(labels, posterior)
         return Fit(
             posterior=posterior,

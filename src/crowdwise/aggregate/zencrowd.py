@@ -26,13 +26,15 @@ import numpy as np
 from crowdwise.aggregate.one_coin import parameters_of
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import VoteParameters, fit_votes
+from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_number
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray
 
 __all__ = ["ZenCrowd"]
 
@@ -82,14 +84,14 @@ class ZenCrowd(Aggregator):
     """
 
     slug: ClassVar[str] = "zencrowd"
-    uses_gold: ClassVar[bool] = True
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
 
     def __init__(self, *, reliability: float = 0.8, max_iter: int = 500, tol: float = 1e-6) -> None:
         self.reliability = reliability
         self.max_iter = max_iter
         self.tol = tol
 
-    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_number("reliability", self.reliability, low=0, high=1, above=True)
         check_climb(self.max_iter, self.tol)
         answers = labels.labels_per_worker.astype(np.float64)
@@ -97,7 +99,7 @@ class ZenCrowd(Aggregator):
         start = parameters_of(np.full(labels.n_workers, float(self.reliability)), log_prior)
         fit, _ = fit_votes(
             labels,
-            gold,
+            known,
             starts=lambda: [start],
             m_step=lambda found, _: m_step(found, answers, log_prior, self.reliability),
             log_density=lambda _: 0.0,

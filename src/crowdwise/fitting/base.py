@@ -11,18 +11,19 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from crowdwise.fitting.intervals import beta_interval
+from crowdwise.fitting.knowledge import knowledge_of
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.tables import native_table
-from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
 __all__ = ["Aggregator", "Fit", "ModelNotFittedError"]
@@ -48,6 +49,8 @@ class Fit:
         One value per iteration; the objective adds the log-density of the parameters' prior, if there is one.
     worker_columns, task_columns
         What the method adds to its tables.
+    extra
+        Arrays of any shape that are the method's own; they are saved with the model.
     """
 
     posterior: FloatArray
@@ -61,6 +64,7 @@ class Fit:
     converged: bool = True
     worker_columns: dict[str, FloatArray] = field(default_factory=dict)
     task_columns: dict[str, FloatArray] = field(default_factory=dict)
+    extra: dict[str, FloatArray] = field(default_factory=dict)
 
 
 class ModelNotFittedError(InputError, NotFittedError):
@@ -70,14 +74,22 @@ class ModelNotFittedError(InputError, NotFittedError):
 class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
     """Base of all methods that turn labels into a consensus.
 
-    A method gives `_fit(labels, gold) -> Fit` and, where its posterior for new tasks is not Bayes' rule with
-    `prior_` and `confusion_`, its own `_posterior_of`.
+    A method gives `_fit(labels, known) -> Fit`, what of `known` it `uses`, and, where its posterior for new tasks is
+    not Bayes' rule with `prior_` and `confusion_`, its own `_posterior_of`.
     """
 
     slug: ClassVar[str]
-    uses_gold: ClassVar[bool] = False
+    uses: ClassVar[frozenset[str]] = frozenset()
 
-    def fit(self, labels: Any, gold: Any = None) -> Self:
+    def fit(
+        self,
+        labels: Any,
+        gold: Any = None,
+        *,
+        class_prior: Any = None,
+        known_workers: Any = None,
+        known_weight: float = 10.0,
+    ) -> Self:
         """Learn the consensus and the workers from the labels alone.
 
         Parameters
@@ -87,22 +99,42 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
             names of their own, `fit(read_labels(table, task=…, worker=…, label=…))`.
         gold
             Known truth of some tasks: a mapping from task to label, or a path or table with columns task and label.
+        class_prior
+            Known shares of the classes, which are then not learnt: a mapping from class to share, or an array.
+        known_workers
+            Workers met in an earlier project, matched by name: a fitted model, or a mapping from worker to confusion
+            matrix (K, K) [truth, label].
+        known_weight
+            How many answers for each true class a known matrix counts as; above 0.
+
+        Notes
+        -----
+        A method that has no use for one of these says so in an error.
         """
-        known = read_labels(labels)
-        if known.n_labels == 0:
+        answers = read_labels(labels)
+        if answers.n_labels == 0:
             raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
-        if known.n_classes < 2:
+        if answers.n_classes < 2:
+            only = listed(answers.classes.to_pylist())
             raise InputError(
-                f"Labels need at least two classes to choose from; there is only {listed(known.classes.to_pylist())}. "
+                f"Labels need at least two classes to choose from; there is only {only}. "
                 "Declare all that could have been chosen with classes= in read_labels (on the command line --classes)."
             )
-        fit = self._fit(known, self._gold(gold, known))
-        self._remember(known, fit)
+        known = knowledge_of(
+            answers,
+            gold=gold,
+            class_prior=class_prior,
+            known_workers=known_workers,
+            known_weight=known_weight,
+            slug=self.slug,
+            uses=self.uses,
+        )
+        self._remember(answers, self._fit(answers, known))
         return self
 
-    def fit_predict(self, labels: Any, gold: Any = None) -> Any:
-        """Fit, then the consensus label of each task."""
-        return self.fit(labels, gold).predict()
+    def fit_predict(self, labels: Any, gold: Any = None, **known: Any) -> Any:
+        """Fit, then the consensus label of each task; parameters as for `fit`."""
+        return self.fit(labels, gold, **known).predict()
 
     def predict(self, labels: Any = None) -> Any:
         """The most probable class of each task, by name; ties go to the class more common in the labels.
@@ -175,7 +207,7 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
 
     # ---- what a method gives ----------------------------------------------------------------------------
 
-    def _fit(self, labels: CrowdLabels, gold: IntArray) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         raise NotImplementedError
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
@@ -189,16 +221,6 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         return posterior
 
     # ---- shared ------------------------------------------------------------------------------------------
-
-    def _gold(self, gold: Any, labels: CrowdLabels) -> IntArray:
-        if gold is None:
-            return NO_GOLD
-        if not self.uses_gold:
-            raise InputError(
-                f"{self.slug} has no use for gold labels. Fit without them, or use a method that has, such as "
-                "dawid-skene."
-            )
-        return truth_codes(gold, labels)
 
     def _remember(self, labels: CrowdLabels, fit: Fit) -> None:
         self.tasks_, self.workers_, self.classes_ = labels.tasks, labels.workers, labels.classes

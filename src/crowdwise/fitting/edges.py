@@ -6,7 +6,7 @@ says nothing about which other class is true, so that P(l | truth) takes two val
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -37,6 +37,7 @@ from crowdwise.kernels import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -76,7 +77,7 @@ V = TypeVar("V", bound=VoteParameters)
 
 def fit_confusions(
     labels: CrowdLabels,
-    gold: IntArray,
+    known: Knowledge,
     *,
     starts: Callable[[Blocks], Iterable[ConfusionParameters]],
     m_step: Callable[[Statistics], ConfusionParameters],
@@ -97,12 +98,16 @@ def fit_confusions(
         Gain per label at which to stop.
     """
     blocks = blocks_of(labels)
+    gold, fixed = known.gold, known.log_prior
+
+    def told(parameters: ConfusionParameters) -> ConfusionParameters:
+        return parameters if fixed is None else replace(parameters, log_prior=fixed)
 
     def step(parameters: ConfusionParameters) -> tuple[float, float, ConfusionParameters]:
         found = confusion_pass(blocks, parameters.log_prior, parameters.log_table, gold)
-        return found.log_likelihood + log_density(parameters), found.log_likelihood, m_step(found)
+        return found.log_likelihood + log_density(parameters), found.log_likelihood, told(m_step(found))
 
-    ended = climb(starts(blocks), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
+    ended = climb(map(told, starts(blocks)), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     last = confusion_pass(blocks, ended.parameters.log_prior, ended.parameters.log_table, gold, posterior)
     prior = np.exp(ended.parameters.log_prior)
@@ -112,7 +117,7 @@ def fit_confusions(
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, last.counts, prior),
-        skill_beta=_sureness(labels, blocks, gold, ended.parameters.log_prior, last, posterior),
+        skill_beta=_sureness(labels, blocks, known, ended.parameters.log_prior, last, posterior),
         log_likelihood=ended.log_likelihood,
         objective=ended.objective,
         n_iter=ended.n_iter,
@@ -121,20 +126,26 @@ def fit_confusions(
 
 
 def _sureness(
-    labels: CrowdLabels, blocks: Blocks, gold: IntArray, log_prior: FloatArray, found: Statistics, posterior: FloatArray
+    labels: CrowdLabels,
+    blocks: Blocks,
+    known: Knowledge,
+    log_prior: FloatArray,
+    found: Statistics,
+    posterior: FloatArray,
 ) -> FloatArray:
     """Beta parameters of each worker's skill, at rows drawn towards the crowd where answers are few."""
     if labels.n_labels < FEW_ANSWERS * labels.n_workers * labels.n_classes:
         posterior = np.empty_like(posterior)
         for _ in range(DRAWS):
-            found = confusion_pass(blocks, log_prior, drawn_rows(found.counts), gold, posterior)
-            log_prior = log_of(found.class_counts / found.class_counts.sum())
+            found = confusion_pass(blocks, log_prior, drawn_rows(found.counts), known.gold, posterior)
+            if known.log_prior is None:
+                log_prior = log_of(found.class_counts / found.class_counts.sum())
     return confusion_sureness(found.counts, *spread(blocks, posterior), np.exp(log_prior))
 
 
 def fit_votes(
     labels: CrowdLabels,
-    gold: IntArray,
+    known: Knowledge,
     *,
     starts: Callable[[], Iterable[V]],
     m_step: Callable[[Statistics, V], V],
@@ -154,6 +165,10 @@ def fit_votes(
     blocks = blocks_of(labels)
     n_classes = labels.n_classes
     given = answer_sums(labels)
+    gold, fixed = known.gold, known.log_prior
+
+    def told(parameters: V) -> V:
+        return parameters if fixed is None else replace(parameters, log_prior=fixed)
 
     def e_step(parameters: VoteParameters, posterior: FloatArray | None = None) -> tuple[float, Statistics]:
         bonus = parameters.log_right - parameters.log_wrong
@@ -162,9 +177,9 @@ def fit_votes(
 
     def step(parameters: V) -> tuple[float, float, V]:
         log_likelihood, found = e_step(parameters)
-        return log_likelihood + log_density(parameters), log_likelihood, m_step(found, parameters)
+        return log_likelihood + log_density(parameters), log_likelihood, told(m_step(found, parameters))
 
-    ended = climb(starts(), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
+    ended = climb(map(told, starts()), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     posterior = np.empty((labels.n_tasks, n_classes))
     _, last = e_step(ended.parameters, posterior)
     sure, answers = posterior, given.sum(axis=1)

@@ -26,7 +26,7 @@ HEADER = "model.json"
 ARRAYS = "arrays.npz"
 VOCABULARIES = ("tasks", "workers", "classes")
 COUNTS = ("labels_per_task", "labels_per_worker", "label_shares")
-COLUMN_SETS = ("worker_columns", "task_columns")
+COLUMN_SETS = ("worker_columns", "task_columns", "extra")
 SCALARS = ("n_iter", "converged")
 KINDS = ("pyarrow", "pandas", "polars")
 
@@ -123,9 +123,9 @@ def _check(arrays: dict[str, Any], n: int, m: int, k: int) -> None:
         raise InputError(f"{ARRAYS} lacks {', '.join(sorted(lacking))}")
     for name, values in arrays.items():
         group = name.partition("/")[0]
-        expected = {"worker_columns": (m,), "task_columns": (n,)}.get(group) if "/" in name else shapes.get(name, ())
-        if expected == () or ("/" in name and expected is None):
+        if (group not in COLUMN_SETS) if "/" in name else (name not in shapes):
             raise InputError(f"{ARRAYS} holds {quoted(name)}, which no model has")
+        expected = {"worker_columns": (m,), "task_columns": (n,), "extra": None}[group] if "/" in name else shapes[name]
         if values.dtype.kind not in "fi" or (expected is not None and values.shape != expected):
             raise InputError(f"{name} has type {values.dtype} and shape {values.shape}, not {expected}")
     for name in ("posterior", "prior", "confusion"):

@@ -1,6 +1,7 @@
 """The hot loops over edges: a NumPy reference and numba kernels."""
 
 from crowdwise.kernels.layout import Blocks, blocks_of
+from crowdwise.kernels.pairs import PairCounts, pair_counts
 from crowdwise.kernels.passes import (
     NO_GOLD,
     Statistics,
@@ -18,12 +19,14 @@ from crowdwise.kernels.votes import vote_shares
 __all__ = [
     "NO_GOLD",
     "Blocks",
+    "PairCounts",
     "Statistics",
     "answer_sums",
     "blocks_of",
     "confusion_pass",
     "log_rows",
     "n_threads",
+    "pair_counts",
     "scatter",
     "share_pass",
     "spread",

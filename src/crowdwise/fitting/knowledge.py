@@ -1,0 +1,133 @@
+"""What is known before the labels are read: truths of some tasks, shares of the classes, workers met earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crowdwise.fitting.parameters import as_numbers, check_number
+from crowdwise.kernels import NO_GOLD
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.truth import truth_codes
+from crowdwise.labels.vocabulary import as_vocabulary, positions, same_names
+
+if TYPE_CHECKING:
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["GOLD", "KNOWN_WORKERS", "PRIOR", "Knowledge", "knowledge_of"]
+
+GOLD, PRIOR, KNOWN_WORKERS = "gold", "class_prior", "known_workers"
+_WORDS = {GOLD: "gold labels", PRIOR: "a class prior", KNOWN_WORKERS: "workers known from elsewhere"}
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What a method may be told besides the labels.
+
+    Attributes
+    ----------
+    gold : (N,) or empty
+        True class of each task, -1 where unknown; empty where none is known.
+    class_prior : (K,) or None
+        Shares of the classes, which are then not learnt.
+    worker_counts : (M, K, K) [worker, truth, label] or None
+        Answers that each worker counts as having given already; zeros for workers not met before.
+    """
+
+    gold: IntArray = field(default_factory=lambda: NO_GOLD)
+    class_prior: FloatArray | None = None
+    worker_counts: FloatArray | None = None
+
+    @property
+    def log_prior(self) -> FloatArray | None:
+        """Logarithm of the class prior, where it is given."""
+        if self.class_prior is None:
+            return None
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(self.class_prior)
+        return logs
+
+
+def knowledge_of(
+    labels: CrowdLabels,
+    *,
+    gold: Any,
+    class_prior: Any,
+    known_workers: Any,
+    known_weight: Any,
+    slug: str,
+    uses: frozenset[str],
+) -> Knowledge:
+    """Line up what the user knows with the labels, refusing what the method cannot use."""
+    given = {GOLD: gold, PRIOR: class_prior, KNOWN_WORKERS: known_workers}
+    for name, value in given.items():
+        if value is not None and name not in uses:
+            raise InputError(
+                f"{slug} has no use for {_WORDS[name]} ({name}). Fit without, or use a method that has, such as "
+                "dawid-skene."
+            )
+    check_number("known_weight", known_weight, low=0, above=True)
+    return Knowledge(
+        NO_GOLD if gold is None else truth_codes(gold, labels),
+        None if class_prior is None else _shares(class_prior, labels),
+        None if known_workers is None else _answers(known_workers, labels, float(known_weight)),
+    )
+
+
+def _shares(given: Any, labels: CrowdLabels) -> FloatArray:
+    """Class prior (K,) from a mapping from class to share, or an array in the order of the classes."""
+    if isinstance(given, Mapping):
+        places = positions(as_vocabulary(list(given), "label"), labels.classes)
+        strange = [name for name, place in zip(given, places, strict=True) if place < 0]
+        if strange:
+            raise InputError(
+                f"class_prior names classes that the labels do not have: {listed(strange)}. They have "
+                f"{listed(labels.classes.to_pylist())}."
+            )
+        shares = np.zeros(labels.n_classes)
+        shares[places] = as_numbers(list(given.values()), "class_prior")
+    else:
+        shares = as_numbers(given, "class_prior")
+    if shares.shape != (labels.n_classes,):
+        raise InputError(
+            f"class_prior has shape {shares.shape}; it must have one share for each of the {labels.n_classes} classes."
+        )
+    total = shares.sum()
+    if not np.isfinite(shares).all() or (shares < 0).any() or abs(total - 1) > 1e-6:
+        raise InputError(f"class_prior must hold shares that sum to 1; these are {quoted(shares.tolist())}.")
+    fixed: FloatArray = shares / total
+    return fixed
+
+
+def _answers(known: Any, labels: CrowdLabels, weight: float) -> FloatArray:
+    """Known confusion matrices as answers already given, [worker, truth, label]; workers are matched by name."""
+    if hasattr(known, "workers_"):
+        if not hasattr(known, "confusion_"):
+            raise InputError("known_workers is a model without confusion matrices: fit it, or take another method.")
+        if not same_names(known.classes_, labels.classes):
+            raise InputError(
+                f"known_workers was fitted with the classes {listed(known.classes_.to_pylist())}; these labels have "
+                f"{listed(labels.classes.to_pylist())}. Read the labels with classes= in that order."
+            )
+        names, matrices = known.workers_, list(known.confusion_)
+    elif isinstance(known, Mapping):
+        names, matrices = as_vocabulary(list(known), "worker"), list(known.values())
+    else:
+        raise InputError("known_workers must be a fitted model or a mapping from worker to confusion matrix.")
+    size = labels.n_classes
+    counts = np.zeros((labels.n_workers, size, size))
+    for name, place, given in zip(names.to_pylist(), positions(names, labels.workers), matrices, strict=True):
+        matrix = as_numbers(given, f"known_workers: the matrix of {name!r}")
+        square = matrix.shape == (size, size)
+        if not square or (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1, atol=1e-6):
+            raise InputError(
+                f"known_workers: the matrix of {name!r} must have shape {(size, size)} [truth, label] and rows that "
+                "sum to 1."
+            )
+        if place >= 0:
+            counts[place] = weight * matrix
+    return counts

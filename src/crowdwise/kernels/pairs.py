@@ -1,0 +1,96 @@
+"""How pairs of workers answered the tasks they share: the statistics that moment methods start from.
+
+Made from the labels, task by task: time and memory grow with the pairs of labels that share a task, never with
+workers × workers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+if TYPE_CHECKING:
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["PairCounts", "pair_counts"]
+
+CHUNK = 1 << 22  # pairs of labels held at a time
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """Joint answers of every two workers who share a task.
+
+    Attributes
+    ----------
+    first, second : (P,)
+        Positions of the two workers, first < second, sorted by first and then second.
+    counts : (P, K, K)
+        Shared tasks in which `first` said the row's class and `second` the column's.
+    """
+
+    first: IntArray
+    second: IntArray
+    counts: FloatArray
+
+    @property
+    def shared(self) -> FloatArray:
+        """Number of shared tasks of each pair (P,)."""
+        total: FloatArray = self.counts.sum(axis=(1, 2))
+        return total
+
+
+def pair_counts(labels: CrowdLabels) -> PairCounts:
+    """Count the joint answers of all pairs of workers over the tasks they share.
+
+    A worker's repeated answers to one task count each, but never as a pair with herself.
+    """
+    size = labels.n_classes
+    per_task = labels.labels_per_task.astype(np.int64)
+    ends = np.cumsum(per_task * (per_task - 1) // 2)
+    keys, counts = np.empty(0, np.int64), np.empty(0)
+    task = 0
+    while task < labels.n_tasks:
+        done = ends[task - 1] if task else 0
+        last = max(task + 1, int(np.searchsorted(ends, done + CHUNK, side="right")))
+        found = np.empty(int(ends[last - 1] - done), np.int64)
+        n_found = _keys(task, last, labels.task_ptr, labels.worker, labels.label, labels.n_workers, size, found)
+        new_keys, new_counts = np.unique(found[:n_found], return_counts=True)
+        keys, inverse = np.unique(np.concatenate([keys, new_keys]), return_inverse=True)
+        counts = np.bincount(inverse, weights=np.concatenate([counts, new_counts]), minlength=keys.size).astype(
+            np.int64
+        )
+        task = last
+    pairs, pair_of = np.unique(keys // (size * size), return_inverse=True)
+    table = np.zeros((pairs.size, size * size))
+    table[pair_of, keys % (size * size)] = counts
+    return PairCounts(pairs // labels.n_workers, pairs % labels.n_workers, table.reshape(-1, size, size))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _keys(
+    first: int,
+    last: int,
+    task_ptr: IntArray,
+    worker: IntArray,
+    label: IntArray,
+    n_workers: int,
+    n_classes: int,
+    keys: IntArray,
+) -> int:
+    """((worker * M + other) * K + her label) * K + the other's label, for every pair of labels of each task."""
+    n_found = 0
+    for task in range(first, last):
+        for one in range(task_ptr[task], task_ptr[task + 1]):
+            for two in range(one + 1, task_ptr[task + 1]):
+                a, b = (one, two) if worker[one] < worker[two] else (two, one)
+                if worker[a] == worker[b]:
+                    continue
+                pair = np.int64(worker[a]) * n_workers + worker[b]
+                keys[n_found] = (pair * n_classes + label[a]) * n_classes + label[b]
+                n_found += 1
+    return n_found
