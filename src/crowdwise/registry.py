@@ -137,6 +137,14 @@ _METHODS = (
         "Demartini et al. 2012, WWW",
         "unbalanced classes, workers with a bias towards some class",
     ),
+    Method(
+        "mean-field",
+        "crowdwise.aggregate.mean_field:MeanField",
+        "Dawid-Skene with Dirichlet priors, and posteriors in place of estimates",
+        "Kim et al. 2022, AISTATS",
+        "copying workers, one label per task; the posterior is too sure of itself",
+        uses=("gold", "class_prior", "known_workers"),
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

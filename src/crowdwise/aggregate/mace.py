@@ -24,12 +24,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.special import betaln, digamma, gammaln
+from scipy.special import betaln, gammaln
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import VoteParameters, fit_votes, log_of
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
+from crowdwise.fitting.variational import dirichlet_divergence, mean_logs
 from crowdwise.kernels import answer_sums
 
 if TYPE_CHECKING:
@@ -125,24 +126,14 @@ def variational_step(found: Statistics, current: MaceParameters, answers: FloatA
 
 def posterior_parameters(competence: FloatArray, habit: FloatArray, log_prior: FloatArray) -> MaceParameters:
     """Vote parameters from expectations under Beta (M, 2) and Dirichlet (M, K) posteriors."""
-    logs = digamma(competence) - digamma(competence.sum(axis=1, keepdims=True))
-    log_habit = digamma(habit) - digamma(habit.sum(axis=1, keepdims=True))
-    log_right, log_wrong = _log_votes(logs[:, 0], logs[:, 1], log_habit)
+    logs = mean_logs(competence)
+    log_right, log_wrong = _log_votes(logs[:, 0], logs[:, 1], mean_logs(habit))
     return MaceParameters(log_prior, log_right, log_wrong, logs[:, 0], competence, habit)
 
 
 def negative_divergence(parameters: MaceParameters) -> float:
     """-KL of the posteriors of θ and ξ from their priors: what the evidence bound adds to the E-step's value."""
     return -dirichlet_divergence(parameters.competence, COMPETENCE) - dirichlet_divergence(parameters.habit, HABIT)
-
-
-def dirichlet_divergence(posterior: FloatArray, prior: float) -> float:
-    """Σ over rows of KL(Dirichlet(row) || Dirichlet(prior, …, prior))."""
-    total = posterior.sum(axis=1)
-    size = posterior.shape[1]
-    constants = gammaln(total) - gammaln(posterior).sum(axis=1) - gammaln(size * prior) + size * gammaln(prior)
-    drift = ((posterior - prior) * (digamma(posterior) - digamma(total)[:, None])).sum(axis=1)
-    return float((constants + drift).sum())
 
 
 class Mace(Aggregator):

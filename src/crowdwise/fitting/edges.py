@@ -50,6 +50,7 @@ __all__ = [
     "log_of",
     "starting_votes",
     "statistics_of",
+    "sureness",
 ]
 
 SMALLEST = 1e-300  # logarithms of a zero probability are taken here, so that sums of them stay finite
@@ -117,7 +118,7 @@ def fit_confusions(
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, last.counts, prior),
-        skill_beta=_sureness(labels, blocks, known, ended.parameters.log_prior, last, posterior),
+        skill_beta=sureness(labels, blocks, known, ended.parameters.log_prior, last, posterior),
         log_likelihood=ended.log_likelihood,
         objective=ended.objective,
         n_iter=ended.n_iter,
@@ -125,7 +126,7 @@ def fit_confusions(
     )
 
 
-def _sureness(
+def sureness(
     labels: CrowdLabels,
     blocks: Blocks,
     known: Knowledge,
@@ -133,14 +134,18 @@ def _sureness(
     found: Statistics,
     posterior: FloatArray,
 ) -> FloatArray:
-    """Beta parameters of each worker's skill, at rows drawn towards the crowd where answers are few."""
+    """Beta parameters of each worker's skill, at rows drawn towards the crowd where answers are few.
+
+    Answers that a worker is known to have given elsewhere count as graded.
+    """
     if labels.n_labels < FEW_ANSWERS * labels.n_workers * labels.n_classes:
         posterior = np.empty_like(posterior)
         for _ in range(DRAWS):
             found = confusion_pass(blocks, log_prior, drawn_rows(found.counts), known.gold, posterior)
             if known.log_prior is None:
                 log_prior = log_of(found.class_counts / found.class_counts.sum())
-    return confusion_sureness(found.counts, *spread(blocks, posterior), np.exp(log_prior))
+    counts = found.counts if known.worker_counts is None else found.counts + known.worker_counts.transpose(0, 2, 1)
+    return confusion_sureness(counts, *spread(blocks, posterior), np.exp(log_prior))
 
 
 def fit_votes(

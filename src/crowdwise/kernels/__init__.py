@@ -1,5 +1,6 @@
 """The hot loops over edges: a NumPy reference and numba kernels."""
 
+from crowdwise.kernels.dirichlet import expected_logs
 from crowdwise.kernels.layout import Blocks, blocks_of
 from crowdwise.kernels.pairs import PairCounts, pair_counts
 from crowdwise.kernels.passes import (
@@ -24,6 +25,7 @@ __all__ = [
     "answer_sums",
     "blocks_of",
     "confusion_pass",
+    "expected_logs",
     "log_rows",
     "n_threads",
     "pair_counts",

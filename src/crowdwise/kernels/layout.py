@@ -25,6 +25,7 @@ BLOCK_CELLS = 2**19  # posterior cells of one block: 4 MiB; rows are asked for a
 MOST_TASKS = 2**16  # so that a task's place in its block fits 16 unsigned bits
 MOST_LANES = 16  # more threads than this find no work
 FEWEST_LANES = 4  # where labels are many, however small the share of each worker
+LANE_BYTES = 100  # for each label, in the tables of all lanes together
 LANE_LABELS = 20_000  # below this a lane costs more to start than it saves
 
 
@@ -48,7 +49,12 @@ class Blocks:
     scratch: dict[tuple[int, ...], FloatArray] = field(default_factory=dict, repr=False)
 
     def lane_tables(self, *shape: int) -> FloatArray:
-        """A table of counts for each lane, the same memory at every pass: fresh pages cost more than the sums."""
+        """A table of counts for each lane, the same memory at every pass: fresh pages cost more than the sums.
+
+        A single lane's table is the pass's result, and new each time.
+        """
+        if self.n_lanes == 1:
+            return np.empty((1, *shape))
         if shape not in self.scratch:
             self.scratch[shape] = np.empty((self.n_lanes, *shape))
         return self.scratch[shape]
@@ -64,10 +70,20 @@ class Blocks:
         return self.lanes.size - 1
 
 
-def blocks_of(labels: CrowdLabels) -> Blocks:
-    """Lay the edges out for the passes."""
+def blocks_of(labels: CrowdLabels, n_states: int | None = None) -> Blocks:
+    """Lay the edges out for the passes.
+
+    Parameters
+    ----------
+    n_states
+        States of a task's truth, where there are more than classes. The lanes' tables are then large, and lanes so
+        few that they take no more than `LANE_BYTES` a label.
+    """
     n_lanes = lanes_for(labels.n_labels, labels.n_workers, labels.n_classes)
-    size = min(max(BLOCK_CELLS // labels.n_classes, 1), MOST_TASKS)
+    if n_states is not None:
+        table = 8 * labels.n_workers * labels.n_classes * n_states
+        n_lanes = min(n_lanes, max(LANE_BYTES * labels.n_labels // table, 1))
+    size = min(max(BLOCK_CELLS // (n_states or labels.n_classes), 1), MOST_TASKS)
     size = max(min(size, -(-labels.n_tasks // (4 * n_lanes))), 1)
     n_blocks = max(-(-labels.n_tasks // size), 1)
     edges = np.minimum(np.arange(n_blocks + 1) * size, labels.n_tasks)

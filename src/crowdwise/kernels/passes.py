@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from crowdwise.kernels.layout import Blocks
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["NO_GOLD", "Statistics", "confusion_pass", "log_rows", "scatter", "share_pass", "spread", "vote_pass"]
+__all__ = [
+    "NO_GOLD",
+    "Statistics",
+    "confusion_pass",
+    "log_rows",
+    "scatter",
+    "share_pass",
+    "shares_of",
+    "spread",
+    "vote_pass",
+]
 
 NO_GOLD = np.empty(0, np.int32)
 """What to pass for `gold` when no truth is known."""
@@ -61,17 +71,19 @@ def confusion_pass(
 
     Parameters
     ----------
-    log_table : (M, K, K) [worker, label, truth]
-        log A, truth last so that one label's K values lie together.
+    log_prior : (S,)
+        Log-probability of each state of the truth: the K classes, or more where classes have kinds.
+    log_table : (M, K, S) [worker, label, truth]
+        log A, truth last so that one label's S values lie together.
     gold
-        Known truth of each task, -1 where unknown; `NO_GOLD` for none.
-    posterior : (N, K), optional
+        Known state of each task, -1 where unknown; `NO_GOLD` for none.
+    posterior : (N, S), optional
         Where to store the posterior; it is not stored otherwise.
     """
-    n_classes = blocks.n_classes
-    table = log_table.reshape(-1, n_classes)
-    out = _Accumulators(blocks, table.shape[0], n_classes)
-    stored = _stored(posterior, n_classes)
+    n_states = log_prior.size
+    table = log_table.reshape(-1, n_states)
+    out = _Accumulators(blocks, n_states, table.shape[0], n_states)
+    stored = _stored(posterior, n_states)
 
     def one_lane(lane: int) -> None:
         confusion_lane(
@@ -81,7 +93,7 @@ def confusion_pass(
         )  # fmt: skip
 
     run_lanes(one_lane, blocks.n_lanes)
-    return out.statistics(blocks.n_workers, n_classes, n_classes)
+    return out.statistics(blocks.n_workers, blocks.n_classes, n_states)
 
 
 def vote_pass(
@@ -99,7 +111,7 @@ def vote_pass(
         log P(l | truth l) - log P(l | another truth). What a label says whatever the truth is left out of the
         log-likelihood: it is a sum over `(worker, label)` that the caller adds.
     """
-    out = _Accumulators(blocks, bonus.size)
+    out = _Accumulators(blocks, blocks.n_classes, bonus.size)
     stored = _stored(posterior, blocks.n_classes)
     flat = np.ascontiguousarray(bonus).reshape(-1)
 
@@ -115,9 +127,9 @@ def vote_pass(
 
 
 def scatter(blocks: Blocks, values: FloatArray) -> FloatArray:
-    """Σ of `values[t, :]` over each worker's tasks, by the label given: (M, K, K) [worker, label, truth]."""
-    n_classes = blocks.n_classes
-    counts = blocks.lane_tables(blocks.n_workers * n_classes, n_classes)
+    """Σ of `values[t, :]` (N, S) over each worker's tasks, by the label given: (M, K, S) [worker, label, truth]."""
+    n_states = values.shape[1]
+    counts = blocks.lane_tables(blocks.n_workers * blocks.n_classes, n_states)
 
     def one_lane(lane: int) -> None:
         scatter_lane(
@@ -126,7 +138,7 @@ def scatter(blocks: Blocks, values: FloatArray) -> FloatArray:
         )  # fmt: skip
 
     run_lanes(one_lane, blocks.n_lanes)
-    return _added(counts).reshape(blocks.n_workers, n_classes, n_classes)
+    return _added(counts).reshape(blocks.n_workers, blocks.n_classes, n_states)
 
 
 def share_pass(blocks: Blocks, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
@@ -138,7 +150,7 @@ def share_pass(blocks: Blocks, otherwise: FloatArray, gold: IntArray = NO_GOLD) 
         The posterior of a task without labels.
     """
     n_classes = blocks.n_classes
-    out = _Accumulators(blocks, blocks.n_workers * n_classes, n_classes)
+    out = _Accumulators(blocks, n_classes, blocks.n_workers * n_classes, n_classes)
 
     def one_lane(lane: int) -> None:
         share_lane(
@@ -176,7 +188,7 @@ def log_rows(counts: FloatArray, pseudo: FloatArray) -> FloatArray:
     `pseudo` may have one worker for all.
     """
     out = np.empty_like(counts)
-    edges = _shares(counts.shape[0], counts.size)
+    edges = shares_of(counts.shape[0], counts.size)
     run_lanes(lambda share: log_rows_lane(counts, pseudo, edges[share], edges[share + 1], out), edges.size - 1)
     return out
 
@@ -184,9 +196,9 @@ def log_rows(counts: FloatArray, pseudo: FloatArray) -> FloatArray:
 class _Accumulators:
     """Each lane's own sums, and the log-likelihood of each block so that its sum is accurate."""
 
-    def __init__(self, blocks: Blocks, *shape: int) -> None:
+    def __init__(self, blocks: Blocks, n_states: int, *shape: int) -> None:
         self.counts = blocks.lane_tables(*shape)
-        self.class_counts = np.zeros((blocks.n_lanes, blocks.n_classes))
+        self.class_counts = np.zeros((blocks.n_lanes, n_states))
         self.log_likelihood = np.zeros(blocks.n_blocks)
 
     def statistics(self, *shape: int) -> Statistics:
@@ -196,9 +208,11 @@ class _Accumulators:
 
 
 def _added(lanes: FloatArray) -> FloatArray:
-    """The sum of the lanes' tables, in lane order."""
-    total: FloatArray = np.empty(lanes.shape[1:])
-    edges = _shares(total.shape[0], total.size)
+    """The sum of the lanes' tables, in lane order; a single lane's table is the caller's to keep."""
+    total: FloatArray = lanes[0] if lanes.shape[0] == 1 else np.empty(lanes.shape[1:])
+    if lanes.shape[0] == 1:
+        return total
+    edges = shares_of(total.shape[0], total.size)
 
     def add(share: int) -> None:
         rows = slice(edges[share], edges[share + 1])
@@ -210,8 +224,8 @@ def _added(lanes: FloatArray) -> FloatArray:
     return total
 
 
-def _shares(n_rows: int, n_cells: int) -> IntArray:
-    """Cut rows into shares for threads, where there is enough to share."""
+def shares_of(n_rows: int, n_cells: int) -> IntArray:
+    """Cut rows into shares for threads, where there is enough to share; the sizes alone decide."""
     n_shares = max(1, min(16, n_rows, n_cells // 50_000))
     return np.linspace(0, n_rows, n_shares + 1).astype(np.int64)
 

@@ -40,7 +40,7 @@ def vote_pass(
 
 def scatter(labels: CrowdLabels, values: FloatArray) -> FloatArray:
     """Σ of `values[t, :]` over each worker's tasks, by the label given."""
-    counts = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
+    counts = np.zeros((labels.n_workers, labels.n_classes, values.shape[1]))
     np.add.at(counts, (labels.worker, labels.label), values[labels.task])
     return counts
 

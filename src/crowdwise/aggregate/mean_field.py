@@ -1,0 +1,208 @@
+"""Mean field: Dawid–Skene with Dirichlet priors, and posteriors in place of estimates.
+
+The generative story. Class shares are drawn from a Dirichlet, and so is every row A[w, k, :] of every worker's
+confusion matrix. The truth of task t is drawn from the class shares; each worker w who meets t says l with
+probability A[w, truth, l]. The posterior of truths, matrices and shares is approximated by a product of one factor
+each.
+
+H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS: deepMF
+with no features.
+
+| equation | here |
+|---|---|
+| (16), (27) log q(truth) = Σ_w E[log A[w, truth, l]] + log prior | `kernels.confusion_pass` on expected logarithms |
+| (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.found_beliefs` |
+| (26) the evidence bound, which every iteration raises | `fitting.variational.climb_bound` |
+
+Cost of an iteration: O(labels × K + M × K²).
+
+Departures: the classifier's output, which is the prior of a truth in the paper, is a vector of class shares with a
+Dirichlet prior of its own, learnt as the matrices are. The default prior of the rows is the paper's Dir(2, 1): two
+right answers, one wrong, the wrong one spread over the K-1 other classes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.parameters import as_numbers, check_climb, check_number
+from crowdwise.fitting.variational import (
+    climb_bound,
+    diagonal_prior,
+    found_beliefs,
+    mean_logs,
+    portraits,
+    predicted,
+    row_priors,
+    share_prior,
+)
+from crowdwise.kernels import blocks_of, share_pass
+from crowdwise.labels.errors import InputError
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["MeanField", "fit_mean_field", "predict_mean_field"]
+
+RIGHT, WRONG = 2.0, 1.0  # the paper's Dir(2, 1), sections 4 and 5
+
+
+def fit_mean_field(
+    labels: CrowdLabels, known: Knowledge, *, confusion: FloatArray, shares: float, max_iter: int, tol: float, name: str
+) -> Fit:
+    """Climb from the share of votes; `confusion` are pseudo-counts (K, K) [truth, label], `shares` of each class."""
+    blocks = blocks_of(labels)
+    rows_prior = row_priors(confusion, known)
+    pseudo = np.full(labels.n_classes, float(shares))
+    start = found_beliefs(share_pass(blocks, labels.class_shares, known.gold), rows_prior)
+    ended, posterior, found = climb_bound(
+        labels,
+        blocks,
+        known.gold,
+        starts=[start],
+        prior_of=share_prior(pseudo, known),
+        rows_prior=rows_prior,
+        max_iter=max_iter,
+        tol=tol,
+        name=name,
+    )
+    class_counts = pseudo + ended.parameters.tasks
+    prior = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
+    rows = ended.parameters.rows.transpose(0, 2, 1)
+    skill, skill_beta = portraits(labels, blocks, known, found, posterior, prior)
+    return Fit(
+        posterior=posterior,
+        prior=prior,
+        confusion=rows / rows.sum(axis=2, keepdims=True),
+        skill=skill,
+        skill_beta=skill_beta,
+        log_likelihood=ended.log_likelihood,
+        objective=ended.objective,
+        n_iter=ended.n_iter,
+        converged=ended.converged,
+        extra={"confusion_counts": rows} | ({"class_counts": class_counts} if known.class_prior is None else {}),
+    )
+
+
+def predict_mean_field(
+    labels: CrowdLabels, prior: FloatArray, extra: dict[str, FloatArray], answers: Any
+) -> FloatArray:
+    """Posterior of new tasks under the posteriors of matrices and shares."""
+    with np.errstate(divide="ignore"):
+        log_prior = mean_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
+    rows = np.ascontiguousarray(extra["confusion_counts"].transpose(0, 2, 1))
+    return predicted(labels, log_prior, rows, answers)
+
+
+class MeanField(Aggregator):
+    """Consensus with a posterior of every worker's confusion matrix, by mean-field variational inference.
+
+    Parameters
+    ----------
+    confusion_prior : array (K, K) [truth, label], or None
+        Pseudo-counts, above 0, of the Dirichlet prior of every worker's rows: answers that each worker counts as having
+        given. None: 2 right and 1 wrong for each true class, the wrong one spread over the other classes.
+    share_prior : float, above 0
+        Pseudo-count of each class in the Dirichlet prior of the class shares.
+    max_iter : int
+        Most iterations.
+    tol : float
+        Stop when an iteration gains no more than this per label.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task.
+    prior_ : (K,)
+        Mean of the class shares.
+    confusion_ : (M, K, K)
+        Mean of P(worker says l | truth is k) at [worker, k, l].
+    confusion_counts_ : (M, K, K)
+        Parameters of the Dirichlet posterior of the rows of `confusion_`.
+    skill_ : (M,)
+        Chance that a worker is right, drawn towards the crowd's where her answers are few.
+    log_likelihood_, objective_ : (n_iter_,)
+        The E-step's value and the bound on the log-evidence, constants included, at each iteration.
+    n_iter_, converged_
+        How the climb ended.
+
+    Notes
+    -----
+    Fails where workers copy each other, and is too sure of itself: the product of factors does not see that matrices
+    and truths could be wrong together. `belief-propagation` and `bcc` with Gibbs sampling are not. A worker unknown at
+    prediction counts as the average of the crowd.
+
+    References
+    ----------
+    Kim, Cho, Kim and Ok (2022), AISTATS, section 3.1 and appendix B.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
+    ... })
+    >>> model = MeanField().fit(labels)
+    >>> model.predict().tolist()
+    ['x', 'y', 'x', 'y']
+    >>> model.confusion_[0].round(2).tolist()
+    [[0.79, 0.21], [0.21, 0.79]]
+    """
+
+    slug: ClassVar[str] = "mean-field"
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+
+    def __init__(
+        self,
+        *,
+        confusion_prior: Any = None,
+        share_prior: float = 1.0,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+    ) -> None:
+        self.confusion_prior = confusion_prior
+        self.share_prior = share_prior
+        self.max_iter = max_iter
+        self.tol = tol
+
+    @property
+    def confusion_counts_(self) -> FloatArray:
+        """Dirichlet parameters of the workers' rows, (M, K, K) [worker, truth, label]."""
+        self._check_fitted()
+        counts: FloatArray = self.extra_["confusion_counts"]
+        return counts
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_number("share_prior", self.share_prior, low=0, above=True)
+        check_climb(self.max_iter, self.tol)
+        return fit_mean_field(
+            labels,
+            known,
+            confusion=self._pseudo_counts(labels.n_classes),
+            shares=self.share_prior,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            name=self.slug,
+        )
+
+    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+        return predict_mean_field(labels, self.prior_, self.extra_, self.labels_per_worker_)
+
+    def _pseudo_counts(self, n_classes: int) -> FloatArray:
+        if self.confusion_prior is None:
+            return diagonal_prior(RIGHT, WRONG / (n_classes - 1), n_classes)
+        given = as_numbers(self.confusion_prior, "confusion_prior")
+        if given.shape != (n_classes, n_classes) or not np.isfinite(given).all() or (given <= 0).any():
+            raise InputError(
+                f"confusion_prior has shape {given.shape}; it must be a matrix of shape {(n_classes, n_classes)} "
+                "[truth, label] of pseudo-counts above 0."
+            )
+        return given

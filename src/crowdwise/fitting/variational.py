@@ -1,0 +1,179 @@
+"""Mean-field variational inference where every worker's rows, and the class shares, have Dirichlet posteriors.
+
+q(truths, rows, shares) = q(truths) q(rows) q(shares). Given the Dirichlets, the best q(truths) is a soft-max of
+expected logarithms, which is `kernels.confusion_pass`; given q(truths), the best Dirichlets are the priors plus
+expected counts. With the best q(truths) put in, the evidence bound is the pass's value less the Dirichlets'
+divergence from their priors, constants included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from crowdwise.fitting.edges import log_of, sureness
+from crowdwise.fitting.em import climb
+from crowdwise.kernels import NO_GOLD, Statistics, blocks_of, confusion_pass, expected_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from crowdwise.fitting.em import Climb
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.kernels import Blocks
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = [
+    "Beliefs",
+    "climb_bound",
+    "diagonal_prior",
+    "dirichlet_divergence",
+    "found_beliefs",
+    "mean_logs",
+    "portraits",
+    "predicted",
+    "row_priors",
+    "share_prior",
+]
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """What a variational step hands to the next.
+
+    Attributes
+    ----------
+    tasks : (S,)
+        Expected number of tasks in each state of the truth (the K classes, or more).
+    rows : (M, K, S) [worker, label, state]
+        Dirichlet parameters of each worker's rows.
+    """
+
+    tasks: FloatArray
+    rows: FloatArray
+
+
+def mean_logs(shape: FloatArray) -> FloatArray:
+    """E[log p] for p ~ Dirichlet(shape), along the last axis."""
+    logs: FloatArray = digamma(shape) - digamma(shape.sum(axis=-1, keepdims=True))
+    return logs
+
+
+def dirichlet_divergence(shape: FloatArray, prior: FloatArray | float) -> float:
+    """Σ over rows of KL(Dirichlet(shape) || Dirichlet(prior)), along the last axis."""
+    before = np.broadcast_to(prior, shape.shape)
+    constants = gammaln(shape.sum(axis=-1)) - gammaln(before.sum(axis=-1))
+    cells = gammaln(before) - gammaln(shape) + (shape - before) * mean_logs(shape)
+    return float(constants.sum() + cells.sum())
+
+
+def diagonal_prior(right: float, wrong: float, n_classes: int) -> FloatArray:
+    """Pseudo-counts (K, K): `right` on the diagonal, `wrong` in every other cell."""
+    prior: FloatArray = np.full((n_classes, n_classes), float(wrong))
+    np.fill_diagonal(prior, right)
+    return prior
+
+
+def row_priors(prior: FloatArray, known: Knowledge) -> FloatArray:
+    """Priors [worker, label, truth] from pseudo-counts (K, K) [truth, label]; one for all, or one each where known."""
+    if known.worker_counts is None:
+        return np.ascontiguousarray(prior.T[None])
+    return np.ascontiguousarray((prior + known.worker_counts).transpose(0, 2, 1))
+
+
+def share_prior(pseudo: FloatArray, known: Knowledge) -> Callable[[FloatArray], tuple[FloatArray, float]]:
+    """Expected log class shares and their divergence given expected tasks (K,), with a Dirichlet(pseudo) prior."""
+    fixed = known.log_prior
+
+    def prior_of(tasks: FloatArray) -> tuple[FloatArray, float]:
+        if fixed is not None:
+            return fixed, 0.0
+        shape = pseudo + tasks
+        return mean_logs(shape), dirichlet_divergence(shape, pseudo)
+
+    return prior_of
+
+
+def found_beliefs(found: Statistics, prior: FloatArray) -> Beliefs:
+    """The best Dirichlets given expected counts, which they take over."""
+    rows = found.counts
+    rows += prior
+    return Beliefs(found.class_counts, rows)
+
+
+def climb_bound(
+    labels: CrowdLabels,
+    blocks: Blocks,
+    gold: IntArray,
+    *,
+    starts: Iterable[Beliefs],
+    prior_of: Callable[[FloatArray], tuple[FloatArray, float]],
+    rows_prior: FloatArray,
+    max_iter: int,
+    tol: float,
+    name: str,
+) -> tuple[Climb[Beliefs], FloatArray, Statistics]:
+    """Climb the evidence bound; how it went, and the posterior (N, S) and the counts at its end.
+
+    Parameters
+    ----------
+    prior_of
+        Expected log-probability (S,) of the states given the expected number of tasks in each, and the divergence of
+        the posteriors behind it from their priors.
+    rows_prior : (M or 1, K, S) [worker, label, state]
+    tol
+        Gain per label at which to stop.
+    """
+
+    def step(current: Beliefs) -> tuple[float, float, Beliefs]:
+        log_prior, loss = prior_of(current.tasks)
+        table, rows_loss = expected_logs(current.rows, rows_prior)
+        found = confusion_pass(blocks, log_prior, table, gold)
+        value = found.log_likelihood
+        return value - loss - rows_loss, value, found_beliefs(found, rows_prior)
+
+    ended = climb(starts, step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
+    log_prior, _ = prior_of(ended.parameters.tasks)
+    table, _ = expected_logs(ended.parameters.rows, rows_prior)
+    posterior = np.empty((labels.n_tasks, log_prior.size))
+    return ended, posterior, confusion_pass(blocks, log_prior, table, gold, posterior)
+
+
+def portraits(
+    labels: CrowdLabels,
+    blocks: Blocks,
+    known: Knowledge,
+    found: Statistics,
+    posterior: FloatArray,
+    prior: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Skill (M,) of each worker and its Beta parameters (M, 2).
+
+    The Dirichlets of mean-field inference are too sure of themselves: they take q(truths) for the truth. The Beta
+    parameters are therefore those of `fitting.intervals`, which take off what the unseen truth costs; the skill is
+    their mean.
+    """
+    shape = sureness(labels, blocks, known, log_of(prior), found, posterior)
+    return shape[:, 0] / shape.sum(axis=1), shape
+
+
+def predicted(labels: CrowdLabels, log_prior: FloatArray, rows: FloatArray, answers: FloatArray) -> FloatArray:
+    """Posterior (N, S) of new tasks given expected log-probabilities of the states and Dirichlets of the workers' rows.
+
+    Parameters
+    ----------
+    labels
+        Aligned with the model, strangers as the worker after the last, who counts as the average of the crowd.
+    rows : (M, K, S) [worker, label, state]
+    answers : (M,)
+        Labels per worker: their weights in the average.
+    """
+    average = np.average(rows / rows.sum(axis=1, keepdims=True), axis=0, weights=answers)
+    table = np.concatenate([expected_logs(rows, rows)[0], np.log(average)[None]])
+    posterior = np.empty((labels.n_tasks, log_prior.size))
+    confusion_pass(blocks_of(labels, log_prior.size), log_prior, table, NO_GOLD, posterior)
+    return posterior

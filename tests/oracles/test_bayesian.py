@@ -1,0 +1,190 @@
+"""The Bayesian methods against plain loops: the value of every evidence bound, and what a bound must not exceed."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from scipy.special import digamma, gammaln, logsumexp
+from tests.conftest import tiny_labels
+
+import crowdwise as cw
+from crowdwise.kernels import blocks_of, confusion_pass, expected_logs, reference, scatter
+from crowdwise.kernels.dirichlet import log_gamma_and_digamma
+
+if TYPE_CHECKING:
+    from crowdwise.labels import CrowdLabels
+
+SIZES = pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (2, 1), (3, 2), (3, 3), (4, 4)])
+
+
+# ---- plain formulas ------------------------------------------------------------------------------------------
+
+
+def mean_log(shape: Any, cell: int) -> float:
+    return float(digamma(shape[cell]) - digamma(sum(shape)))
+
+
+def mean_log_by_quadrature(shape: Any, cell: int) -> float:
+    """Of one cell of a Dirichlet: its marginal is a Beta."""
+    law = stats.beta(shape[cell], sum(shape) - shape[cell])
+    return float(integrate.quad(lambda x: np.log(x) * law.pdf(x), 0, 1, limit=500, epsabs=1e-12)[0])
+
+
+def relative_entropy(shape: Any, prior: Any, mean: Any = mean_log) -> float:
+    """KL of two Dirichlets as cross-entropy less entropy, which is SciPy's."""
+    cross = gammaln(sum(prior)) - sum(gammaln(value) for value in prior)
+    cross += sum((value - 1) * mean(shape, cell) for cell, value in enumerate(prior))
+    return -float(stats.dirichlet.entropy(np.asarray(shape))) - float(cross)
+
+
+def log_multinomial(counts: Any, prior: Any) -> float:
+    """Log-probability of a sequence of draws with these counts, the shares integrated out of a Dirichlet."""
+    total = gammaln(sum(prior)) - gammaln(sum(prior) + sum(counts))
+    return float(total + sum(gammaln(b + n) - gammaln(b) for b, n in zip(prior, counts, strict=True)))
+
+
+def log_evidence(labels: CrowdLabels, rows: Any, shares: Any) -> tuple[float, Any]:
+    """Exact log-probability of the labels and posterior of the truths: truths enumerated, parameters integrated."""
+    logs, truths = [], list(itertools.product(range(labels.n_classes), repeat=labels.n_tasks))
+    for truth in truths:
+        value = log_multinomial(np.bincount(truth, minlength=labels.n_classes), shares)
+        counts = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
+        for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+            counts[worker, truth[task], label] += 1
+        value += sum(log_multinomial(counts[w, k], rows[k]) for w in range(labels.n_workers) for k in range(len(rows)))
+        logs.append(value)
+    weights = np.exp(logs - logsumexp(logs))
+    posterior = np.zeros((labels.n_tasks, labels.n_classes))
+    for truth, weight in zip(truths, weights, strict=True):
+        for task, true_class in enumerate(truth):
+            posterior[task, true_class] += weight
+    return float(logsumexp(logs)), posterior
+
+
+def plain_bound(labels: CrowdLabels, q: Any, shares: Any, rows: Any, priors: Any, mean: Any = mean_log) -> float:
+    """E[log p] - E[log q] with one Dirichlet for the shares and one for each worker and class, [worker, truth, label].
+
+    `priors` are pseudo-counts of the shares and of each worker's rows.
+    """
+    value = 0.0
+    for task, true_class in np.ndindex(*q.shape):
+        if q[task, true_class] > 0:
+            value += q[task, true_class] * (mean(shares, true_class) - np.log(q[task, true_class]))
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        for true_class in range(q.shape[1]):
+            value += q[task, true_class] * mean(rows[worker, true_class], label)
+    value -= relative_entropy(shares, priors[0], mean)
+    for worker, true_class in np.ndindex(*rows.shape[:2]):
+        value -= relative_entropy(rows[worker, true_class], priors[1][worker, true_class], mean)
+    return value
+
+
+# ---- kernels -------------------------------------------------------------------------------------------------
+
+
+def test_log_gamma_and_digamma() -> None:
+    x = np.concatenate([np.geomspace(1e-9, 1e9, 500), np.linspace(0.1, 30, 500), [1.0, 2.0, 1.4616321449683623]])
+    found = np.array([log_gamma_and_digamma(value) for value in x])
+    np.testing.assert_allclose(found[:, 0], gammaln(x), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(found[:, 1], digamma(x), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("n_priors", [1, 6])
+def test_expected_logs(n_priors: int) -> None:
+    generator = np.random.default_rng(0)
+    shape, prior = generator.gamma(1, 2, (6, 3, 5)) + 0.01, generator.gamma(1, 2, (n_priors, 3, 5)) + 0.01
+    logs, loss = expected_logs(shape, prior)
+    np.testing.assert_allclose(logs, digamma(shape) - digamma(shape.sum(axis=1, keepdims=True)), atol=1e-12)
+    expected = sum(
+        relative_entropy(shape[worker, :, state], prior[worker % n_priors, :, state])
+        for worker in range(6)
+        for state in range(5)
+    )
+    assert loss == pytest.approx(expected, abs=1e-10)
+
+
+def test_more_states_than_classes() -> None:
+    """The passes with 7 states of the truth and 3 classes, and few lanes where tables are large."""
+    labels = tiny_labels(3, 0, n_tasks=50, n_workers=6)
+    generator = np.random.default_rng(0)
+    log_prior, table = np.log(generator.dirichlet(np.ones(7))), generator.normal(0, 2, (6, 3, 7))
+    posterior, blocks = np.empty((50, 7)), blocks_of(labels, 7)
+    gold = np.where(np.arange(50) % 4 == 0, np.arange(50) % 7, -1).astype(np.int32)
+    found = confusion_pass(blocks, log_prior, table, gold, posterior)
+    expected, slow = reference.confusion_pass(labels, log_prior, table, gold)
+    np.testing.assert_allclose(posterior, slow, atol=1e-12)
+    np.testing.assert_allclose(found.counts, expected.counts, atol=1e-12)
+    np.testing.assert_allclose(found.class_counts, expected.class_counts, atol=1e-12)
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-10)
+    np.testing.assert_allclose(scatter(blocks, slow), expected.counts, atol=1e-12)
+    assert blocks_of(tiny_labels(2, 0, n_tasks=50_000), 2).n_lanes > blocks_of(tiny_labels(2, 0), 10**6).n_lanes == 1
+
+
+# ---- mean-field ----------------------------------------------------------------------------------------------
+
+
+@SIZES
+@pytest.mark.parametrize("max_iter", [1, 4])
+def test_bound_of_mean_field(n_classes: int, seed: int, max_iter: int) -> None:
+    labels = tiny_labels(n_classes, seed, repeats=seed % 2 == 1)
+    prior = np.random.default_rng(seed).uniform(0.3, 3, (n_classes, n_classes))
+    model = cw.MeanField(confusion_prior=prior, share_prior=0.7, max_iter=max_iter, tol=0.0).fit(labels)
+    shares, rows = model.extra_["class_counts"], model.confusion_counts_
+    priors = np.full(n_classes, 0.7), np.tile(prior, (labels.n_workers, 1, 1))
+    mean = mean_log_by_quadrature if n_classes == 2 and max_iter == 4 else mean_log
+    expected = plain_bound(labels, model.posterior_, shares, rows, priors, mean)
+    assert model.objective_[-1] == pytest.approx(expected, abs=1e-8)
+    assert model.objective_[-1] < log_evidence(labels, prior, np.full(n_classes, 0.7))[0]
+    np.testing.assert_allclose(model.prior_, shares / shares.sum(), atol=1e-12)
+    np.testing.assert_allclose(model.confusion_, rows / rows.sum(axis=2, keepdims=True), atol=1e-12)
+
+
+def test_updates_of_mean_field_are_fixed_at_the_end() -> None:
+    """Equations 27 and 29 in plain loops leave the converged answer where it is."""
+    labels = tiny_labels(3, 6, n_tasks=12, n_workers=5)
+    model = cw.MeanField(max_iter=2000, tol=1e-15).fit(labels)
+    prior = np.full((3, 3), 0.5) + 1.5 * np.eye(3)
+    rows = np.tile(prior, (5, 1, 1))
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        rows[worker, :, label] += model.posterior_[task]
+    np.testing.assert_allclose(model.confusion_counts_, rows, atol=1e-4)
+    shares = 1 + model.posterior_.sum(axis=0)
+    for task in range(12):
+        logs = np.array([mean_log(shares, k) for k in range(3)])
+        for edge in np.flatnonzero(labels.task == task):
+            logs += [mean_log(rows[labels.worker[edge], k], labels.label[edge]) for k in range(3)]
+        np.testing.assert_allclose(model.posterior_[task], np.exp(logs - logsumexp(logs)), atol=1e-4)
+
+
+def test_what_mean_field_is_told() -> None:
+    """Gold pins the truth, known workers add to the prior, a class prior is not learnt: all seen in the bound."""
+    labels = tiny_labels(2, 8)
+    matrix, gold = np.array([[0.9, 0.1], [0.3, 0.7]]), {0: int(labels.vote_counts()[0].argmin())}
+    model = cw.MeanField(max_iter=3, tol=0.0).fit(
+        labels, gold=gold, class_prior=[0.3, 0.7], known_workers={1: matrix}, known_weight=5
+    )
+    priors = np.tile(np.array([[2.0, 1.0], [1.0, 2.0]]), (labels.n_workers, 1, 1))
+    priors[1] += 5 * matrix
+    q, rows = model.posterior_, model.confusion_counts_
+    value = 0.0
+    for task, true_class in np.ndindex(*q.shape):
+        if q[task, true_class] > 0:
+            value += q[task, true_class] * (np.log([0.3, 0.7][true_class]) - np.log(q[task, true_class]))
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        value += sum(q[task, k] * mean_log(rows[worker, k], label) for k in range(2))
+    value -= sum(relative_entropy(rows[w, k], priors[w, k]) for w, k in np.ndindex(*rows.shape[:2]))
+    assert model.objective_[-1] == pytest.approx(value, abs=1e-8)
+    assert q[0, gold[0]] == 1
+
+
+@pytest.mark.parametrize("wrong", [[[1, 1]], [[1, 0], [1, 1]], "x", [[1, np.nan], [1, 1]]])
+def test_bad_priors_are_named(wrong: Any) -> None:
+    labels = tiny_labels(2, 0)
+    with pytest.raises(cw.InputError, match="confusion_prior"):
+        cw.MeanField(confusion_prior=wrong).fit(labels)
+    with pytest.raises(cw.InputError, match="share_prior is 0"):
+        cw.MeanField(share_prior=0).fit(labels)
