@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dawid_skene import DawidSkene
+    from crowdwise.aggregate.ebcc import EnhancedBcc
     from crowdwise.aggregate.glad import Glad
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
@@ -51,6 +52,7 @@ _HOMES = {
     "use_threads": "kernels.threads",
     "ConfusionVector": "aggregate.confusion_vector",
     "DawidSkene": "aggregate.dawid_skene",
+    "EnhancedBcc": "aggregate.ebcc",
     "Glad": "aggregate.glad",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
@@ -66,6 +68,7 @@ __all__ = [
     "CrowdLabels",
     "CrowdwiseError",
     "DawidSkene",
+    "EnhancedBcc",
     "Glad",
     "InputError",
     "Mace",

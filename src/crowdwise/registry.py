@@ -145,6 +145,15 @@ _METHODS = (
         "copying workers, one label per task; the posterior is too sure of itself",
         uses=("gold", "class_prior", "known_workers"),
     ),
+    Method(
+        "ebcc",
+        "crowdwise.aggregate.ebcc:EnhancedBcc",
+        "every class has subtypes, on which workers err together",
+        "Li, Rubinstein & Cohn 2019, ICML",
+        "few labels per worker; workers who err independently, where it is only slower",
+        uses=("gold", "class_prior", "known_workers"),
+        random=True,
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

@@ -12,6 +12,7 @@ from scipy.special import digamma, gammaln, logsumexp
 from tests.conftest import tiny_labels
 
 import crowdwise as cw
+from crowdwise.aggregate import ebcc
 from crowdwise.kernels import blocks_of, confusion_pass, expected_logs, reference, scatter
 from crowdwise.kernels.dirichlet import log_gamma_and_digamma
 
@@ -108,20 +109,24 @@ def test_expected_logs(n_priors: int) -> None:
 
 
 def test_more_states_than_classes() -> None:
-    """The passes with 7 states of the truth and 3 classes, and few lanes where tables are large."""
+    """The passes where each of 3 classes has 2 kinds, and few lanes where tables are large."""
     labels = tiny_labels(3, 0, n_tasks=50, n_workers=6)
     generator = np.random.default_rng(0)
-    log_prior, table = np.log(generator.dirichlet(np.ones(7))), generator.normal(0, 2, (6, 3, 7))
-    posterior, blocks = np.empty((50, 7)), blocks_of(labels, 7)
-    gold = np.where(np.arange(50) % 4 == 0, np.arange(50) % 7, -1).astype(np.int32)
+    log_prior, table = np.log(generator.dirichlet(np.ones(6))), generator.normal(0, 2, (6, 3, 6))
+    posterior, blocks = np.empty((50, 6)), blocks_of(labels, 6)
+    gold = np.where(np.arange(50) % 4 == 0, np.arange(50) % 3, -1).astype(np.int32)
     found = confusion_pass(blocks, log_prior, table, gold, posterior)
     expected, slow = reference.confusion_pass(labels, log_prior, table, gold)
     np.testing.assert_allclose(posterior, slow, atol=1e-12)
+    known = posterior[::4].reshape(-1, 3, 2)
+    np.testing.assert_allclose(known.sum(axis=2), np.eye(3)[gold[::4]], atol=1e-12)
+    assert 0.01 < known.max(axis=(1, 2)).min() < 0.99, "gold names the class, not the kind"
     np.testing.assert_allclose(found.counts, expected.counts, atol=1e-12)
     np.testing.assert_allclose(found.class_counts, expected.class_counts, atol=1e-12)
     assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-10)
     np.testing.assert_allclose(scatter(blocks, slow), expected.counts, atol=1e-12)
-    assert blocks_of(tiny_labels(2, 0, n_tasks=50_000), 2).n_lanes > blocks_of(tiny_labels(2, 0), 10**6).n_lanes == 1
+    many = tiny_labels(2, 0, n_tasks=50_000)
+    assert blocks_of(many, 2).n_lanes > blocks_of(many, 10**6).n_lanes == 1
 
 
 # ---- mean-field ----------------------------------------------------------------------------------------------
@@ -188,3 +193,88 @@ def test_bad_priors_are_named(wrong: Any) -> None:
         cw.MeanField(confusion_prior=wrong).fit(labels)
     with pytest.raises(cw.InputError, match="share_prior is 0"):
         cw.MeanField(share_prior=0).fit(labels)
+
+
+# ---- ebcc ----------------------------------------------------------------------------------------------------
+
+
+@SIZES
+@pytest.mark.parametrize("max_iter", [1, 5])
+def test_bound_of_ebcc(n_classes: int, seed: int, max_iter: int) -> None:
+    """E[log p] - E[log q] in plain loops over tasks, classes, subtypes and labels."""
+    labels = tiny_labels(n_classes, seed, repeats=seed % 2 == 1)
+    kinds = 3
+    model = cw.EnhancedBcc(
+        n_subtypes=kinds,
+        subtype_prior=0.6,
+        share_prior=0.7,
+        right=2.5,
+        wrong=0.8,
+        n_restarts=1,
+        max_iter=max_iter,
+        tol=0.0,
+    ).fit(labels)
+    within = model.extra_["subtype_counts"]
+    in_use = within.shape[1]
+    rows = model.extra_["rows"].reshape(labels.n_workers, n_classes, n_classes, in_use).transpose(0, 2, 3, 1)
+    shares = 0.7 + (within - 0.2).sum(axis=1)
+    full = [np.concatenate([row, np.full(kinds - in_use, 0.2)]) for row in within]
+    logs = np.zeros((labels.n_tasks, n_classes, in_use))
+    for _, k, m in np.ndindex(*logs.shape):
+        logs[_, k, m] = mean_log(shares, k) + mean_log(full[k], m)
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        for k, m in np.ndindex(n_classes, in_use):
+            logs[task, k, m] += mean_log(rows[worker, k, m], label)
+    q = np.exp(logs - logsumexp(logs, axis=(1, 2), keepdims=True))
+    np.testing.assert_allclose(model.posterior_, q.sum(axis=2), atol=1e-10)
+    value = float((q * logs).sum() - (q * np.log(np.maximum(q, 1e-300))).sum())
+    value -= relative_entropy(shares, np.full(n_classes, 0.7))
+    value -= sum(relative_entropy(row, np.full(kinds, 0.2)) for row in full)
+    for worker, k, m in np.ndindex(*rows.shape[:3]):
+        value -= relative_entropy(rows[worker, k, m], np.where(np.arange(n_classes) == k, 2.5, 0.8))
+    assert model.objective_[-1] == pytest.approx(value, abs=1e-8)
+
+
+def test_ebcc_with_one_subtype_is_mean_field() -> None:
+    labels = tiny_labels(3, 12, n_tasks=30, n_workers=6)
+    prior = np.full((3, 3), 1.0) + 3 * np.eye(3)
+    one = cw.EnhancedBcc(n_subtypes=1, share_prior=1.0, n_restarts=1, max_iter=20, tol=0.0).fit(labels)
+    other = cw.MeanField(confusion_prior=prior, max_iter=20, tol=0.0).fit(labels)
+    np.testing.assert_allclose(one.posterior_, other.posterior_, atol=1e-10)
+    np.testing.assert_allclose(one.confusion_, other.confusion_, atol=1e-10)
+    np.testing.assert_allclose(one.objective_, other.objective_, atol=1e-8)
+
+
+def test_empty_subtypes_are_left_out_at_no_cost() -> None:
+    """The same climb with every subtype kept: same bound, same posterior."""
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=80, n_workers=10, n_classes=2, labels_per_task=5, seed=1
+    ).labels
+    model = cw.EnhancedBcc(n_subtypes=6, n_restarts=2, tol=0.0, max_iter=120).fit(labels)
+    assert model.subtype_shares_.shape[1] < 6, "nothing was left out: the test says nothing"
+    kept = _without_leaving_out(labels)
+    np.testing.assert_allclose(model.objective_, kept.objective_, atol=1e-8)
+    np.testing.assert_allclose(model.posterior_, kept.posterior_, atol=1e-9)
+
+
+def _without_leaving_out(labels: CrowdLabels) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ebcc, "EMPTY", -1.0)
+        return cw.EnhancedBcc(n_subtypes=6, n_restarts=2, tol=0.0, max_iter=120).fit(labels)
+
+
+def test_gold_in_ebcc_names_the_class_and_leaves_the_subtype_open() -> None:
+    labels = tiny_labels(2, 3, n_tasks=20, n_workers=5)
+    gold = {task: int(labels.vote_counts()[task].argmin()) for task in (0, 1, 2)}
+    model = cw.EnhancedBcc(n_subtypes=3, n_restarts=1).fit(labels, gold=gold)
+    for task, truth in gold.items():
+        assert model.posterior_[task, truth] == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"n_subtypes": 0}, {"subtype_prior": 0}, {"share_prior": "x"}, {"share_prior": 0}, {"right": 0}, {"wrong": -1}],
+)
+def test_bad_parameters_of_ebcc_are_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(cw.InputError, match=f"^{next(iter(wrong))} is "):
+        cw.EnhancedBcc(**wrong).fit(tiny_labels(2, 0))

@@ -76,11 +76,10 @@ def climb(
     `fit_predict` equals `fit` then `predict`.
     """
     best: Climb[P] | None = None
-    for number, start in enumerate(starts, 1):
+    boxes = map(lambda start: [start], starts)  # noqa: C417 (a generator would hold on to the start, which can be large)
+    for number, box in enumerate(boxes, 1):
         with progress(name if number == 1 else f"{name}, start {number}", max_iter) as advance:
-            attempt = _climb_once(start, step, max_iter, tol, advance)
-        if best is None or attempt.objective[-1] > best.objective[-1]:
-            best = attempt
+            best = _higher(best, _climb_once(box.pop(), step, max_iter, tol, advance))
     if best is None:
         raise ValueError("climb needs at least one start")
     if not best.converged and tol > 0:
@@ -90,6 +89,10 @@ def climb(
             stacklevel=5,
         )
     return best
+
+
+def _higher(best: Climb[P] | None, attempt: Climb[P]) -> Climb[P]:
+    return attempt if best is None or attempt.objective[-1] > best.objective[-1] else best
 
 
 def _climb_once(

@@ -99,9 +99,10 @@ def share_prior(pseudo: FloatArray, known: Knowledge) -> Callable[[FloatArray], 
 
 
 def found_beliefs(found: Statistics, prior: FloatArray) -> Beliefs:
-    """The best Dirichlets given expected counts, which they take over."""
+    """The best Dirichlets given expected counts, which they take over; the states of a class share its prior."""
     rows = found.counts
-    rows += prior
+    by_class = rows.reshape(*rows.shape[:2], prior.shape[2], -1)
+    by_class += prior[:, :, :, None]
     return Beliefs(found.class_counts, rows)
 
 
@@ -116,6 +117,7 @@ def climb_bound(
     max_iter: int,
     tol: float,
     name: str,
+    tidy: Callable[[Beliefs], Beliefs] = lambda beliefs: beliefs,
 ) -> tuple[Climb[Beliefs], FloatArray, Statistics]:
     """Climb the evidence bound; how it went, and the posterior (N, S) and the counts at its end.
 
@@ -124,9 +126,12 @@ def climb_bound(
     prior_of
         Expected log-probability (S,) of the states given the expected number of tasks in each, and the divergence of
         the posteriors behind it from their priors.
-    rows_prior : (M or 1, K, S) [worker, label, state]
+    rows_prior : (M or 1, K, K) [worker, label, truth]
+        One worker for all, or one each.
     tol
         Gain per label at which to stop.
+    tidy
+        Leaves out states that have become empty.
     """
 
     def step(current: Beliefs) -> tuple[float, float, Beliefs]:
@@ -134,7 +139,7 @@ def climb_bound(
         table, rows_loss = expected_logs(current.rows, rows_prior)
         found = confusion_pass(blocks, log_prior, table, gold)
         value = found.log_likelihood
-        return value - loss - rows_loss, value, found_beliefs(found, rows_prior)
+        return value - loss - rows_loss, value, tidy(found_beliefs(found, rows_prior))
 
     ended = climb(starts, step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     log_prior, _ = prior_of(ended.parameters.tasks)
@@ -161,7 +166,7 @@ def portraits(
     return shape[:, 0] / shape.sum(axis=1), shape
 
 
-def predicted(labels: CrowdLabels, log_prior: FloatArray, rows: FloatArray, answers: FloatArray) -> FloatArray:
+def predicted(labels: CrowdLabels, log_prior: FloatArray, rows: FloatArray, answers: IntArray) -> FloatArray:
     """Posterior (N, S) of new tasks given expected log-probabilities of the states and Dirichlets of the workers' rows.
 
     Parameters

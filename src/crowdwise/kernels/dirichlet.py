@@ -27,8 +27,9 @@ def expected_logs(shape: FloatArray, prior: FloatArray) -> tuple[FloatArray, flo
     ----------
     shape : (M, K, S) [worker, label, state]
         Parameters of the posteriors, above 0.
-    prior : the same, or (1, K, S)
-        Parameters of the priors; one worker for all, or one each.
+    prior : (M or 1, K, C)
+        Parameters of the priors; one worker for all, or one each. Where S is a multiple of C, the states of a class
+        lie together and share its prior.
     """
     out = np.empty_like(shape)
     losses = np.empty(shape.shape[0])
@@ -68,27 +69,29 @@ def _expected_lane(
 ) -> None:
     """Some workers' expected logarithms, and the divergence of each worker's rows from the prior."""
     n_labels, n_states = shape.shape[1:]
-    constants = np.empty(n_states)
+    n_classes = prior.shape[2]
+    kinds = n_states // n_classes
+    constants = np.empty(n_classes)
     for worker in range(first, last):
         before = prior[worker if prior.shape[0] > 1 else 0]
         if prior.shape[0] > 1 or worker == first:
-            for state in range(n_states):
+            for c in range(n_classes):
                 mass, value = 0.0, 0.0
                 for label in range(n_labels):
-                    mass += before[label, state]
-                    value += log_gamma_and_digamma(before[label, state])[0]
-                constants[state] = value - log_gamma_and_digamma(mass)[0]
+                    mass += before[label, c]
+                    value += log_gamma_and_digamma(before[label, c])[0]
+                constants[c] = value - log_gamma_and_digamma(mass)[0]
         loss = 0.0
         for state in range(n_states):
             mass = 0.0
             for label in range(n_labels):
                 mass += shape[worker, label, state]
             log_gamma, mean = log_gamma_and_digamma(mass)
-            loss += log_gamma + constants[state]
+            loss += log_gamma + constants[state // kinds]
             for label in range(n_labels):
                 cell = shape[worker, label, state]
                 log_gamma, expected = log_gamma_and_digamma(cell)
                 expected -= mean
-                loss += (cell - before[label, state]) * expected - log_gamma
+                loss += (cell - before[label, state // kinds]) * expected - log_gamma
                 out[worker, label, state] = expected
         losses[worker] = loss

@@ -32,17 +32,21 @@ def soften(
     n: int,
     first_task: int,
     log_prior: FloatArray,
+    kinds: int,
     gold: IntArray,
     class_counts: FloatArray,
     posterior: FloatArray,
 ) -> float:
-    """Soft-max each task's row in place; returns the block's log-likelihood."""
+    """Soft-max each task's row in place; returns the block's log-likelihood.
+
+    Each class has `kinds` states, which lie together; gold names the class.
+    """
     n_classes = log_prior.size
     total = 0.0
     for t in range(n):
         if gold.size > 0 and gold[first_task + t] >= 0:
             for k in range(n_classes):
-                if k != gold[first_task + t]:
+                if k // kinds != gold[first_task + t]:
                     work[t, k] = -np.inf
         highest = work[t, 0]
         for k in range(1, n_classes):
@@ -50,7 +54,7 @@ def soften(
         total += highest
         if highest == -np.inf:  # labels that no class allows: they teach nothing, the truth or the prior stands
             if gold.size > 0 and gold[first_task + t] >= 0:
-                work[t, gold[first_task + t]] = 0.0
+                work[t, kinds * gold[first_task + t] : kinds * (gold[first_task + t] + 1)] = 0.0
             else:
                 work[t] = log_prior
         else:
@@ -89,6 +93,7 @@ def confusion_lane(
     ptr: IntArray,
     table: FloatArray,
     log_prior: FloatArray,
+    kinds: int,
     gold: IntArray,
     counts: FloatArray,
     class_counts: FloatArray,
@@ -112,7 +117,7 @@ def confusion_lane(
             r, t = row[edge], slot[edge]
             for k in range(n_classes):
                 work[t, k] += table[r, k]
-        log_likelihood[block] = soften(work, n, block * size, log_prior, gold, class_counts, posterior)
+        log_likelihood[block] = soften(work, n, block * size, log_prior, kinds, gold, class_counts, posterior)
         scatter_block(ptr[block], end, row, slot, work, counts)
 
 
@@ -145,7 +150,7 @@ def vote_lane(
                 work[t, k] = log_prior[k]
         for edge in range(ptr[block], ptr[block + 1]):
             work[slot[edge], label[edge]] += bonus[row[edge]]
-        log_likelihood[block] = soften(work, n, block * size, log_prior, gold, class_counts, posterior)
+        log_likelihood[block] = soften(work, n, block * size, log_prior, 1, gold, class_counts, posterior)
         for edge in range(ptr[block], ptr[block + 1]):
             counts[row[edge]] += work[slot[edge], label[edge]]
 

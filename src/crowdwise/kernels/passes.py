@@ -72,11 +72,12 @@ def confusion_pass(
     Parameters
     ----------
     log_prior : (S,)
-        Log-probability of each state of the truth: the K classes, or more where classes have kinds.
+        Log-probability of each state of the truth: the K classes, or where classes have kinds those of the first
+        class, then those of the second, as many for each.
     log_table : (M, K, S) [worker, label, truth]
         log A, truth last so that one label's S values lie together.
     gold
-        Known state of each task, -1 where unknown; `NO_GOLD` for none.
+        Known class of each task, -1 where unknown; `NO_GOLD` for none.
     posterior : (N, S), optional
         Where to store the posterior; it is not stored otherwise.
     """
@@ -88,7 +89,7 @@ def confusion_pass(
     def one_lane(lane: int) -> None:
         confusion_lane(
             blocks.lanes[lane], blocks.lanes[lane + 1], blocks.size, blocks.n_tasks,
-            blocks.row, blocks.slot, blocks.ptr, table, log_prior, gold,
+            blocks.row, blocks.slot, blocks.ptr, table, log_prior, n_states // blocks.n_classes, gold,
             out.counts[lane], out.class_counts[lane], out.log_likelihood, stored,
         )  # fmt: skip
 

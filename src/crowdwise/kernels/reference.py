@@ -22,7 +22,7 @@ def confusion_pass(
     """Statistics and posterior of a model with a confusion matrix per worker, table [worker, label, truth]."""
     logits = np.tile(log_prior, (labels.n_tasks, 1))
     np.add.at(logits, labels.task, log_table[labels.worker, labels.label])
-    log_likelihood, posterior = _soften(logits, log_prior, gold)
+    log_likelihood, posterior = _soften(logits, log_prior, gold, labels.n_classes)
     return Statistics(log_likelihood, posterior.sum(axis=0), scatter(labels, posterior)), posterior
 
 
@@ -32,7 +32,7 @@ def vote_pass(
     """Statistics and posterior of a model whose label l speaks for class l alone, bonus [worker, label]."""
     logits = np.tile(log_prior, (labels.n_tasks, 1))
     np.add.at(logits, (labels.task, labels.label), bonus[labels.worker, labels.label])
-    log_likelihood, posterior = _soften(logits, log_prior, gold)
+    log_likelihood, posterior = _soften(logits, log_prior, gold, labels.n_classes)
     counts = np.zeros((labels.n_workers, labels.n_classes))
     np.add.at(counts, (labels.worker, labels.label), posterior[labels.task, labels.label])
     return Statistics(log_likelihood, posterior.sum(axis=0), counts), posterior
@@ -55,14 +55,15 @@ def share_pass(labels: CrowdLabels, gold: IntArray) -> Statistics:
     return Statistics(0.0, shares.sum(axis=0), scatter(labels, shares))
 
 
-def _soften(logits: FloatArray, log_prior: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
+def _soften(logits: FloatArray, log_prior: FloatArray, gold: IntArray, n_classes: int) -> tuple[float, FloatArray]:
     """Evidence and posterior; a known truth stands, and the prior where no class allows the labels."""
-    truth = np.eye(log_prior.size)[gold[gold >= 0]]
+    kinds = log_prior.size // n_classes
+    truth = np.repeat(np.eye(n_classes)[gold[gold >= 0]], kinds, axis=1)
     if gold.size:
         logits[gold >= 0] = np.where(truth > 0, logits[gold >= 0], -np.inf)
     evidence = logsumexp(logits, axis=1)
     possible = (evidence > -np.inf)[:, None]
     posterior = np.exp(np.where(possible, logits, log_prior) - np.where(possible, evidence[:, None], 0.0))
-    if gold.size:
+    if gold.size and kinds == 1:
         posterior[gold >= 0] = truth
     return float(evidence.sum()), posterior
