@@ -137,6 +137,15 @@ _METHODS = (
         "Demartini et al. 2012, WWW",
         "unbalanced classes, workers with a bias towards some class",
     ),
+    Method(
+        "belief-propagation",
+        "crowdwise.aggregate.belief_propagation:BeliefPropagation",
+        "every worker has one accuracy (or a matrix) from a known prior, integrated out on the graph of labels",
+        "Liu, Peng & Ihler 2012, NeurIPS; Kim et al. 2022, AISTATS",
+        "a prior whose mean accuracy is that of guessing, unbalanced classes, copying workers",
+        climbs=False,
+        plug_in=True,
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

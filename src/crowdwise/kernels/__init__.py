@@ -1,6 +1,7 @@
 """The hot loops over edges: a NumPy reference and numba kernels."""
 
 from crowdwise.kernels.layout import Blocks, blocks_of
+from crowdwise.kernels.messages import NodeSets, task_messages, worker_messages
 from crowdwise.kernels.pairs import PairCounts, pair_counts
 from crowdwise.kernels.passes import (
     NO_GOLD,
@@ -19,6 +20,7 @@ from crowdwise.kernels.votes import vote_shares
 __all__ = [
     "NO_GOLD",
     "Blocks",
+    "NodeSets",
     "PairCounts",
     "Statistics",
     "answer_sums",
@@ -30,8 +32,10 @@ __all__ = [
     "scatter",
     "share_pass",
     "spread",
+    "task_messages",
     "use_threads",
     "vote_pass",
     "vote_shares",
+    "worker_messages",
     "worker_sums",
 ]
