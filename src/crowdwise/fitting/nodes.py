@@ -23,6 +23,9 @@ __all__ = ["MOST_DIMENSIONS", "beta_nodes", "class_wise_nodes", "coin_nodes", "m
 PER_ROOT = 4.0  # nodes for each root of an answer
 MOST_NODES = 2**14  # of a grid over the accuracies of all classes
 MOST_DIMENSIONS = 3  # classes that such a grid can have
+FEW_NODES = 64  # of a line: all are looked at
+GRID_STRIDE = 4  # in a plane or a space: every so manieth node is looked at first, three standard deviations apart
+FEW_ALONG = 16  # of a plane or a space, along each dimension: all are looked at
 
 
 def beta_nodes(right: float, wrong: float, size: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -44,7 +47,8 @@ def coin_nodes(right: float, wrong: float, n_classes: int, answers: IntArray) ->
     sets = [beta_nodes(right, wrong, size) for size in sizes]
     log_right, log_wrong, log_weight = (np.concatenate(parts) for parts in zip(*sets, strict=True))
     table = np.exp(np.stack([log_right, log_wrong - np.log(max(n_classes - 1, 1))]))[None]
-    return NodeSets(np.ascontiguousarray(table), log_weight, _offsets(sizes), set_of)
+    stride = np.where(sizes > FEW_NODES, np.ceil(np.sqrt(sizes) / 2), 0).astype(np.int64)
+    return NodeSets(np.ascontiguousarray(table), log_weight, _offsets(sizes), set_of, sizes, stride)
 
 
 def class_wise_nodes(right: float, wrong: float, n_classes: int, answers: IntArray) -> NodeSets:
@@ -60,13 +64,16 @@ def class_wise_nodes(right: float, wrong: float, n_classes: int, answers: IntArr
         tables.append(table)
         weights.append(log_weight[grid].sum(axis=0))
     table = np.ascontiguousarray(np.concatenate(tables, axis=2))
-    return NodeSets(table, np.concatenate(weights), _offsets(sizes**n_classes), set_of)
+    stride = np.where(sizes > FEW_ALONG, GRID_STRIDE, 0)
+    return NodeSets(table, np.concatenate(weights), _offsets(sizes**n_classes), set_of, sizes, stride, n_classes)
 
 
 def matrix_nodes(matrices: FloatArray, log_weight: FloatArray, n_workers: int) -> NodeSets:
     """Confusion matrices (nodes, K, K) [node, truth, label], the same for all workers."""
     table = np.ascontiguousarray(matrices.transpose(2, 1, 0))
-    return NodeSets(table, log_weight, _offsets(np.array([log_weight.size])), np.zeros(n_workers, np.int64))
+    no_grid = np.zeros(1, np.int64)
+    sizes = np.array([log_weight.size])
+    return NodeSets(table, log_weight, _offsets(sizes), np.zeros(n_workers, np.int64), no_grid, no_grid)
 
 
 def _sizes(right: float, wrong: float, answers: IntArray, most: float) -> tuple[IntArray, IntArray]:

@@ -32,6 +32,7 @@ __all__ = ["FLOOR", "NodeSets", "task_messages", "worker_messages"]
 
 FLOOR = 1e-100  # of an answer's probability at a node: its product with another still is a number, and its inverse
 FOLD = 1e-200  # a product below this is folded into a logarithm, before the next factor makes it vanish
+TAIL = 40.0  # nodes whose logarithm is further below the highest add less than rounding does
 NODE_COST = 16  # nodes that cost as much as reading a label does
 
 
@@ -49,12 +50,20 @@ class NodeSets:
         Set n holds the nodes `ptr[n]:ptr[n + 1]`.
     set_of : (M,)
         The set of each worker.
+    side : (sets,)
+        Where a set is a grid, in `n_dims` dimensions: nodes along each; 0 where it is none.
+    stride : (sets,)
+        Every so manieth node of a large grid is looked at first. What labels tell is concave in the probabilities, so
+        nodes that matter lie in the box around the best of those; the others are left out. 0: no node is.
     """
 
     table: FloatArray
     log_weight: FloatArray
     ptr: IntArray
     set_of: IntArray
+    side: IntArray
+    stride: IntArray
+    n_dims: int = 1
 
     @property
     def coins(self) -> bool:
@@ -87,7 +96,8 @@ def worker_messages(
     def one_lane(lane: int) -> None:
         _worker_lane(
             edges[lane], edges[lane + 1], order.ptr, order.edge, labels.label, nodes.set_of, nodes.ptr,
-            nodes.table, nodes.log_weight, incoming, outgoing, wanted, log_mass, means,
+            nodes.side, nodes.stride, nodes.n_dims, nodes.table, nodes.log_weight,
+            incoming, outgoing, wanted, log_mass, means,
         )  # fmt: skip
 
     run_lanes(one_lane, edges.size - 1)
@@ -160,6 +170,70 @@ def _at_nodes(message: FloatArray, table: FloatArray, first: int, chance: FloatA
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _log_products(
+    edges: IntArray,
+    label: IntArray,
+    incoming: FloatArray,
+    table: FloatArray,
+    start: int,
+    logs: FloatArray,
+    product: FloatArray,
+    chance: FloatArray,
+) -> None:
+    """Add to `logs` the log-probability of a worker's answers at each node."""
+    product[:] = 1.0
+    for edge in edges:
+        _at_nodes(incoming[edge], table[label[edge] if table.shape[0] > 1 else 0], start, chance)
+        lowest = 1.0
+        for node in range(logs.size):
+            product[node] *= chance[node]
+            lowest = min(lowest, product[node])
+        if lowest < FOLD:
+            for node in range(logs.size):
+                logs[node] += math.log(product[node])
+                product[node] = 1.0
+    for node in range(logs.size):
+        logs[node] += math.log(product[node])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _thinned(start: int, side: int, stride: int, n_dims: int, low: IntArray, high: IntArray) -> IntArray:
+    """Nodes of a grid inside the box from `low` to `high`, every so manieth along each dimension."""
+    counts = np.empty(n_dims, np.int64)
+    for dim in range(n_dims):
+        counts[dim] = (high[dim] - low[dim]) // stride + 1
+    found = np.empty(counts.prod(), np.int64)
+    for place in range(found.size):
+        rest, node, scale = place, 0, 1
+        for dim in range(n_dims - 1, -1, -1):
+            node += (low[dim] + stride * (rest % counts[dim])) * scale
+            rest //= counts[dim]
+            scale *= side
+        found[place] = start + node
+    return found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _bracket(
+    found: IntArray, logs: FloatArray, start: int, side: int, stride: int, low: IntArray, high: IntArray
+) -> None:
+    """The box around the nodes that matter, out to the next ones looked at, into `low` and `high`."""
+    bound = logs.max() - TAIL
+    low[:] = side
+    high[:] = 0
+    for place in range(found.size):
+        if logs[place] >= bound:
+            rest = found[place] - start
+            for dim in range(low.size - 1, -1, -1):
+                low[dim] = min(low[dim], rest % side)
+                high[dim] = max(high[dim], rest % side)
+                rest //= side
+    for dim in range(low.size):
+        low[dim] = max(low[dim] - stride, 0)
+        high[dim] = min(high[dim] + stride, side - 1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _worker_lane(
     first: int,
     last: int,
@@ -168,6 +242,9 @@ def _worker_lane(
     label: IntArray,
     set_of: IntArray,
     set_ptr: IntArray,
+    sides: IntArray,
+    strides: IntArray,
+    n_dims: int,
     table: FloatArray,
     log_weight: FloatArray,
     incoming: FloatArray,
@@ -179,25 +256,28 @@ def _worker_lane(
     n_kinds = table.shape[1]
     most = np.diff(set_ptr).max()
     log_space, product_space, chance_space = np.empty(most), np.empty(most), np.empty(most)
+    low, high = np.empty(n_dims, np.int64), np.empty(n_dims, np.int64)
     for worker in range(first, last):
-        start = set_ptr[set_of[worker]]
-        size = set_ptr[set_of[worker] + 1] - start
+        own = set_of[worker]
+        start, size = set_ptr[own], set_ptr[own + 1] - set_ptr[own]
+        side, stride = sides[own], strides[own]
+        edges = order[ptr[worker] : ptr[worker + 1]]
+        answers, chosen, begin = table, np.empty(0, np.int64), start
+        if stride > 0 and edges.size > 0:
+            low[:] = 0
+            high[:] = side - 1
+            chosen = _thinned(start, side, stride, n_dims, low, high)
+            logs, product, chance = log_space[: chosen.size], product_space[: chosen.size], chance_space[: chosen.size]
+            logs[:] = log_weight[chosen]
+            _log_products(edges, label, incoming, _columns(table, chosen), 0, logs, product, chance)
+            _bracket(chosen, logs, start, side, stride, low, high)
+            chosen = _thinned(start, side, 1, n_dims, low, high)
+            answers, begin, size = _columns(table, chosen), 0, chosen.size
+        else:
+            chosen = np.arange(start, start + size)
         logs, product, chance = log_space[:size], product_space[:size], chance_space[:size]
-        logs[:] = log_weight[start : start + size]
-        product[:] = 1.0
-        for place in range(ptr[worker], ptr[worker + 1]):
-            edge = order[place]
-            _at_nodes(incoming[edge], table[label[edge] if table.shape[0] > 1 else 0], start, chance)
-            lowest = 1.0
-            for node in range(size):
-                product[node] *= chance[node]
-                lowest = min(lowest, product[node])
-            if lowest < FOLD:
-                for node in range(size):
-                    logs[node] += math.log(product[node])
-                    product[node] = 1.0
-        for node in range(size):
-            logs[node] += math.log(product[node])
+        logs[:] = log_weight[chosen]
+        _log_products(edges, label, incoming, answers, begin, logs, product, chance)
         highest = logs.max()
         mass = 0.0
         share = product
@@ -210,19 +290,29 @@ def _worker_lane(
         for column in range(features.shape[1]):
             mean = 0.0
             for node in range(size):
-                mean += share[node] * features[start + node, column]
+                mean += share[node] * features[chosen[node], column]
             means[worker, column] = mean
-        for place in range(ptr[worker], ptr[worker + 1]):
-            edge = order[place]
-            rows = table[label[edge] if table.shape[0] > 1 else 0]
-            _at_nodes(incoming[edge], rows, start, chance)
+        for edge in edges:
+            rows = answers[label[edge] if table.shape[0] > 1 else 0]
+            _at_nodes(incoming[edge], rows, begin, chance)
             for node in range(size):
                 chance[node] = share[node] / chance[node]
             for kind in range(n_kinds):
                 total = 0.0
                 for node in range(size):
-                    total += chance[node] * rows[kind, start + node]
+                    total += chance[node] * rows[kind, begin + node]
                 outgoing[edge, kind] = math.log(max(total, FLOOR))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _columns(table: FloatArray, chosen: IntArray) -> FloatArray:
+    """The table at the chosen nodes alone."""
+    part = np.empty((table.shape[0], table.shape[1], chosen.size))
+    for label in range(table.shape[0]):
+        for kind in range(table.shape[1]):
+            for place in range(chosen.size):
+                part[label, kind, place] = table[label, kind, chosen[place]]
+    return part
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
