@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
+    from crowdwise.aggregate.belief_propagation import BeliefPropagation
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.ebcc import EnhancedBcc
@@ -60,10 +61,12 @@ _HOMES = {
     "OneCoin": "aggregate.one_coin",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
+    "BeliefPropagation": "aggregate.belief_propagation",
 }
 _ROOMS = ("datasets", "metrics", "simulate")
 
 __all__ = [
+    "BeliefPropagation",
     "ConfusionVector",
     "CrowdLabels",
     "CrowdwiseError",

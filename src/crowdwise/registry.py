@@ -153,6 +153,13 @@ _METHODS = (
         "few labels per worker; workers who err independently, where it is only slower",
         uses=("gold", "class_prior", "known_workers"),
         random=True,
+        "belief-propagation",
+        "crowdwise.aggregate.belief_propagation:BeliefPropagation",
+        "every worker has one accuracy (or a matrix) from a known prior, integrated out on the graph of labels",
+        "Liu, Peng & Ihler 2012, NeurIPS; Kim et al. 2022, AISTATS",
+        "a prior whose mean accuracy is that of guessing, unbalanced classes, copying workers",
+        climbs=False,
+        plug_in=True,
     ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}

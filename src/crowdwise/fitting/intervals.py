@@ -33,9 +33,11 @@ __all__ = [
     "confusion_sureness",
     "drawn_accuracies",
     "drawn_rows",
+    "matched_beta",
 ]
 
 JEFFREYS = 0.5
+SHARPEST = 1e-9  # share of its largest possible value that a variance is taken to have at least
 COIN_DRAW = 3.0  # answers of the crowd that count as a worker's own, where one accuracy describes her
 ROW_DRAW = 15.0  # the same for a row of a confusion matrix
 OWN_DRAW = 8.0  # the same for the accuracy that rows are drawn towards
@@ -145,6 +147,14 @@ def beta_interval(parameters: FloatArray, level: float) -> tuple[FloatArray, Flo
     first, second = parameters[:, 0], parameters[:, 1]
     low, high = (np.asarray(betaincinv(first, second, share), np.float64) for share in (tail, 1 - tail))
     return low, high
+
+
+def matched_beta(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Beta parameters (M, 2) with these means and variances, from 0 to 1; a variance of 0 becomes a tiny one."""
+    inside = np.clip(mean, SHARPEST, 1 - SHARPEST)
+    most = inside * (1 - inside)
+    strength = most / np.clip(variance, SHARPEST * most, (1 - SHARPEST) * most) - 1
+    return np.stack([inside * strength, (1 - inside) * strength], axis=1)
 
 
 def _crowd(correct: FloatArray, total: FloatArray) -> float:

@@ -2,6 +2,7 @@
 
 from crowdwise.kernels.dirichlet import expected_logs
 from crowdwise.kernels.layout import Blocks, blocks_of
+from crowdwise.kernels.messages import NodeSets, task_messages, worker_messages
 from crowdwise.kernels.pairs import PairCounts, pair_counts
 from crowdwise.kernels.passes import (
     NO_GOLD,
@@ -20,6 +21,7 @@ from crowdwise.kernels.votes import vote_shares
 __all__ = [
     "NO_GOLD",
     "Blocks",
+    "NodeSets",
     "PairCounts",
     "Statistics",
     "answer_sums",
@@ -32,8 +34,10 @@ __all__ = [
     "scatter",
     "share_pass",
     "spread",
+    "task_messages",
     "use_threads",
     "vote_pass",
     "vote_shares",
+    "worker_messages",
     "worker_sums",
 ]

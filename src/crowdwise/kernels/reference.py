@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
+from crowdwise.kernels.messages import FLOOR
 from crowdwise.kernels.passes import Statistics
 
 if TYPE_CHECKING:
+    from crowdwise.kernels.messages import NodeSets
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["confusion_pass", "scatter", "share_pass", "vote_pass"]
+__all__ = ["confusion_pass", "scatter", "share_pass", "task_messages", "vote_pass", "worker_messages"]
 
 
 def confusion_pass(
@@ -67,3 +69,41 @@ def _soften(logits: FloatArray, log_prior: FloatArray, gold: IntArray, n_classes
     if gold.size and kinds == 1:
         posterior[gold >= 0] = truth
     return float(evidence.sum()), posterior
+
+
+def worker_messages(
+    labels: CrowdLabels, nodes: NodeSets, incoming: FloatArray
+) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
+    """Messages to the tasks (S, kinds), log-mass of each worker (M,), and each worker's posterior of the nodes."""
+    outgoing, log_mass, shares = np.empty_like(incoming), np.empty(labels.n_workers), []
+    for worker in range(labels.n_workers):
+        edges = np.flatnonzero(labels.worker == worker)
+        own = slice(*nodes.ptr[[nodes.set_of[worker], nodes.set_of[worker] + 1]])
+        rows = nodes.table[labels.label[edges] if not nodes.coins else np.zeros(edges.size, int)][:, :, own]
+        chance = np.maximum(np.einsum("ek,eks->es", incoming[edges], rows), FLOOR)
+        logs = nodes.log_weight[own] + np.log(chance).sum(axis=0)
+        log_mass[worker] = logsumexp(logs)
+        shares.append(np.exp(logs - log_mass[worker]))
+        outgoing[edges] = np.log(np.maximum(np.einsum("s,es,eks->ek", shares[-1], 1 / chance, rows), FLOOR))
+    return outgoing, log_mass, shares
+
+
+def task_messages(
+    labels: CrowdLabels, log_prior: FloatArray, gold: IntArray, outgoing: FloatArray, *, coins: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Messages to the workers (S, kinds), posterior (N, K) and log-mass of each task (N,); no damping."""
+    speaks = outgoing
+    if coins:
+        speaks = np.repeat(outgoing[:, 1:], labels.n_classes, axis=1)
+        speaks[np.arange(labels.n_labels), labels.label] = outgoing[:, 0]
+    logs = np.broadcast_to(log_prior, (labels.n_tasks, labels.n_classes)).copy()
+    np.add.at(logs, labels.task, speaks)
+    if gold.size:
+        logs[(gold >= 0)[:, None] & (np.arange(labels.n_classes) != gold[:, None])] = -np.inf
+    log_mass = logsumexp(logs, axis=1)
+    rest = logs[labels.task] - speaks
+    messages = np.exp(rest - logsumexp(rest, axis=1, keepdims=True))
+    if coins:
+        right = messages[np.arange(labels.n_labels), labels.label]
+        messages = np.stack([right, 1 - right], axis=1)
+    return messages, np.exp(logs - log_mass[:, None]), log_mass

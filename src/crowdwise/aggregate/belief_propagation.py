@@ -1,0 +1,285 @@
+"""Belief propagation: messages between tasks and workers, whose skills are integrated out.
+
+The generative story. The truth of task t is drawn from its own prior h[t]: uniform, the class prior, or what a network
+says of its features. Worker w draws her confusion matrix θ[w] from a prior over matrices. Each label l of hers on t
+has probability θ[w, truth, l]. The skills are integrated out, which joins all tasks of a worker in one factor;
+sum-product on the graph of tasks and workers gives each task's posterior.
+
+Q. Liu, J. Peng and A. Ihler (2012), "Variational inference for crowdsourcing", NeurIPS.
+H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS (004).
+
+| equation of 004 | here |
+|---|---|
+| (3) one-coin prior, and the two-coin prior after it | `fitting.nodes.coin_nodes`, `class_wise_nodes` |
+| (20) task to worker, Π over the other workers | `kernels.task_messages` |
+| (20), (42) worker to task, E[θ[truth, l] Π over the other tasks ⟨θ[:, l'], message⟩] | `kernels.worker_messages` |
+| (21) the posterior | `kernels.task_messages` |
+| E.1 Monte Carlo with S = 400 matrices | `dirichlet_matrices` |
+
+An iteration costs O(labels × nodes), and × K for priors other than one coin. Nodes are n/2 + 1 for a worker of n
+labels, 4√n where n is large; the square of that for a class-wise prior and two classes.
+
+Departures: the worker integral of one-coin and class-wise priors is done by quadrature that is exact for them, where
+004 samples and Liu et al. transform polynomials. Matrices of a Monte Carlo prior are drawn once and shared by all
+workers. The Bethe free energy is kept as the log-likelihood: it is exact where the graph is a tree. A second answer of
+a worker to the same task is another edge, and so a loop.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.edges import log_of
+from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.intervals import matched_beta
+from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.nodes import MOST_DIMENSIONS, class_wise_nodes, coin_nodes, matrix_nodes
+from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number
+from crowdwise.fitting.progress import progress
+from crowdwise.kernels import task_messages, worker_messages
+from crowdwise.labels.errors import InputError, quoted
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.kernels import NodeSets
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["BeliefPropagation"]
+
+ALPHA = (2.0, 1.0)  # the prior that 004 takes for true: two answers in three are right, and a few workers are worse
+
+
+def dirichlet_matrices(counts: FloatArray, n_samples: int, seed: int) -> FloatArray:
+    """Draw confusion matrices (n_samples, K, K) whose row k is Dirichlet(`counts[k]`)."""
+    generator = np.random.default_rng(seed)
+    return np.stack([generator.dirichlet(row, n_samples) for row in counts], axis=1)
+
+
+def class_wise_matrices(right: float, wrong: float, n_classes: int, n_samples: int, seed: int) -> FloatArray:
+    """Draw confusion matrices with a Beta(right, wrong) accuracy for each class, errors spread evenly."""
+    accuracy = np.random.default_rng(seed).beta(right, wrong, (n_samples, n_classes, 1))
+    identity = np.eye(n_classes)
+    return accuracy * identity + (1 - accuracy) * (1 - identity) / (n_classes - 1)
+
+
+def features_of(nodes: NodeSets, prior: FloatArray) -> FloatArray:
+    """What to average over a worker's posterior of the nodes: skill, its square, and, but for coins, the matrix."""
+    if nodes.coins:
+        skill = nodes.table[0, 0]
+        return np.stack([skill, skill**2], axis=1)
+    skill = np.einsum("kks,k->s", nodes.table, prior)
+    matrices = nodes.table.transpose(2, 1, 0).reshape(skill.size, -1)
+    return np.concatenate([np.stack([skill, skill**2], axis=1), matrices], axis=1)
+
+
+class BeliefPropagation(Aggregator):
+    """Consensus by messages between tasks and workers, under a prior over the workers' confusion matrices.
+
+    Parameters
+    ----------
+    prior : "one-coin", "class-wise", "dirichlet", array (S, K, K) [node, truth, label]
+        One Beta(α₁, α₂) accuracy for a worker, errors spread evenly; one for each true class; Dirichlet rows; or a
+        mixture of known matrices.
+    alpha : pair (α₁, α₂) above 0; for "dirichlet" also an array (K, K) [truth, label]
+        Pseudo-counts of right and of wrong answers, (2, 1) where None. "dirichlet" spreads α₂ over the wrong labels.
+    weights : array (S,), optional
+        Shares of the matrices of a mixture; equal where None.
+    task_prior : array (N, K), optional
+        Prior of each task's truth, such as a network's output, in the order of the tasks. In place of a class prior.
+    n_samples : int
+        Matrices to draw where the prior is not integrated exactly: "dirichlet", and "class-wise" for more than three
+        classes.
+    damping : float, from 0 to below 1
+        Share of the old message that is kept; try ½ where messages do not settle.
+    max_iter : int
+        Most iterations.
+    tol : float
+        Stop when messages move by no more than this, in total variation, on average over the labels.
+    seed : int
+        For the matrices drawn.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task.
+    prior_ : (K,)
+        The class prior: uniform, or as given, or the mean of the task priors.
+    confusion_ : (M, K, K)
+        Posterior mean of P(worker says l | truth is k) at [worker, k, l].
+    skill_ : (M,)
+        Posterior mean of the chance that a worker is right.
+    log_likelihood_, objective_ : (n_iter_,)
+        Bethe log-partition: the log-probability of the labels where the graph of tasks and workers is a tree. It need
+        not rise.
+
+    Notes
+    -----
+    Fails where the prior's mean accuracy is that of guessing (nothing tells right from wrong), and where workers copy
+    each other. The class prior is not learnt. "class-wise" is exact for two classes up to about a thousand labels a
+    worker, and three classes up to forty; beyond, its grid is coarser than what the labels tell. A sampled prior is
+    coarse sooner: of 400 matrices, only those near the truth count. A worker unknown at prediction counts as the
+    average of the crowd, a new task as one of the class prior.
+
+    References
+    ----------
+    Liu, Peng and Ihler (2012), NeurIPS; Kim, Cho, Kim and Ok (2022), AISTATS.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
+    ... })
+    >>> BeliefPropagation().fit(labels).skill_.round(2).tolist()
+    [0.79, 0.79, 0.59]
+    """
+
+    slug: ClassVar[str] = "belief-propagation"
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+
+    def __init__(
+        self,
+        *,
+        prior: Any = "one-coin",
+        alpha: Any = None,
+        weights: Any = None,
+        task_prior: Any = None,
+        n_samples: int = 400,
+        damping: float = 0.0,
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        seed: int = 0,
+    ) -> None:
+        self.prior = prior
+        self.alpha = alpha
+        self.weights = weights
+        self.task_prior = task_prior
+        self.n_samples = n_samples
+        self.damping = damping
+        self.max_iter = max_iter
+        self.tol = tol
+        self.seed = seed
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_climb(self.max_iter, self.tol)
+        check_number("damping", self.damping, low=0, high=0.999)
+        check_count("n_samples", self.n_samples)
+        check_count("seed", self.seed, low=0)
+        task_prior = self._task_prior(labels, known)
+        nodes = self._nodes(labels)
+        log_prior, prior = log_of(task_prior), task_prior.mean(axis=0)
+
+        posterior = np.empty((labels.n_tasks, labels.n_classes))
+        outgoing = np.zeros((labels.n_labels, nodes.table.shape[1]))
+        incoming = np.zeros_like(outgoing)
+
+        def to_workers(damping: float) -> tuple[float, FloatArray]:
+            return task_messages(
+                labels, log_prior, known.gold, outgoing, incoming, posterior, coins=nodes.coins, damping=damping
+            )
+
+        to_workers(0.0)
+        values: list[float] = []
+        converged = False
+        with progress(self.slug, self.max_iter) as advance:
+            while not converged and len(values) < self.max_iter:
+                of_workers, _ = worker_messages(labels, nodes, incoming, outgoing)
+                moved, of_tasks = to_workers(self.damping)
+                values.append(float(of_workers.sum() + of_tasks.sum()))
+                converged = moved <= self.tol * labels.n_labels
+                advance(values[-1])
+        if not converged and self.tol > 0:
+            warnings.warn(
+                f"{self.slug} stopped after {self.max_iter} iterations while its messages still moved. Raise max_iter "
+                "or tol, or set damping to 0.5.",
+                NotConverged,
+                stacklevel=3,
+            )
+        _, means = worker_messages(labels, nodes, incoming, outgoing, features_of(nodes, prior))
+        return Fit(
+            posterior=posterior,
+            prior=prior,
+            confusion=_confusion(means, nodes.coins, labels.n_classes),
+            skill=means[:, 0],
+            skill_beta=matched_beta(means[:, 0], means[:, 1] - means[:, 0] ** 2),
+            log_likelihood=np.array(values),
+            objective=np.array(values),
+            n_iter=len(values),
+            converged=converged,
+        )
+
+    def _task_prior(self, labels: CrowdLabels, known: Knowledge) -> FloatArray:
+        """Prior of each task (N, K), or one for all (1, K)."""
+        n_classes = labels.n_classes
+        if self.task_prior is None:
+            return np.full((1, n_classes), 1 / n_classes) if known.class_prior is None else known.class_prior[None]
+        if known.class_prior is not None:
+            raise InputError("Give task_prior or class_prior, not both: a task's prior says what its class may be.")
+        given = as_numbers(self.task_prior, "task_prior")
+        _check_shares("task_prior", given, (labels.n_tasks, n_classes))
+        return given
+
+    def _nodes(self, labels: CrowdLabels) -> NodeSets:
+        n_classes, answers = labels.n_classes, labels.labels_per_worker
+        if not isinstance(self.prior, str):
+            return self._mixture(n_classes, labels.n_workers)
+        check_choice("prior", self.prior, ("one-coin", "class-wise", "dirichlet"))
+        if self.weights is not None:
+            raise InputError("weights are those of a mixture; the prior must then be matrices of shape (S, K, K).")
+        alpha = as_numbers(ALPHA if self.alpha is None else self.alpha, "alpha")
+        pair = alpha.shape == (2,)
+        matrix = self.prior == "dirichlet" and alpha.shape == (n_classes, n_classes)
+        if not (pair or matrix) or not (alpha > 0).all() or not np.isfinite(alpha).all():
+            also = f", or an array of shape {(n_classes, n_classes)}" if self.prior == "dirichlet" else ""
+            raise InputError(f"alpha is {quoted(alpha.tolist())}; it must be two numbers above 0{also}.")
+        if self.prior == "dirichlet":
+            if pair:
+                right = np.eye(n_classes)
+                alpha = alpha[0] * right + alpha[1] / (n_classes - 1) * (1 - right)
+            drawn = dirichlet_matrices(alpha, self.n_samples, self.seed)
+        elif self.prior == "one-coin":
+            return coin_nodes(alpha[0], alpha[1], n_classes, answers)
+        elif n_classes <= MOST_DIMENSIONS:
+            return class_wise_nodes(alpha[0], alpha[1], n_classes, answers)
+        else:
+            drawn = class_wise_matrices(alpha[0], alpha[1], n_classes, self.n_samples, self.seed)
+        return matrix_nodes(drawn, np.full(self.n_samples, -np.log(self.n_samples)), labels.n_workers)
+
+    def _mixture(self, n_classes: int, n_workers: int) -> NodeSets:
+        matrices = as_numbers(self.prior, "prior")
+        if matrices.ndim != 3 or matrices.shape[0] == 0:
+            raise InputError(
+                f"prior has shape {matrices.shape}; it must be 'one-coin', 'class-wise', 'dirichlet' or matrices of "
+                "shape (S, K, K) [node, truth, label]."
+            )
+        size = matrices.shape[0]
+        _check_shares("prior", matrices, (size, n_classes, n_classes))
+        if self.alpha is not None:
+            raise InputError("alpha is for priors with a name; a mixture has weights.")
+        weights = np.full(size, 1 / size) if self.weights is None else as_numbers(self.weights, "weights")
+        _check_shares("weights", weights, (size,))
+        return matrix_nodes(matrices, log_of(weights), n_workers)
+
+
+def _check_shares(name: str, given: FloatArray, shape: tuple[int, ...]) -> None:
+    if given.shape != shape:
+        raise InputError(f"{name} has shape {given.shape}; it must have shape {shape}.")
+    if not np.isfinite(given).all() or (given < 0).any() or not np.allclose(given.sum(axis=-1), 1, atol=1e-6):
+        raise InputError(f"{name} must hold probabilities that sum to 1 along the last axis.")
+
+
+def _confusion(means: FloatArray, coins: bool, n_classes: int) -> FloatArray:
+    """Posterior mean matrices (M, K, K) from the means of `features_of`."""
+    if not coins:
+        return means[:, 2:].reshape(-1, n_classes, n_classes)
+    wrong = (1 - means[:, 0]) / (n_classes - 1)
+    confusion = np.repeat(wrong, n_classes**2).reshape(-1, n_classes, n_classes)
+    confusion[:, np.arange(n_classes), np.arange(n_classes)] = means[:, :1]
+    return confusion
