@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
+    from crowdwise.aggregate.cnmf import CoupledNmf
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.glad import Glad
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
+    from crowdwise.aggregate.multi_spa import MultiSpa
     from crowdwise.aggregate.one_coin import OneCoin
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
@@ -49,10 +51,12 @@ _HOMES = {
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
     "ConfusionVector": "aggregate.confusion_vector",
+    "CoupledNmf": "aggregate.cnmf",
     "DawidSkene": "aggregate.dawid_skene",
     "Glad": "aggregate.glad",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
+    "MultiSpa": "aggregate.multi_spa",
     "OneCoin": "aggregate.one_coin",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
@@ -61,6 +65,7 @@ _ROOMS = ("datasets", "metrics", "simulate")
 
 __all__ = [
     "ConfusionVector",
+    "CoupledNmf",
     "CrowdLabels",
     "CrowdwiseError",
     "DawidSkene",
@@ -68,6 +73,7 @@ __all__ = [
     "InputError",
     "Mace",
     "MajorityVote",
+    "MultiSpa",
     "NotConverged",
     "OneCoin",
     "WeightedMajorityVote",

@@ -137,6 +137,22 @@ _METHODS = (
         "Demartini et al. 2012, WWW",
         "unbalanced classes, workers with a bias towards some class",
     ),
+    Method(
+        "multi-spa",
+        "crowdwise.aggregate.multi_spa:MultiSpa",
+        "a worker's matrix is the corners of her joint answers with others",
+        "Ibrahim et al. 2019, NeurIPS",
+        "no class experts, few shared tasks",
+        iterative=False,
+        climbs=False,
+    ),
+    Method(
+        "cnmf",
+        "crowdwise.aggregate.cnmf:CoupledNmf",
+        "confusion matrices explain how every two workers answered the tasks they share",
+        "Ibrahim et al. 2019, NeurIPS",
+        "few shared tasks; two classes of unknown shares",
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

@@ -1,7 +1,7 @@
 """The hot loops over edges: a NumPy reference and numba kernels."""
 
 from crowdwise.kernels.layout import Blocks, blocks_of
-from crowdwise.kernels.pairs import PairCounts, pair_counts
+from crowdwise.kernels.pairs import PairCounts, pair_counts, pair_pass
 from crowdwise.kernels.passes import (
     NO_GOLD,
     Statistics,
@@ -27,6 +27,7 @@ __all__ = [
     "log_rows",
     "n_threads",
     "pair_counts",
+    "pair_pass",
     "scatter",
     "share_pass",
     "spread",
