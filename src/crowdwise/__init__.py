@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.majority_vote import MajorityVote
     from crowdwise.aggregate.multi_spa import MultiSpa
     from crowdwise.aggregate.one_coin import OneCoin
+    from crowdwise.aggregate.spectral import SpectralDawidSkene
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
     from crowdwise.fitting.em import NotConverged
@@ -58,6 +59,7 @@ _HOMES = {
     "MajorityVote": "aggregate.majority_vote",
     "MultiSpa": "aggregate.multi_spa",
     "OneCoin": "aggregate.one_coin",
+    "SpectralDawidSkene": "aggregate.spectral",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
 }
@@ -76,6 +78,7 @@ __all__ = [
     "MultiSpa",
     "NotConverged",
     "OneCoin",
+    "SpectralDawidSkene",
     "WeightedMajorityVote",
     "ZenCrowd",
     "datasets",

@@ -153,6 +153,13 @@ _METHODS = (
         "Ibrahim et al. 2019, NeurIPS",
         "few shared tasks; two classes of unknown shares",
     ),
+    Method(
+        "spectral",
+        "crowdwise.aggregate.spectral:SpectralDawidSkene",
+        "every worker has a confusion matrix; EM starts from the moments of three groups of workers",
+        "Zhang et al. 2014, NeurIPS",
+        "few labels per task, rare classes; and as dawid-skene",
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

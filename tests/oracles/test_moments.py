@@ -10,13 +10,13 @@ import pytest
 from tests.conftest import tiny_labels
 
 import crowdwise as cw
-from crowdwise.aggregate import cnmf, multi_spa
+from crowdwise.aggregate import cnmf, multi_spa, spectral
 from crowdwise.fitting import moments
 from crowdwise.kernels import NO_GOLD, PairCounts, pair_counts
 from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.registry import method
 
-MOMENT_METHODS = ["multi-spa", "cnmf"]
+MOMENT_METHODS = ["multi-spa", "cnmf", "spectral"]
 
 
 def crowd_of_experts(n_classes: int, n_workers: int, seed: int) -> tuple[Any, Any]:
@@ -89,6 +89,69 @@ def test_cnmf_keeps_a_given_prior_and_finds_matrices_that_fit_it() -> None:
     labels = cw.simulate.simulate_workers(confusion, 20_000, prior=[0.3, 0.7], seed=0).labels
     model = cw.CoupledNmf(tol=0.0, max_iter=300).fit(labels, class_prior=[0.3, 0.7])
     np.testing.assert_allclose(model.confusion_, confusion, atol=0.03)
+
+
+def three_views(n_classes: int) -> tuple[Any, Any, spectral.Moments]:
+    """Prior, matrices [view, label, truth] with no experts among them, and their exact cross-moments by plain loops."""
+    generator = np.random.default_rng(n_classes)
+    prior = generator.dirichlet(np.full(n_classes, 5.0))
+    rows = generator.dirichlet(np.ones(n_classes), (3, n_classes)) + 1.5 * np.eye(n_classes)
+    views = (rows / rows.sum(axis=2, keepdims=True)).transpose(0, 2, 1)
+    second = {(one, two): np.zeros((n_classes, n_classes)) for one, two in combinations(range(3), 2)}
+    third = np.zeros((n_classes,) * 3)
+    for share, a, b, c in zip(prior, *(view.T for view in views), strict=True):
+        for one, two in second:
+            second[one, two] += share * np.outer((a, b, c)[one], (a, b, c)[two])
+        third += share * a[:, None, None] * b[:, None] * c
+    return prior, views, spectral.Moments(second[0, 1], second[0, 2], second[1, 2], third)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 8])
+def test_spectral_has_no_error_on_exact_moments(n_classes: int) -> None:
+    prior, views, exact = three_views(n_classes)
+    found = spectral.third_view(exact)
+    assert found is not None
+    order = moments.align_together(found[1][None], views[2][None])
+    np.testing.assert_allclose(found[1][:, order], views[2], atol=1e-9)
+    np.testing.assert_allclose(found[0][order], prior, atol=1e-9)
+    worker = np.random.default_rng(9).dirichlet(np.ones(n_classes), n_classes).T
+    beside = np.stack([7.0 * worker @ np.diag(prior) @ view.T for view in views])[:, None]
+    for group in range(3):
+        matrices = spectral.worker_matrices(beside, np.array([group]), prior, views)
+        assert matrices is not None
+        np.testing.assert_allclose(matrices[0], worker, atol=1e-9)
+
+
+def test_singular_moments_are_refused() -> None:
+    _, _, exact = three_views(3)
+    flat = np.ones((3, 3)) / 9
+    assert spectral.third_view(exact._replace(ab=flat)) is None
+    assert spectral.third_view(spectral.Moments(flat, flat, flat, np.ones((3, 3, 3)) / 27)) is None
+
+
+def test_moments_of_views_equal_plain_loops() -> None:
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=150, n_workers=7, n_classes=2, labels_per_task=4, seed=4
+    ).labels
+    group = spectral.deal(np.array([3, 1, 0, 2, 6, 5, 4]))
+    assert group.tolist() == [2, 1, 2, 0, 0, 0, 1]
+    views = spectral.views_of(labels, group, np.arange(2))
+    answers: dict[tuple[int, int], list[int]] = {}
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        answers.setdefault((int(group[worker]), int(task)), []).append(int(label))
+    ab, abc = [], []
+    for task in range(150):
+        said = [answers.get((one, task)) for one in range(3)]
+        means = [None if one is None else np.bincount(one, minlength=2) / len(one) for one in said]
+        if means[0] is not None and means[1] is not None:
+            ab.append(np.outer(means[0], means[1]))
+            if means[2] is not None:
+                abc.append(np.einsum("a,b,c->abc", *means))
+    found = spectral.moments_of(*views)
+    assert found is not None
+    assert 0 < len(abc) < len(ab) < 150
+    np.testing.assert_allclose(found.ab, np.mean(ab, axis=0), atol=1e-12)
+    np.testing.assert_allclose(found.abc, np.mean(abc, axis=0), atol=1e-12)
 
 
 def test_corners_of_a_cloud_are_found_and_flat_clouds_refused() -> None:
@@ -224,8 +287,9 @@ def test_dawid_skene_starts_from_the_estimate(slug: str, crowd: CrowdLabels) -> 
 
 @pytest.mark.parametrize("slug", MOMENT_METHODS)
 def test_bad_parameters_are_named(slug: str, crowd: CrowdLabels) -> None:
-    with pytest.raises(InputError, match="max_workers is 2; it must be a whole number, 3 or more"):
-        method(slug).load()(max_workers=2).fit(crowd)
+    if slug != "spectral":
+        with pytest.raises(InputError, match="max_workers is 2; it must be a whole number, 3 or more"):
+            method(slug).load()(max_workers=2).fit(crowd)
     if method(slug).iterative:
         with pytest.raises(InputError, match="max_iter"):
             method(slug).load()(max_iter=0).fit(crowd)

@@ -6,8 +6,8 @@ finds them up to the order of the classes, and says nothing of workers who share
 1. the core is chosen: the workers with the most answers beside others' (`gather`);
 2. the classes are named: columns are matched with the confusions against the majority vote (`align_together`,
    `align_each`);
-3. the others get the matrix that one M-step finds against the posterior of the core (`complete`), and nothing is
-   impossible: every probability is at least `FLOOR`.
+3. the others get the matrix that one M-step finds against the posterior of the core (`complete`), and nothing that
+   anyone said is impossible: every probability is at least `FLOOR`.
 
 Matrices are [worker, label, truth] here, as in the papers: columns sum to 1. Nothing depends on how rows are ordered:
 the core stands in an order that the answers decide.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
+    "ENOUGH",
     "Estimate",
     "Shared",
     "align_each",
@@ -172,18 +173,16 @@ def complete(
     """Parameters for every worker and class from an estimate for some; from the majority vote where there is none.
 
     Workers outside the estimate get the M-step's matrix against the posterior in which they take part with their
-    confusions against the majority vote. A class that nobody named has the least prior and uniform labels.
+    confusions against the majority vote. A class that nobody named has no prior, and labels at random.
     """
+    classes = np.flatnonzero(labels.class_shares)
     table = _m_step(start.counts)
     if found is None:
-        return ConfusionParameters(_log_prior(known, start.class_counts / start.class_counts.sum()), table)
-    classes = np.flatnonzero(labels.class_shares)
-    prior = np.zeros(labels.n_classes)
-    prior[classes] = found.prior
-    log_prior = _log_prior(known, prior)
-    whole = np.zeros((found.workers.size, labels.n_classes, labels.n_classes))
+        return ConfusionParameters(_log_prior(labels, known, start.class_counts[classes], classes), table)
+    log_prior = _log_prior(labels, known, found.prior, classes)
+    whole = np.full((found.workers.size, labels.n_classes, labels.n_classes), 1 / labels.n_classes)
+    whole[:, :, classes] = 0
     whole[:, classes[:, None], classes] = found.confusion
-    whole[:, :, np.setdiff1d(np.arange(labels.n_classes), classes)] = 1 / labels.n_classes
     core = np.log(floored(whole, axis=1))
     table[found.workers] = core
     if found.workers.size < labels.n_workers:
@@ -197,10 +196,12 @@ def start_of(labels: CrowdLabels, blocks: Blocks, known: Knowledge) -> Statistic
     return share_pass(blocks, labels.class_shares, known.gold)
 
 
-def _log_prior(known: Knowledge, prior: FloatArray) -> FloatArray:
+def _log_prior(labels: CrowdLabels, known: Knowledge, weight: FloatArray, classes: IntArray) -> FloatArray:
+    """Log of the prior (K,): what is given, or the weights of the classes that anyone named."""
     if known.log_prior is not None:
         return known.log_prior
-    logs: FloatArray = np.log(floored(prior))
+    logs = np.full(labels.n_classes, -np.inf)
+    logs[classes] = np.log(floored(weight / weight.sum()))
     return logs
 
 
