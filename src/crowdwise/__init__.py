@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.multi_spa import MultiSpa
     from crowdwise.aggregate.one_coin import OneCoin
     from crowdwise.aggregate.spectral import SpectralDawidSkene
+    from crowdwise.aggregate.sym_nmf import SymmetricNmf
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
     from crowdwise.fitting.em import NotConverged
@@ -60,6 +61,7 @@ _HOMES = {
     "MultiSpa": "aggregate.multi_spa",
     "OneCoin": "aggregate.one_coin",
     "SpectralDawidSkene": "aggregate.spectral",
+    "SymmetricNmf": "aggregate.sym_nmf",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
 }
@@ -79,6 +81,7 @@ __all__ = [
     "NotConverged",
     "OneCoin",
     "SpectralDawidSkene",
+    "SymmetricNmf",
     "WeightedMajorityVote",
     "ZenCrowd",
     "datasets",

@@ -160,6 +160,13 @@ _METHODS = (
         "Zhang et al. 2014, NeurIPS",
         "few labels per task, rare classes; and as dawid-skene",
     ),
+    Method(
+        "sym-nmf",
+        "crowdwise.aggregate.sym_nmf:SymmetricNmf",
+        "one low-rank matrix lies behind the joint answers of all pairs, seen or not",
+        "Ibrahim & Fu 2021, ICML",
+        "few shared tasks; everyone says everything now and then",
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

@@ -10,13 +10,13 @@ import pytest
 from tests.conftest import tiny_labels
 
 import crowdwise as cw
-from crowdwise.aggregate import cnmf, multi_spa, spectral
+from crowdwise.aggregate import cnmf, multi_spa, spectral, sym_nmf
 from crowdwise.fitting import moments
 from crowdwise.kernels import NO_GOLD, PairCounts, pair_counts
 from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.registry import method
 
-MOMENT_METHODS = ["multi-spa", "cnmf", "spectral"]
+MOMENT_METHODS = ["multi-spa", "cnmf", "spectral", "sym-nmf"]
 
 
 def crowd_of_experts(n_classes: int, n_workers: int, seed: int) -> tuple[Any, Any]:
@@ -152,6 +152,47 @@ def test_moments_of_views_equal_plain_loops() -> None:
     assert 0 < len(abc) < len(ab) < 150
     np.testing.assert_allclose(found.ab, np.mean(ab, axis=0), atol=1e-12)
     np.testing.assert_allclose(found.abc, np.mean(abc, axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_classes", "n_workers"), [(2, 5), (3, 7), (4, 9)])
+def test_sym_nmf_finds_the_truth_from_exact_moments(n_classes: int, n_workers: int) -> None:
+    """Two blocks are missing besides the diagonal ones; the error is that of the rotation."""
+    prior, confusion = crowd_of_experts(n_classes, n_workers, seed=n_classes)
+    pairs = exact_pairs(prior, confusion, left_out=[(0, n_workers - 1), (1, 2)])
+    reference = blurred(confusion)
+    seen = sym_nmf.seen_of(pairs, n_workers)
+    ended = sym_nmf.climb_blocks(
+        seen, reference * np.sqrt(prior[::-1]), hold=0.0, max_iter=500, tol=0.0, name="sym-nmf"
+    )
+    whole = ended.parameters.reshape(-1, n_classes)
+    stacked = confusion.reshape(-1, n_classes)
+    np.testing.assert_allclose(whole @ whole.T, stacked * prior @ stacked.T, atol=1e-9)
+    found_prior, found = sym_nmf.matrices(pairs, ended.parameters, reference)
+    np.testing.assert_allclose(found, confusion, atol=1e-6)
+    np.testing.assert_allclose(found_prior, prior, atol=1e-6)
+
+
+def test_objective_of_sym_nmf_is_the_plain_formula_and_a_sweep_is_at_its_least() -> None:
+    pairs = pair_counts(tiny_labels(3, 6, n_tasks=60, n_workers=5))
+    generator = np.random.default_rng(2)
+    first, factor = generator.random((2, 5, 3, 3))
+
+    def plain(factor: Any) -> float:
+        error = 0.01 * ((factor - first) ** 2).sum()
+        for one, two, joint in zip(pairs.first, pairs.second, pairs.counts, strict=True):
+            left = joint / joint.sum() - factor[one] @ factor[two].T
+            error += joint.sum() / pairs.counts.sum() * (left**2).sum()
+        return float(error)
+
+    seen = sym_nmf.seen_of(pairs, 5)
+    ended = sym_nmf.climb_blocks(seen, first, hold=0.01, max_iter=3, tol=0.0, name="sym-nmf")
+    assert ended.objective[-1] == pytest.approx(-plain(ended.parameters), rel=1e-12)
+    assert sym_nmf.squared_error(seen, first) == pytest.approx(plain(first), rel=1e-12)
+    swept = sym_nmf.sweep(seen, factor, first, 0.01)
+    for _ in range(20):
+        other = swept.copy()
+        other[4] += generator.normal(0, 1e-3, (3, 3))  # the last worker of a sweep: her factor fits all the others
+        assert plain(other) > plain(swept)
 
 
 def test_corners_of_a_cloud_are_found_and_flat_clouds_refused() -> None:
