@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
     from crowdwise.aggregate.belief_propagation import BeliefPropagation
+    from crowdwise.aggregate.cnmf import CoupledNmf
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.ebcc import EnhancedBcc
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
     from crowdwise.aggregate.mean_field import MeanField
+    from crowdwise.aggregate.multi_spa import MultiSpa
     from crowdwise.aggregate.one_coin import OneCoin
+    from crowdwise.aggregate.spectral import SpectralDawidSkene
+    from crowdwise.aggregate.sym_nmf import SymmetricNmf
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
     from crowdwise.fitting.em import NotConverged
@@ -52,13 +56,17 @@ _HOMES = {
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
     "ConfusionVector": "aggregate.confusion_vector",
+    "CoupledNmf": "aggregate.cnmf",
     "DawidSkene": "aggregate.dawid_skene",
     "EnhancedBcc": "aggregate.ebcc",
     "Glad": "aggregate.glad",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
     "MeanField": "aggregate.mean_field",
+    "MultiSpa": "aggregate.multi_spa",
     "OneCoin": "aggregate.one_coin",
+    "SpectralDawidSkene": "aggregate.spectral",
+    "SymmetricNmf": "aggregate.sym_nmf",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
     "BeliefPropagation": "aggregate.belief_propagation",
@@ -68,6 +76,7 @@ _ROOMS = ("datasets", "metrics", "simulate")
 __all__ = [
     "BeliefPropagation",
     "ConfusionVector",
+    "CoupledNmf",
     "CrowdLabels",
     "CrowdwiseError",
     "DawidSkene",
@@ -77,8 +86,11 @@ __all__ = [
     "Mace",
     "MajorityVote",
     "MeanField",
+    "MultiSpa",
     "NotConverged",
     "OneCoin",
+    "SpectralDawidSkene",
+    "SymmetricNmf",
     "WeightedMajorityVote",
     "ZenCrowd",
     "datasets",

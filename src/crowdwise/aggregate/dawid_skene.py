@@ -195,9 +195,10 @@ class DawidSkene(Aggregator):
             if self.init in MOMENT_STARTS:
                 module, _, name = MOMENT_STARTS[self.init].partition(":")
                 found = getattr(importlib.import_module(f"crowdwise.aggregate.{module}"), name)().fit(labels)
-                yield ConfusionParameters(
-                    np.log(found.prior_), np.log(np.ascontiguousarray(found.confusion_.transpose(0, 2, 1)))
-                )
+                with np.errstate(divide="ignore"):
+                    table = np.log(np.ascontiguousarray(found.confusion_.transpose(0, 2, 1)))
+                    log_prior = np.log(found.prior_)
+                yield ConfusionParameters(log_prior, table)
                 return
             shares = vote_shares(labels, gold)
             generator = np.random.default_rng(self.seed)

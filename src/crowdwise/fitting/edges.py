@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ConfusionParameters",
     "VoteParameters",
+    "confusion_fit",
     "fit_confusions",
     "fit_votes",
     "log_of",
@@ -109,20 +110,29 @@ def fit_confusions(
         return found.log_likelihood + log_density(parameters), found.log_likelihood, told(m_step(found))
 
     ended = climb(map(told, starts(blocks)), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
+    return replace(
+        confusion_fit(labels, blocks, known, ended.parameters),
+        log_likelihood=ended.log_likelihood,
+        objective=ended.objective,
+        n_iter=ended.n_iter,
+        converged=ended.converged,
+    )
+
+
+def confusion_fit(labels: CrowdLabels, blocks: Blocks, known: Knowledge, parameters: ConfusionParameters) -> Fit:
+    """What given parameters say: Bayes' rule for every task, and every worker's skill and how sure it is."""
     posterior = np.empty((labels.n_tasks, labels.n_classes))
-    last = confusion_pass(blocks, ended.parameters.log_prior, ended.parameters.log_table, gold, posterior)
-    prior = np.exp(ended.parameters.log_prior)
-    confusion = np.exp(ended.parameters.log_table).transpose(0, 2, 1)
+    last = confusion_pass(blocks, parameters.log_prior, parameters.log_table, known.gold, posterior)
+    prior = np.exp(parameters.log_prior)
+    confusion = np.exp(parameters.log_table).transpose(0, 2, 1)
     return Fit(
         posterior=posterior,
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, last.counts, prior),
-        skill_beta=sureness(labels, blocks, known, ended.parameters.log_prior, last, posterior),
-        log_likelihood=ended.log_likelihood,
-        objective=ended.objective,
-        n_iter=ended.n_iter,
-        converged=ended.converged,
+        skill_beta=sureness(labels, blocks, known, parameters.log_prior, last, posterior),
+        log_likelihood=np.array([last.log_likelihood]),
+        objective=np.array([last.log_likelihood]),
     )
 
 

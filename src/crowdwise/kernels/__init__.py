@@ -4,6 +4,7 @@ from crowdwise.kernels.dirichlet import expected_logs
 from crowdwise.kernels.layout import Blocks, blocks_of
 from crowdwise.kernels.messages import NodeSets, task_messages, worker_messages
 from crowdwise.kernels.pairs import PairCounts, pair_counts
+from crowdwise.kernels.pairs import PairCounts, pair_counts, pair_pass
 from crowdwise.kernels.passes import (
     NO_GOLD,
     Statistics,
@@ -31,6 +32,7 @@ __all__ = [
     "log_rows",
     "n_threads",
     "pair_counts",
+    "pair_pass",
     "scatter",
     "share_pass",
     "spread",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["PairCounts", "pair_counts"]
+__all__ = ["PairCounts", "pair_counts", "pair_pass"]
 
 CHUNK = 1 << 22  # pairs of labels held at a time
 
@@ -69,6 +69,65 @@ def pair_counts(labels: CrowdLabels) -> PairCounts:
     table = np.zeros((pairs.size, size * size))
     table[pair_of, keys % (size * size)] = counts
     return PairCounts(pairs // labels.n_workers, pairs % labels.n_workers, table.reshape(-1, size, size))
+
+
+def pair_pass(pairs: PairCounts, prior: FloatArray, table: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    """E-step of the model R = A D Bᵀ of joint answers, and the counts that its M-step needs.
+
+    Parameters
+    ----------
+    prior : (K,)
+        D.
+    table : (M, K, K) [worker, label, truth]
+        The workers' matrices.
+
+    Returns
+    -------
+    log-likelihood
+        Σ counts log R over pairs and cells.
+    class counts : (K,)
+        Expected joint answers to tasks of each class.
+    counts : (M, K, K) [worker, label, truth]
+        Expected answers in pairs.
+    """
+    counts, class_counts = np.zeros_like(table), np.zeros_like(prior)
+    log_likelihood = _pair_pass(
+        pairs.first, pairs.second, pairs.counts, prior, np.ascontiguousarray(table), class_counts, counts
+    )
+    return log_likelihood, class_counts, counts
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pair_pass(
+    first: IntArray,
+    second: IntArray,
+    joint: FloatArray,
+    prior: FloatArray,
+    table: FloatArray,
+    class_counts: FloatArray,
+    counts: FloatArray,
+) -> float:
+    n_classes = prior.size
+    log_likelihood = 0.0
+    share = np.empty(n_classes)
+    for pair in range(first.size):
+        one, two = first[pair], second[pair]
+        for a in range(n_classes):
+            for b in range(n_classes):
+                seen = joint[pair, a, b]
+                if seen == 0.0:
+                    continue
+                total = 0.0
+                for k in range(n_classes):
+                    share[k] = prior[k] * table[one, a, k] * table[two, b, k]
+                    total += share[k]
+                log_likelihood += seen * np.log(total)
+                for k in range(n_classes):
+                    weight = seen * share[k] / total
+                    class_counts[k] += weight
+                    counts[one, a, k] += weight
+                    counts[two, b, k] += weight
+    return log_likelihood
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

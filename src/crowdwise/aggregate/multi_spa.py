@@ -1,0 +1,167 @@
+"""MultiSPA: a worker's confusion matrix from the corners of her joint answers with others.
+
+The generative story is Dawid and Skene's. For two workers, R = A D Bᵀ (D the class prior on the diagonal). So every
+column of R, made to sum to 1, is a mixture of the columns of A: column l is what the first worker says when the
+second says l. If for every class some worker names it only when it is true ("class expert"), the columns of A are
+among those columns: they are the corners of the cloud. Successive projection finds them, worker by worker.
+
+S. Ibrahim, X. Fu, N. Kargas and K. Huang (2019), "Crowdsourcing via pairwise co-occurrences: identifiability and
+algorithms", NeurIPS 32.
+
+| equation | here |
+|---|---|
+| (5) Z_m = [R_m1, R_m2, …], columns made to sum to 1 | `stack` |
+| algorithm 1: the longest column, project it away, again | `corners` |
+| columns of all workers in one order | `fitting.moments.align_each` |
+| d from R = A D Bᵀ | `fitting.moments.prior_of_pairs` |
+
+Cost: O(co-labelling pairs × K³), once.
+
+Departures: a column seen n times counts `DRAW` answers of the worker's own shares of labels beside, as the longest of
+many noisy columns is else always one that was seen once; what this changes goes with 1/n.
+The order of the columns is the one most like the worker's confusions against the majority vote. Only workers with
+enough answers beside others' are estimated; the rest are completed as `fitting.moments` says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.edges import confusion_fit
+from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.moments import Estimate, align_each, complete, gather, prior_of_pairs, start_of
+from crowdwise.fitting.parameters import check_count
+from crowdwise.kernels import PairCounts, blocks_of
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.moments import Shared
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["MultiSpa"]
+
+DRAW = 5.0  # answers of her own shares that a column counts beside those it was seen in
+FLAT = 1e-9  # squared length below which what is left of the cloud is rounding
+
+
+def stack(blocks: FloatArray, draw: float) -> FloatArray:
+    """The columns (K, n) of a worker's joint answers (n_partners, K, K) [partner, her label, the other's]."""
+    seen = blocks.sum(axis=1)
+    own = blocks.sum(axis=(0, 2))
+    near = blocks + draw * (own / own.sum())[None, :, None]
+    cloud: FloatArray = near.transpose(1, 0, 2)[:, seen > 0] / (seen[seen > 0] + draw)
+    return cloud
+
+
+def corners(cloud: FloatArray, n_corners: int) -> IntArray | None:
+    """Positions of the corners among columns (K, n) by successive projection; None where it is flat before all."""
+    left = cloud.copy()
+    chosen = []
+    for _ in range(n_corners):
+        length = np.einsum("ln,ln->n", left, left)
+        longest = int(length.argmax())
+        if length[longest] <= FLAT:
+            return None
+        chosen.append(longest)
+        direction = left[:, longest] / np.sqrt(length[longest])
+        left -= np.outer(direction, direction @ left)
+    return np.array(chosen)
+
+
+def project(pairs: PairCounts, reference: FloatArray, draw: float = DRAW) -> tuple[FloatArray, BoolArray]:
+    """Matrices (C, K, K) [worker, label, truth] from joint answers or exact moments, and who has one of her own.
+
+    A worker whose cloud is flat, as that of one who says the same whatever the truth, keeps her reference.
+    """
+    n_workers, n_classes = reference.shape[:2]
+    worker = np.concatenate([pairs.first, pairs.second])
+    order = np.argsort(worker, kind="stable")
+    ptr = np.searchsorted(worker[order], np.arange(n_workers + 1))
+    confusion, found = reference.copy(), np.zeros(n_workers, np.bool_)
+    for one in range(n_workers):
+        mine = order[ptr[one] : ptr[one + 1]]
+        as_first, as_second = mine[mine < pairs.first.size], mine[mine >= pairs.first.size] - pairs.first.size
+        blocks = np.concatenate([pairs.counts[as_first], pairs.counts[as_second].transpose(0, 2, 1)])
+        if not blocks.any():
+            continue
+        cloud = stack(blocks, draw)
+        chosen = corners(cloud, n_classes)
+        if chosen is not None:
+            confusion[one], found[one] = cloud[:, chosen], True
+    return align_each(confusion, reference), found
+
+
+def estimate(shared: Shared) -> Estimate | None:
+    """Matrices of the core's workers and the class prior; None where nobody's cloud has corners."""
+    confusion, found = project(shared.pairs, shared.reference)
+    if not found.any():
+        return None
+    prior = prior_of_pairs(shared.pairs, confusion)
+    return Estimate(shared.workers[found], prior, confusion[found])
+
+
+class MultiSpa(Aggregator):
+    """Consensus with a confusion matrix for every worker, from the corners of joint answers.
+
+    Parameters
+    ----------
+    max_workers : int
+        Most workers whose matrix is found from joint answers: those with the most answers beside others'. The rest
+        get the matrix that one M-step finds.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
+    prior_ : (K,)
+        Share of each class; that given as `class_prior`, which the matrices do not depend on.
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l].
+    skill_ : (M,)
+        Chance that a worker is right.
+    log_likelihood_ : (1,)
+        Log-probability of the labels under what was found.
+
+    Notes
+    -----
+    Fails without class experts (workers who name a class only when it is true, for every class), and with few shared
+    tasks: a moment's error falls with the square root of the tasks that two workers share. As a start for
+    `DawidSkene(init="multi-spa")` it need only be near. Gold labels take part in the majority vote that names the
+    classes and pin the posterior. Where fewer than three workers share enough tasks, the answer is that of one M-step
+    from the majority vote.
+
+    References
+    ----------
+    Ibrahim, Fu, Kargas and Huang (2019), NeurIPS 32.
+
+    Examples
+    --------
+    >>> from crowdwise.simulate import simulate
+    >>> crowd = simulate("dawid-skene", n_tasks=2000, n_workers=8, n_classes=3, labels_per_task=None, skill=0.8, seed=1)
+    >>> model = MultiSpa().fit(crowd.labels)
+    >>> float((model.posterior_.argmax(axis=1) == crowd.truth).mean().round(3))
+    0.999
+    >>> model.skill_.round(2).tolist()
+    [0.75, 0.77, 0.82, 0.72, 0.71, 0.78, 0.75, 0.8]
+    >>> crowd.skill.round(2).tolist()  # nobody here is a class expert: the corners lie too far inside
+    [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
+    """
+
+    slug: ClassVar[str] = "multi-spa"
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+
+    def __init__(self, *, max_workers: int = 500) -> None:
+        self.max_workers = max_workers
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_count("max_workers", self.max_workers, low=3)
+        blocks = blocks_of(labels)
+        start = start_of(labels, blocks, known)
+        shared = gather(labels, known, start, self.max_workers)
+        found = None if shared is None else estimate(shared)
+        return confusion_fit(labels, blocks, known, complete(labels, blocks, known, start, found))

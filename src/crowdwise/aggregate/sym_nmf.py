@@ -1,0 +1,244 @@
+"""Symmetric NMF: one low-rank matrix behind the joint answers of all pairs, turned until it is non-negative.
+
+The generative story is Dawid and Skene's. Stack the workers' matrices: H = [A₁; A₂; …]. The joint answers of all pairs
+are the blocks of H D Hᵀ, of rank K, of which only those of workers who share tasks are seen, and never a worker's
+with herself. From any factor U of it, U Uᵀ = H D Hᵀ, the matrices follow by a rotation: U Q = H D^½ ≥ 0.
+
+S. Ibrahim and X. Fu (2021), "Crowdsourcing via annotator co-occurrence imputation and provable symmetric nonnegative
+matrix factorization", ICML 38.
+
+| step | here |
+|---|---|
+| missing blocks imputed by least squares over those that are seen | `squared_error` is its value, `sweep` a round |
+| min ‖H − U Q‖², H ≥ 0, QᵀQ = I, by turns | `rotate` |
+| columns of every block made to sum to 1; d | `fitting.moments.columns`, `fitting.moments.prior_of_pairs` |
+
+Cost per iteration: O(co-labelling pairs × K³).
+
+Departures: the imputed matrix is never formed. The paper fills missing blocks from others, or by a robust low-rank fit,
+and then takes the factor from an eigendecomposition; here the factor itself is fitted to the blocks that are seen, one
+worker at a time, weighed by shared tasks, from the confusions against the majority vote, which also hold it with the
+weight of `DRAW` joint answers: a worker with few has else a factor of noise, and what this changes goes with 1/N.
+Small entries of H are not cut by a threshold that shrinks: the rotation starts near, since the factor does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.edges import confusion_fit
+from crowdwise.fitting.em import climb
+from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.moments import (
+    Estimate,
+    align_together,
+    columns,
+    complete,
+    floored,
+    gather,
+    prior_of_pairs,
+    start_of,
+)
+from crowdwise.fitting.parameters import check_climb, check_count
+from crowdwise.kernels import PairCounts, blocks_of
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.em import Climb
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.moments import Shared
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["SymmetricNmf"]
+
+DRAW = 10.0  # joint answers that hold a worker's factor where it starts
+TURNS = 2000  # most steps of the rotation
+STILL = 1e-17  # gain at which the rotation has ended
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The blocks that are seen, worker by worker: each pair stands twice, once for each of the two.
+
+    Attributes
+    ----------
+    ptr : (C + 1,)
+        Worker w's blocks are `ptr[w]:ptr[w + 1]`.
+    other : (2P,)
+        With whom.
+    share : (2P, K, K) [block, her label, the other's]
+        Shares of the joint answers.
+    weight : (2P,)
+        The pair's share of all shared tasks.
+    """
+
+    ptr: IntArray
+    other: IntArray
+    share: FloatArray
+    weight: FloatArray
+
+
+def seen_of(pairs: PairCounts, n_workers: int) -> Seen:
+    """Every pair's shares of joint answers, from both sides."""
+    worker, other = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
+    order = np.lexsort((other, worker))
+    share = np.concatenate([pairs.counts, pairs.counts.transpose(0, 2, 1)])[order]
+    shared = np.tile(pairs.shared, 2)[order]
+    share /= shared[:, None, None]
+    return Seen(
+        np.searchsorted(worker[order], np.arange(n_workers + 1)), other[order], share, shared / pairs.shared.sum()
+    )
+
+
+def squared_error(seen: Seen, factor: FloatArray) -> float:
+    """Σ over pairs of weight × ‖R̂ − U_m U_nᵀ‖², factor (C, K, K) [worker, label, column]."""
+    worker = np.repeat(np.arange(factor.shape[0]), np.diff(seen.ptr))
+    left = seen.share - factor[worker] @ factor[seen.other].transpose(0, 2, 1)
+    return float(np.einsum("p,pab,pab->", seen.weight, left, left)) / 2
+
+
+def sweep(seen: Seen, factor: FloatArray, first: FloatArray, hold: float) -> FloatArray:
+    """Every worker's factor in turn the best for those of the others: the objective never falls."""
+    made = factor.copy()
+    size = factor.shape[1]
+    for worker in range(factor.shape[0]):
+        mine = slice(seen.ptr[worker], seen.ptr[worker + 1])
+        others = made[seen.other[mine]].reshape(-1, size)
+        weighed = others * np.repeat(seen.weight[mine], size)[:, None]
+        gram = weighed.T @ others + hold * np.eye(size)
+        right = seen.share[mine].transpose(1, 0, 2).reshape(size, -1) @ weighed + hold * first[worker]
+        made[worker] = np.linalg.solve(gram, right.T).T
+    return made
+
+
+def rotate(factor: FloatArray) -> FloatArray:
+    """H (C, K, K): the factor turned by the rotation that leaves the least below zero, what is left cut off."""
+    stacked = factor.reshape(-1, factor.shape[2])
+    turn = np.eye(stacked.shape[1])
+    before = np.inf
+    for _ in range(TURNS):
+        turned = stacked @ turn
+        below = float((np.minimum(turned, 0) ** 2).sum())
+        if before - below <= STILL:
+            break
+        before = below
+        left, _, right = np.linalg.svd(stacked.T @ np.maximum(turned, 0))
+        turn = left @ right
+    return np.maximum(stacked @ turn, 0).reshape(factor.shape)
+
+
+def climb_blocks(
+    seen: Seen, first: FloatArray, *, hold: float, max_iter: int, tol: float, name: str
+) -> Climb[FloatArray]:
+    """Sweeps from the factor given; the objective is minus the squared error and minus hold × ‖U − U⁰‖²."""
+
+    def step(factor: FloatArray) -> tuple[float, float, FloatArray]:
+        error = squared_error(seen, factor)
+        moved = float(((factor - first) ** 2).sum())
+        return -error - hold * moved, -error, sweep(seen, factor, first, hold)
+
+    return climb([first], step, max_iter=max_iter, tol=tol, name=name)
+
+
+def start(shared: Shared) -> FloatArray:
+    """A D^½ with the confusions against the majority vote, and the prior that goes with them."""
+    prior = floored(prior_of_pairs(shared.pairs, shared.reference))
+    first: FloatArray = shared.reference * np.sqrt(prior)
+    return first
+
+
+def matrices(pairs: PairCounts, factor: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Prior (K,) and matrices (C, K, K) [worker, label, truth] from a factor, classes as in the reference."""
+    confusion = columns(rotate(factor))
+    confusion = confusion[:, :, align_together(confusion, reference)]
+    return prior_of_pairs(pairs, confusion), confusion
+
+
+class SymmetricNmf(Aggregator):
+    """Consensus with a confusion matrix for every worker, from one low-rank matrix of joint answers.
+
+    Parameters
+    ----------
+    max_workers : int
+        Most workers whose matrix is found from joint answers: those with the most answers beside others'. The rest
+        get the matrix that one M-step finds.
+    max_iter : int
+        Most sweeps over the workers.
+    tol : float
+        Stop when a sweep lowers the mean squared error of a pair's joint answers by no more than this.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
+    prior_ : (K,)
+        Share of each class; that given as `class_prior`, which the matrices do not depend on.
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l].
+    skill_ : (M,)
+        Chance that a worker is right.
+    log_likelihood_, objective_ : (n_iter_,)
+        Minus the squared error, and with what holds the factor subtracted, at each sweep. There is no likelihood.
+    n_iter_, converged_
+        How the sweeps ended.
+
+    Notes
+    -----
+    Fails with few shared tasks. The rotation is settled by what workers never say: where everyone says everything now
+    and then, several are possible, and the one nearest to the majority vote is found. Gold labels take part in that
+    vote and pin the posterior. Where fewer than three workers share enough tasks, the answer is that of one M-step
+    from the majority vote.
+
+    References
+    ----------
+    Ibrahim and Fu (2021), ICML 38.
+
+    Examples
+    --------
+    >>> from crowdwise.simulate import simulate
+    >>> crowd = simulate("dawid-skene", n_tasks=2000, n_workers=8, n_classes=3, labels_per_task=None, skill=0.8, seed=1)
+    >>> model = SymmetricNmf().fit(crowd.labels)
+    >>> model.skill_.round(2).tolist()
+    [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]
+    >>> crowd.skill.round(2).tolist()
+    [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
+    """
+
+    slug: ClassVar[str] = "sym-nmf"
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+
+    def __init__(self, *, max_workers: int = 500, max_iter: int = 500, tol: float = 1e-9) -> None:
+        self.max_workers = max_workers
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_count("max_workers", self.max_workers, low=3)
+        check_climb(self.max_iter, self.tol)
+        blocks = blocks_of(labels)
+        votes = start_of(labels, blocks, known)
+        shared = gather(labels, known, votes, self.max_workers)
+        if shared is None:
+            return confusion_fit(labels, blocks, known, complete(labels, blocks, known, votes, None))
+        seen = seen_of(shared.pairs, shared.n_workers)
+        ended = climb_blocks(
+            seen,
+            start(shared),
+            hold=DRAW / float(shared.pairs.shared.sum()),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            name=self.slug,
+        )
+        found = Estimate(shared.workers, *matrices(shared.pairs, ended.parameters, shared.reference))
+        return replace(
+            confusion_fit(labels, blocks, known, complete(labels, blocks, known, votes, found)),
+            log_likelihood=ended.log_likelihood,
+            objective=ended.objective,
+            n_iter=ended.n_iter,
+            converged=ended.converged,
+        )

@@ -1,0 +1,212 @@
+"""What the moment methods share: who is asked, whose classes are whose, and from moments back to every worker.
+
+A moment method finds the confusion matrices of a *core* of workers from how they answered the tasks they share. It
+finds them up to the order of the classes, and says nothing of workers who share little. Here
+
+1. the core is chosen: the workers with the most answers beside others' (`gather`);
+2. the classes are named: columns are matched with the confusions against the majority vote (`align_together`,
+   `align_each`);
+3. the others get the matrix that one M-step finds against the posterior of the core (`complete`), and nothing that
+   anyone said is impossible: every probability is at least `FLOOR`.
+
+Matrices are [worker, label, truth] here, as in the papers: columns sum to 1. Nothing depends on how rows are ordered:
+the core stands in an order that the answers decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment, nnls
+
+from crowdwise.fitting.edges import ConfusionParameters
+from crowdwise.kernels import PairCounts, confusion_pass, pair_counts, share_pass, vote_shares, worker_sums
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.kernels import Blocks, Statistics
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = [
+    "ENOUGH",
+    "Estimate",
+    "Shared",
+    "align_each",
+    "align_together",
+    "columns",
+    "complete",
+    "floored",
+    "gather",
+    "prior_of_pairs",
+    "ranked",
+    "start_of",
+]
+
+FLOOR = 1e-6  # least probability of a label or a class, as in Zhang et al. (2014)
+ENOUGH = 10  # answers beside another's, for each cell of a matrix, that make a worker one of the core
+FEWEST = 3  # workers: two can always be explained by copying
+CROWD = 1.0  # answers of the crowd that count as a worker's own where her matrix is an M-step's
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the core answered together.
+
+    Attributes
+    ----------
+    workers : (C,)
+        Positions of the core's workers.
+    classes : (k,)
+        Positions of the classes that anyone named.
+    pairs
+        Joint answers of the core; workers and classes by their place in the two above.
+    reference : (C, k, k) [worker, label, truth]
+        The core's confusions against the majority vote.
+    """
+
+    workers: IntArray
+    classes: IntArray
+    pairs: PairCounts
+    reference: FloatArray
+
+    @property
+    def n_workers(self) -> int:
+        """Size of the core."""
+        return self.workers.size
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a method found: the prior (k,) and the matrices (C, k, k) [worker, label, truth] of `workers` (C,)."""
+
+    workers: IntArray
+    prior: FloatArray
+    confusion: FloatArray
+
+
+def ranked(labels: CrowdLabels, gold: IntArray) -> tuple[IntArray, FloatArray]:
+    """Workers by answers beside others' (most first), then by agreement with the vote; and those answers (M,)."""
+    beside = worker_sums(labels, labels.labels_per_task[labels.task] - 1)
+    agreement = worker_sums(labels, vote_shares(labels, gold)[labels.task, labels.label])
+    return np.lexsort((-agreement.round(9), -beside)), beside
+
+
+def gather(labels: CrowdLabels, known: Knowledge, start: Statistics, most: int) -> Shared | None:
+    """Choose the core, at most so many workers, and count its joint answers; None where too few share tasks.
+
+    `start` holds the counts of `share_pass`.
+    """
+    classes = np.flatnonzero(labels.class_shares)
+    order, beside = ranked(labels, known.gold)
+    core = order[beside[order] >= ENOUGH * classes.size**2][:most]
+    if core.size < FEWEST or classes.size < 2:
+        return None
+    place = np.full(labels.n_workers, -1)
+    place[core] = np.arange(core.size)
+    found = pair_counts(labels if core.size == labels.n_workers else labels.keep(place[labels.worker] >= 0))
+    counts = found.counts[:, classes[:, None], classes]
+    first, second = place[found.first], place[found.second]
+    swap = first > second
+    counts[swap] = counts[swap].transpose(0, 2, 1)
+    first, second = np.where(swap, second, first), np.where(swap, first, second)
+    by_place = np.lexsort((second, first))
+    pairs = PairCounts(first[by_place], second[by_place], counts[by_place])
+    reference = columns(start.counts[core][:, classes[:, None], classes])
+    return Shared(core, classes, pairs, reference)
+
+
+def columns(counts: FloatArray) -> FloatArray:
+    """Counts or weights [..., label, truth] with every column made to sum to 1; an empty one becomes uniform."""
+    kept = np.maximum(counts, 0)
+    total = kept.sum(axis=-2, keepdims=True)
+    made: FloatArray = np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / counts.shape[-2])
+    return made
+
+
+def floored(probability: FloatArray, axis: int = 0) -> FloatArray:
+    """Probabilities along an axis, none below `FLOOR` by more than rounding."""
+    raised = np.maximum(probability, FLOOR)
+    made: FloatArray = raised / raised.sum(axis=axis, keepdims=True)
+    return made
+
+
+def align_together(confusion: FloatArray, reference: FloatArray) -> IntArray:
+    """The order of the columns, the same for all workers, in which the matrices are most like the reference."""
+    return _order(np.einsum("wlk,wlr->kr", confusion, reference))
+
+
+def align_each(confusion: FloatArray, reference: FloatArray) -> FloatArray:
+    """Every worker's matrix with its columns in the order that is most like her reference."""
+    scores = np.einsum("wlk,wlr->wkr", confusion, reference)
+    return np.stack([matrix[:, _order(score)] for matrix, score in zip(confusion, scores, strict=True)])
+
+
+def _order(score: FloatArray) -> IntArray:
+    """For each class of the reference, the column that it is matched with: the largest total score."""
+    column, truth = linear_sum_assignment(score, maximize=True)
+    return np.asarray(column[np.argsort(truth)])
+
+
+def prior_of_pairs(pairs: PairCounts, confusion: FloatArray) -> FloatArray:
+    """The class prior (k,) that explains the joint answers best, given matrices [worker, label, truth].
+
+    Least squares over all pairs, weighed by their shared tasks: R ≈ Σ_k d[k] a[:, k] b[:, k]ᵀ, d ≥ 0, made to sum to 1.
+    """
+    one, two = confusion[pairs.first], confusion[pairs.second]
+    weight = pairs.shared
+    gram = np.einsum("p,pak,paj,pbk,pbj->kj", weight, one, one, two, two, optimize=True)
+    right = np.einsum("pab,pak,pbk->k", pairs.counts, one, two, optimize=True)
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > values[-1] * 1e-12
+    root, inverse = np.sqrt(values[kept]), vectors[:, kept].T
+    prior, _ = nnls(root[:, None] * inverse, (inverse @ right) / root)
+    total = prior.sum()
+    return prior / total if total > 0 else np.full(prior.size, 1 / prior.size)
+
+
+def complete(
+    labels: CrowdLabels, blocks: Blocks, known: Knowledge, start: Statistics, found: Estimate | None
+) -> ConfusionParameters:
+    """Parameters for every worker and class from an estimate for some; from the majority vote where there is none.
+
+    Workers outside the estimate get the M-step's matrix against the posterior in which they take part with their
+    confusions against the majority vote. A class that nobody named has no prior, and labels at random.
+    """
+    classes = np.flatnonzero(labels.class_shares)
+    table = _m_step(start.counts)
+    if found is None:
+        return ConfusionParameters(_log_prior(labels, known, start.class_counts[classes], classes), table)
+    log_prior = _log_prior(labels, known, found.prior, classes)
+    whole = np.full((found.workers.size, labels.n_classes, labels.n_classes), 1 / labels.n_classes)
+    whole[:, :, classes] = 0
+    whole[:, classes[:, None], classes] = found.confusion
+    core = np.log(floored(whole, axis=1))
+    table[found.workers] = core
+    if found.workers.size < labels.n_workers:
+        table = _m_step(confusion_pass(blocks, log_prior, table, known.gold).counts)
+        table[found.workers] = core
+    return ConfusionParameters(log_prior, table)
+
+
+def start_of(labels: CrowdLabels, blocks: Blocks, known: Knowledge) -> Statistics:
+    """Counts against the share of votes, which names the classes and stands in where moments are missing."""
+    return share_pass(blocks, labels.class_shares, known.gold)
+
+
+def _log_prior(labels: CrowdLabels, known: Knowledge, weight: FloatArray, classes: IntArray) -> FloatArray:
+    """Log of the prior (K,): what is given, or the weights of the classes that anyone named."""
+    if known.log_prior is not None:
+        return known.log_prior
+    logs = np.full(labels.n_classes, -np.inf)
+    logs[classes] = np.log(floored(weight / weight.sum()))
+    return logs
+
+
+def _m_step(counts: FloatArray) -> FloatArray:
+    """Log of the matrices that expected answers [worker, label, truth] give, with `CROWD` answers of the crowd."""
+    crowd = columns(counts.sum(axis=0))
+    logs: FloatArray = np.log(floored((counts + CROWD * crowd) / (counts.sum(axis=1, keepdims=True) + CROWD), axis=1))
+    return logs

@@ -1,0 +1,338 @@
+"""Moment methods with full confusion matrices: no error on exact moments, objectives by plain loops, shared parts."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.conftest import tiny_labels
+
+import crowdwise as cw
+from crowdwise.aggregate import cnmf, multi_spa, spectral, sym_nmf
+from crowdwise.fitting import moments
+from crowdwise.kernels import NO_GOLD, PairCounts, pair_counts
+from crowdwise.labels import CrowdLabels, InputError
+from crowdwise.registry import method
+
+MOMENT_METHODS = ["multi-spa", "cnmf", "spectral", "sym-nmf"]
+
+
+def crowd_of_experts(n_classes: int, n_workers: int, seed: int) -> tuple[Any, Any]:
+    """Prior, and matrices [worker, label, truth] of which the first 2K name a class each only when it is true."""
+    generator = np.random.default_rng(seed)
+    prior = generator.dirichlet(np.full(n_classes, 5.0))
+    confusion = generator.dirichlet(np.ones(n_classes), (n_workers, n_classes)) + 2 * np.eye(n_classes)
+    for expert in range(2 * n_classes):
+        named = expert % n_classes
+        confusion[expert, :, named] *= np.arange(n_classes) == named
+    return prior, (confusion / confusion.sum(axis=2, keepdims=True)).transpose(0, 2, 1)
+
+
+def exact_pairs(prior: Any, confusion: Any, left_out: Any = ()) -> PairCounts:
+    kept = [pair for pair in combinations(range(len(confusion)), 2) if pair not in left_out]
+    counts = [confusion[one] @ np.diag(prior) @ confusion[two].T for one, two in kept]
+    first, second = np.array(kept).T
+    return PairCounts(first, second, np.array(counts))
+
+
+def blurred(confusion: Any, seed: int = 0) -> Any:
+    """A reference that is like the truth, as the confusions against the majority vote are."""
+    n_classes = confusion.shape[1]
+    noise = np.random.default_rng(seed).dirichlet(np.ones(n_classes), (len(confusion), n_classes)).transpose(0, 2, 1)
+    return 0.6 * confusion + 0.4 * noise
+
+
+@pytest.mark.parametrize(("n_classes", "n_workers"), [(2, 5), (3, 7), (5, 12)])
+def test_multi_spa_has_no_error_on_exact_moments(n_classes: int, n_workers: int) -> None:
+    prior, confusion = crowd_of_experts(n_classes, n_workers, seed=n_classes)
+    pairs = exact_pairs(prior, confusion, left_out=[(0, n_workers - 1)])
+    found, whose = multi_spa.project(pairs, blurred(confusion), draw=0.0)
+    assert whose.all()
+    np.testing.assert_allclose(found, confusion, atol=1e-9)
+    np.testing.assert_allclose(moments.prior_of_pairs(pairs, confusion), prior, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n_classes", "n_workers"), [(2, 5), (3, 7), (4, 9)])
+def test_cnmf_finds_the_truth_from_exact_moments(n_classes: int, n_workers: int) -> None:
+    """Error at the updates' own tolerance, from a start 0.2 and more away; one pair never met."""
+    prior, confusion = crowd_of_experts(n_classes, n_workers, seed=n_classes)
+    pairs = exact_pairs(prior, confusion, left_out=[(0, n_workers - 1)])
+    first = cnmf.Factors(np.full(n_classes, 1 / n_classes), blurred(confusion))
+    assert np.abs(first.confusion - confusion).max() > 0.2
+    found = cnmf.climb_pairs(pairs, first, fixed=False, max_iter=5000, tol=0.0, name="cnmf").parameters
+    np.testing.assert_allclose(found.confusion, confusion, atol=1e-6)
+    np.testing.assert_allclose(found.prior, prior, atol=1e-6)
+
+
+def test_divergence_of_cnmf_is_the_plain_formula() -> None:
+    labels = tiny_labels(3, 5, n_tasks=60, n_workers=5)
+    pairs = pair_counts(labels)
+    generator = np.random.default_rng(1)
+    factors = cnmf.Factors(
+        generator.dirichlet(np.ones(3)), generator.dirichlet(np.ones(3), (5, 3)).transpose(0, 2, 1).copy()
+    )
+    expected = 0.0
+    for one, two, joint in zip(pairs.first, pairs.second, pairs.counts, strict=True):
+        model = factors.confusion[one] @ np.diag(factors.prior) @ factors.confusion[two].T
+        for seen, law in zip((joint / joint.sum()).ravel(), model.ravel(), strict=True):
+            expected += joint.sum() * seen * np.log(seen / law) if seen else 0.0
+    assert cnmf.divergence(pairs, factors) == pytest.approx(expected, rel=1e-12)
+    ended = cnmf.climb_pairs(pairs, factors, fixed=True, max_iter=1, tol=0.0, name="cnmf")
+    assert ended.objective[0] == pytest.approx(-expected, rel=1e-12)
+
+
+def test_cnmf_keeps_a_given_prior_and_finds_matrices_that_fit_it() -> None:
+    """Two classes: pairs leave the prior open, and a given one decides."""
+    confusion = np.array([[[0.8, 0.2], [0.3, 0.7]]] * 3 + [[[0.9, 0.1], [0.2, 0.8]]] * 3)
+    labels = cw.simulate.simulate_workers(confusion, 20_000, prior=[0.3, 0.7], seed=0).labels
+    model = cw.CoupledNmf(tol=0.0, max_iter=300).fit(labels, class_prior=[0.3, 0.7])
+    np.testing.assert_allclose(model.confusion_, confusion, atol=0.03)
+
+
+def three_views(n_classes: int) -> tuple[Any, Any, spectral.Moments]:
+    """Prior, matrices [view, label, truth] with no experts among them, and their exact cross-moments by plain loops."""
+    generator = np.random.default_rng(n_classes)
+    prior = generator.dirichlet(np.full(n_classes, 5.0))
+    rows = generator.dirichlet(np.ones(n_classes), (3, n_classes)) + 1.5 * np.eye(n_classes)
+    views = (rows / rows.sum(axis=2, keepdims=True)).transpose(0, 2, 1)
+    second = {(one, two): np.zeros((n_classes, n_classes)) for one, two in combinations(range(3), 2)}
+    third = np.zeros((n_classes,) * 3)
+    for share, a, b, c in zip(prior, *(view.T for view in views), strict=True):
+        for one, two in second:
+            second[one, two] += share * np.outer((a, b, c)[one], (a, b, c)[two])
+        third += share * a[:, None, None] * b[:, None] * c
+    return prior, views, spectral.Moments(second[0, 1], second[0, 2], second[1, 2], third)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 8])
+def test_spectral_has_no_error_on_exact_moments(n_classes: int) -> None:
+    prior, views, exact = three_views(n_classes)
+    found = spectral.third_view(exact)
+    assert found is not None
+    order = moments.align_together(found[1][None], views[2][None])
+    np.testing.assert_allclose(found[1][:, order], views[2], atol=1e-9)
+    np.testing.assert_allclose(found[0][order], prior, atol=1e-9)
+    worker = np.random.default_rng(9).dirichlet(np.ones(n_classes), n_classes).T
+    beside = np.stack([7.0 * worker @ np.diag(prior) @ view.T for view in views])[:, None]
+    for group in range(3):
+        matrices = spectral.worker_matrices(beside, np.array([group]), prior, views)
+        assert matrices is not None
+        np.testing.assert_allclose(matrices[0], worker, atol=1e-9)
+
+
+def test_singular_moments_are_refused() -> None:
+    _, _, exact = three_views(3)
+    flat = np.ones((3, 3)) / 9
+    assert spectral.third_view(exact._replace(ab=flat)) is None
+    assert spectral.third_view(spectral.Moments(flat, flat, flat, np.ones((3, 3, 3)) / 27)) is None
+
+
+def test_moments_of_views_equal_plain_loops() -> None:
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=150, n_workers=7, n_classes=2, labels_per_task=4, seed=4
+    ).labels
+    group = spectral.deal(np.array([3, 1, 0, 2, 6, 5, 4]))
+    assert group.tolist() == [2, 1, 2, 0, 0, 0, 1]
+    views = spectral.views_of(labels, group, np.arange(2))
+    answers: dict[tuple[int, int], list[int]] = {}
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        answers.setdefault((int(group[worker]), int(task)), []).append(int(label))
+    ab, abc = [], []
+    for task in range(150):
+        said = [answers.get((one, task)) for one in range(3)]
+        means = [None if one is None else np.bincount(one, minlength=2) / len(one) for one in said]
+        if means[0] is not None and means[1] is not None:
+            ab.append(np.outer(means[0], means[1]))
+            if means[2] is not None:
+                abc.append(np.einsum("a,b,c->abc", *means))
+    found = spectral.moments_of(*views)
+    assert found is not None
+    assert 0 < len(abc) < len(ab) < 150
+    np.testing.assert_allclose(found.ab, np.mean(ab, axis=0), atol=1e-12)
+    np.testing.assert_allclose(found.abc, np.mean(abc, axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_classes", "n_workers"), [(2, 5), (3, 7), (4, 9)])
+def test_sym_nmf_finds_the_truth_from_exact_moments(n_classes: int, n_workers: int) -> None:
+    """Two blocks are missing besides the diagonal ones; the error is that of the rotation."""
+    prior, confusion = crowd_of_experts(n_classes, n_workers, seed=n_classes)
+    pairs = exact_pairs(prior, confusion, left_out=[(0, n_workers - 1), (1, 2)])
+    reference = blurred(confusion)
+    seen = sym_nmf.seen_of(pairs, n_workers)
+    ended = sym_nmf.climb_blocks(
+        seen, reference * np.sqrt(prior[::-1]), hold=0.0, max_iter=500, tol=0.0, name="sym-nmf"
+    )
+    whole = ended.parameters.reshape(-1, n_classes)
+    stacked = confusion.reshape(-1, n_classes)
+    np.testing.assert_allclose(whole @ whole.T, stacked * prior @ stacked.T, atol=1e-9)
+    found_prior, found = sym_nmf.matrices(pairs, ended.parameters, reference)
+    np.testing.assert_allclose(found, confusion, atol=1e-6)
+    np.testing.assert_allclose(found_prior, prior, atol=1e-6)
+
+
+def test_objective_of_sym_nmf_is_the_plain_formula_and_a_sweep_is_at_its_least() -> None:
+    pairs = pair_counts(tiny_labels(3, 6, n_tasks=60, n_workers=5))
+    generator = np.random.default_rng(2)
+    first, factor = generator.random((2, 5, 3, 3))
+
+    def plain(factor: Any) -> float:
+        error = 0.01 * ((factor - first) ** 2).sum()
+        for one, two, joint in zip(pairs.first, pairs.second, pairs.counts, strict=True):
+            left = joint / joint.sum() - factor[one] @ factor[two].T
+            error += joint.sum() / pairs.counts.sum() * (left**2).sum()
+        return float(error)
+
+    seen = sym_nmf.seen_of(pairs, 5)
+    ended = sym_nmf.climb_blocks(seen, first, hold=0.01, max_iter=3, tol=0.0, name="sym-nmf")
+    assert ended.objective[-1] == pytest.approx(-plain(ended.parameters), rel=1e-12)
+    assert sym_nmf.squared_error(seen, first) == pytest.approx(plain(first), rel=1e-12)
+    swept = sym_nmf.sweep(seen, factor, first, 0.01)
+    for _ in range(20):
+        other = swept.copy()
+        other[4] += generator.normal(0, 1e-3, (3, 3))  # the last worker of a sweep: her factor fits all the others
+        assert plain(other) > plain(swept)
+
+
+def test_corners_of_a_cloud_are_found_and_flat_clouds_refused() -> None:
+    generator = np.random.default_rng(0)
+    vertices = np.array([[0.8, 0.1, 0.2], [0.1, 0.7, 0.2], [0.1, 0.2, 0.6]])
+    inside = vertices @ generator.dirichlet(np.ones(3), 40).T
+    cloud = np.concatenate([inside[:, :20], vertices, inside[:, 20:]], axis=1)
+    chosen = multi_spa.corners(cloud, 3)
+    assert chosen is not None
+    assert sorted(chosen.tolist()) == [20, 21, 22]
+    assert multi_spa.corners(vertices[:, [0, 0, 1, 1]], 3) is None
+
+
+def test_columns_of_joint_answers() -> None:
+    joint = np.array([[[3.0, 1.0], [0.0, 4.0]], [[2.0, 0.0], [2.0, 0.0]]])
+    np.testing.assert_allclose(multi_spa.stack(joint, 0.0), [[1.0, 0.2, 0.5], [0.0, 0.8, 0.5]])
+    own = np.array([6.0, 6.0]) / 12
+    np.testing.assert_allclose(multi_spa.stack(joint, 5.0)[:, 0], (np.array([3.0, 0.0]) + 5 * own) / 8)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_columns_are_matched_with_the_reference(n_classes: int) -> None:
+    """The permutation of the largest total score, by going through all of them."""
+    generator = np.random.default_rng(n_classes)
+    found = generator.dirichlet(np.ones(n_classes), (4, n_classes)).transpose(0, 2, 1)
+    reference = generator.dirichlet(np.ones(n_classes), (4, n_classes)).transpose(0, 2, 1)
+    orders = [list(order) for order in permutations(range(n_classes))]
+    best = max(orders, key=lambda order: (found[:, :, order] * reference).sum())
+    assert moments.align_together(found, reference).tolist() == best
+    for mine, hers, matched in zip(found, reference, moments.align_each(found, reference), strict=True):
+        order = max(orders, key=lambda order: (mine[:, order] * hers).sum())
+        np.testing.assert_array_equal(matched, mine[:, order])
+
+
+def test_prior_of_pairs_is_the_least_squares_fit() -> None:
+    """Against least squares over all cells of all pairs, on pairs that no prior explains."""
+    generator = np.random.default_rng(3)
+    confusion = generator.dirichlet(np.ones(3), (5, 3)).transpose(0, 2, 1)
+    pairs = exact_pairs(np.array([0.2, 0.3, 0.5]), confusion)
+    noisy = PairCounts(pairs.first, pairs.second, pairs.counts + generator.random(pairs.counts.shape) / 50)
+    rows, targets = [], []
+    for a, b, joint in zip(noisy.first, noisy.second, noisy.counts, strict=True):
+        for one in range(3):
+            for two in range(3):
+                weight = np.sqrt(joint.sum())
+                rows.append(weight * confusion[a][one] * confusion[b][two])
+                targets.append(weight * joint[one, two] / joint.sum())
+    best = np.linalg.lstsq(np.array(rows), np.array(targets), rcond=None)[0]
+    assert (best > 0).all()
+    np.testing.assert_allclose(moments.prior_of_pairs(noisy, confusion), best / best.sum(), atol=1e-10)
+
+
+def test_the_core_is_those_who_answer_beside_others() -> None:
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=200, n_workers=9, n_classes=3, labels_per_task=4, seed=5
+    ).labels
+    beside = [
+        sum(int((labels.task == task).sum()) - 1 for task in labels.task[labels.worker == worker])
+        for worker in range(9)
+    ]
+    order, counted = moments.ranked(labels, NO_GOLD)
+    np.testing.assert_array_equal(counted, beside)
+    assert np.array(beside)[order].tolist() == sorted(beside, reverse=True)
+
+
+def test_workers_outside_the_core_get_an_m_step() -> None:
+    """Three of eight workers are estimated; the matrices of the rest are expected answers with one of the crowd's."""
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=300, n_workers=8, n_classes=3, labels_per_task=5, seed=2
+    ).labels
+    model = cw.MultiSpa(max_workers=3).fit(labels)
+    core = moments.ranked(labels, NO_GOLD)[0][:3]
+    others = np.setdiff1d(np.arange(8), core)
+    votes = labels.vote_counts()
+    shares = votes / votes.sum(axis=1, keepdims=True)
+    confusion = m_step(labels, shares)
+    confusion[core] = model.confusion_[core]
+    expected = m_step(labels, posterior_of(labels, model.prior_, confusion))
+    np.testing.assert_allclose(model.confusion_[others], expected[others], atol=1e-5)
+    assert np.abs(model.confusion_[core] - expected[core]).max() > 0.01
+    np.testing.assert_allclose(model.posterior_, posterior_of(labels, model.prior_, model.confusion_), atol=1e-10)
+
+
+def m_step(labels: CrowdLabels, posterior: Any) -> Any:
+    """Expected answers [worker, truth, label] by a plain loop, one answer of the crowd added to every row."""
+    counts = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        counts[worker, :, label] += posterior[task]
+    crowd = counts.sum(axis=0)
+    crowd /= crowd.sum(axis=1, keepdims=True)
+    return (counts + crowd) / (counts.sum(axis=2, keepdims=True) + 1)
+
+
+def posterior_of(labels: CrowdLabels, prior: Any, confusion: Any) -> Any:
+    rows = np.tile(prior, (labels.n_tasks, 1))
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        rows[task] *= confusion[worker, :, label]
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("slug", MOMENT_METHODS)
+def test_without_shared_tasks_the_answer_is_one_m_step_from_the_vote(slug: str) -> None:
+    labels = tiny_labels(3, 4, n_tasks=12, n_workers=2)
+    model = method(slug).load()(**({"max_iter": 1, "tol": 0.0} if slug == "spectral" else {})).fit(labels)
+    votes = labels.vote_counts() + 0.0
+    votes[votes.sum(axis=1) == 0] = labels.class_shares
+    confusion = m_step(labels, votes / votes.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(model.confusion_, confusion, atol=1e-5)
+
+
+@pytest.mark.parametrize("slug", MOMENT_METHODS)
+def test_nothing_is_impossible(slug: str) -> None:
+    """Unanimous answers, and a worker who always says the same: every probability stays away from 0."""
+    task = np.repeat(np.arange(60), 5)
+    label = (task % 3) * (np.tile(np.arange(5), 60) > 0)
+    labels = CrowdLabels.from_codes(task, np.tile(np.arange(5), 60), label, tasks=60, workers=5, classes=3)
+    model = method(slug).load()().fit(labels)
+    np.testing.assert_array_equal(model.predict(), np.arange(60) % 3)
+    if slug != "spectral":
+        assert model.confusion_.min() > 9e-7
+        assert model.prior_.min() > 9e-7
+
+
+@pytest.mark.parametrize("slug", MOMENT_METHODS)
+def test_dawid_skene_starts_from_the_estimate(slug: str, crowd: CrowdLabels) -> None:
+    found = method(slug).load()().fit(crowd)
+    started = cw.DawidSkene(init=slug, max_iter=1, tol=0.0).fit(crowd)
+    np.testing.assert_allclose(started.confusion_, found.confusion_, atol=1e-12)
+    np.testing.assert_allclose(started.prior_, found.prior_, atol=1e-12)
+    ended = cw.DawidSkene(init=slug).fit(crowd)
+    assert ended.log_likelihood_[-1] >= started.log_likelihood_[-1]
+
+
+@pytest.mark.parametrize("slug", MOMENT_METHODS)
+def test_bad_parameters_are_named(slug: str, crowd: CrowdLabels) -> None:
+    if slug != "spectral":
+        with pytest.raises(InputError, match="max_workers is 2; it must be a whole number, 3 or more"):
+            method(slug).load()(max_workers=2).fit(crowd)
+    if method(slug).iterative:
+        with pytest.raises(InputError, match="max_iter"):
+            method(slug).load()(max_iter=0).fit(crowd)
+        with pytest.raises(InputError, match="tol"):
+            method(slug).load()(tol=-1.0).fit(crowd)
