@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
     from crowdwise.aggregate.one_coin import OneCoin
+    from crowdwise.aggregate.pgd import RankOneCompletion
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
     from crowdwise.fitting.em import NotConverged
@@ -54,6 +55,7 @@ _HOMES = {
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
     "OneCoin": "aggregate.one_coin",
+    "RankOneCompletion": "aggregate.pgd",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
 }
@@ -70,6 +72,7 @@ __all__ = [
     "MajorityVote",
     "NotConverged",
     "OneCoin",
+    "RankOneCompletion",
     "WeightedMajorityVote",
     "ZenCrowd",
     "datasets",

@@ -137,6 +137,14 @@ _METHODS = (
         "Demartini et al. 2012, WWW",
         "unbalanced classes, workers with a bias towards some class",
     ),
+    Method(
+        "pgd",
+        "crowdwise.aggregate.pgd:RankOneCompletion",
+        "one skill for every worker; the matrix of their agreements is rank one, completed by gradient descent",
+        "Ma et al. 2018, ICML",
+        "workers who share few tasks, copy each other or favour some class",
+        uses=("class_prior",),
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 
