@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
     from crowdwise.aggregate.confusion_vector import ConfusionVector
+    from crowdwise.aggregate.dalvi import Dalvi
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.glad import Glad
+    from crowdwise.aggregate.m_msr import MMsr
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
     from crowdwise.aggregate.one_coin import OneCoin
@@ -50,8 +52,10 @@ _HOMES = {
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
     "ConfusionVector": "aggregate.confusion_vector",
+    "Dalvi": "aggregate.dalvi",
     "DawidSkene": "aggregate.dawid_skene",
     "Glad": "aggregate.glad",
+    "MMsr": "aggregate.m_msr",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
     "OneCoin": "aggregate.one_coin",
@@ -65,9 +69,11 @@ __all__ = [
     "ConfusionVector",
     "CrowdLabels",
     "CrowdwiseError",
+    "Dalvi",
     "DawidSkene",
     "Glad",
     "InputError",
+    "MMsr",
     "Mace",
     "MajorityVote",
     "NotConverged",

@@ -145,6 +145,24 @@ _METHODS = (
         "workers who share few tasks, copy each other or favour some class",
         uses=("class_prior",),
     ),
+    Method(
+        "dalvi",
+        "crowdwise.aggregate.dalvi:Dalvi",
+        "one skill for every worker: the eigenvector of who agrees over that of who met",
+        "Dalvi et al. 2013, WWW",
+        "groups of workers who hardly meet, who copy each other or favour some class",
+        climbs=False,
+        uses=("class_prior",),
+    ),
+    Method(
+        "m-msr",
+        "crowdwise.aggregate.m_msr:MMsr",
+        "one skill for every worker, from agreements of which the most extreme are dropped",
+        "Ma & Olshevsky 2020, NeurIPS",
+        "pairs that share a handful of tasks, workers who favour some class",
+        climbs=False,
+        uses=("class_prior",),
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

@@ -62,7 +62,7 @@ def complete(pairs: Pairs, *, low: float, max_iter: int, tol: float, name: str) 
     tol
         Stop when a step lowers the loss by no more.
     """
-    descent = Descent(pairs, low)
+    descent = Descent(pairs, low=low, high=1.0)
 
     def step(skill: FloatArray) -> tuple[float, float, FloatArray]:
         loss = squared_loss(pairs, skill)

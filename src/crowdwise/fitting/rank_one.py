@@ -36,7 +36,6 @@ __all__ = [
     "agreement",
     "answers_of",
     "crowd_parts",
-    "descend",
     "fit_coins",
     "levelled",
     "score_posterior",
@@ -115,24 +114,38 @@ class Descent:
     costs O(pairs).
     """
 
-    def __init__(self, pairs: Pairs, low: float) -> None:
-        self._pairs, self._low = pairs, low
-        self._weight, self._moment = pairs.matrix(pairs.weight), pairs.matrix(pairs.weight * pairs.value)
-        self._flat = 1e-3 * np.maximum(self._weight.sum(axis=1), 1)  # keeps steps finite where partners know nothing
+    def __init__(self, pairs: Pairs, *, low: float, high: float) -> None:
+        self._pairs, self._low, self._high = pairs, low, high
+        self._moment, self._weight = pairs.matrix(pairs.weight * pairs.value), pairs.matrix(pairs.weight)
+        self._degree = self._weight.sum(axis=1)
         self._length = 0.5
 
     def step(self, vector: FloatArray, loss: float) -> FloatArray:
-        """A vector in [low, 1] whose loss is no higher; the same one where none is found."""
+        """A vector whose loss is no higher than this one's; the same where none is found."""
         curvature = self._weight @ (vector * vector)
-        towards = (self._moment @ vector - vector * curvature) / np.maximum(curvature, self._flat)
+        flat = 1e-3 * self._degree * float((vector * vector).mean())
+        scale = np.maximum(curvature, flat)  # so that steps stay finite where the partners know nothing
+        towards = np.divide(
+            self._moment @ vector - vector * curvature, scale, out=np.zeros(vector.size), where=scale > 0
+        )
         length = self._length
         while length > STALL:
-            following: FloatArray = np.clip(vector + length * towards, self._low, 1)
+            following: FloatArray = np.clip(vector + length * towards, self._low, self._high)
             if squared_loss(self._pairs, following) <= loss:
                 self._length = min(2 * length, 0.5)
                 return following
             length /= 2
         return vector
+
+    def run(self, vector: FloatArray, *, max_iter: int, tol: float) -> tuple[FloatArray, int, bool]:
+        """Steps until no entry moves by more than `tol` of the largest; the vector, steps, and whether that was so."""
+        for n_iter in range(1, max_iter + 1):
+            following = self.step(vector, squared_loss(self._pairs, vector))
+            moved = float(np.abs(following - vector).max())
+            vector = following
+            if moved <= tol * float(np.abs(vector).max()):
+                return vector, n_iter, True
+        return vector, max_iter, False
 
 
 def starting_skills(pairs: Pairs) -> FloatArray:
@@ -140,19 +153,6 @@ def starting_skills(pairs: Pairs) -> FloatArray:
     total = float(pairs.weight.sum())
     mean = float((pairs.weight * pairs.value).sum()) / total if total else 0.0
     return np.full(pairs.n_workers, np.sqrt(mean) if mean > NOTHING else 0.5)
-
-
-def descend(pairs: Pairs, *, low: float = -1.0, max_iter: int = 1000, tol: float = 1e-12) -> FloatArray:
-    """The vector (M,) in [low, 1] of least squared loss, from `starting_skills`, until no entry moves by `tol`."""
-    descent = Descent(pairs, low)
-    vector = starting_skills(pairs)
-    for _ in range(max_iter):
-        following = descent.step(vector, squared_loss(pairs, vector))
-        moved = float(np.abs(following - vector).max(initial=0))
-        vector = following
-        if moved <= tol:
-            break
-    return vector
 
 
 # ---- answers, one for each worker and task -----------------------------------------------------------------
