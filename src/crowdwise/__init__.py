@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dalvi import Dalvi
     from crowdwise.aggregate.dawid_skene import DawidSkene
+    from crowdwise.aggregate.ghosh_svd import GhoshSvd
     from crowdwise.aggregate.glad import Glad
+    from crowdwise.aggregate.kos import Kos
     from crowdwise.aggregate.m_msr import MMsr
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
@@ -54,7 +56,9 @@ _HOMES = {
     "ConfusionVector": "aggregate.confusion_vector",
     "Dalvi": "aggregate.dalvi",
     "DawidSkene": "aggregate.dawid_skene",
+    "GhoshSvd": "aggregate.ghosh_svd",
     "Glad": "aggregate.glad",
+    "Kos": "aggregate.kos",
     "MMsr": "aggregate.m_msr",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
@@ -71,8 +75,10 @@ __all__ = [
     "CrowdwiseError",
     "Dalvi",
     "DawidSkene",
+    "GhoshSvd",
     "Glad",
     "InputError",
+    "Kos",
     "MMsr",
     "Mace",
     "MajorityVote",

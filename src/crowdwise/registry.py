@@ -163,6 +163,25 @@ _METHODS = (
         climbs=False,
         uses=("class_prior",),
     ),
+    Method(
+        "kos",
+        "crowdwise.aggregate.kos:Kos",
+        "one reliability for every worker, by messages between tasks and workers",
+        "Karger, Oh & Shah 2011, NIPS",
+        "few workers with most of the answers, unbalanced classes",
+        climbs=False,
+        plug_in=True,
+        uses=("class_prior",),
+    ),
+    Method(
+        "ghosh-svd",
+        "crowdwise.aggregate.ghosh_svd:GhoshSvd",
+        "the answers are rank one on average: their leading singular vector is the truth",
+        "Ghosh, Kale & McAfee 2011, EC",
+        "few workers with most of the answers, unbalanced classes",
+        climbs=False,
+        uses=("class_prior",),
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

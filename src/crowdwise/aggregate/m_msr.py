@@ -55,7 +55,7 @@ def corrupt_partners(partners: IntArray) -> int:
 
 
 def trimmed_means(row: IntArray, ratio: FloatArray, own: FloatArray, trim: IntArray) -> FloatArray:
-    """Mean of each row's ratios, (M,), without up to `trim` of those above `own` and of those below, the furthest first.
+    """Mean of each row's ratios, (M,), less up to `trim` of those above `own` and of those below, the furthest first.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def complete(pairs: Pairs, *, corrupted: int, floor: float, max_iter: int, tol: 
 def signs_of(pairs: Pairs) -> FloatArray:
     """The sign of each skill, (M,): that of the leading eigenvector of sign C, most of a part being positive."""
     matrix = pairs.matrix(np.sign(pairs.value))
-    degree = np.maximum(np.abs(matrix).sum(axis=1), 1)
+    degree = np.maximum(abs(matrix).sum(axis=1), 1)
     vector = np.ones(pairs.n_workers)
     for _ in range(SIGN_ROUNDS):
         vector = 0.5 * (vector + (matrix @ vector) / degree)  # half a step, so that a negative eigenvalue cannot lead

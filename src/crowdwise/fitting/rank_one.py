@@ -32,15 +32,18 @@ __all__ = [
     "Answers",
     "Descent",
     "Pairs",
+    "Scores",
     "accuracies_of",
     "agreement",
     "answers_of",
     "crowd_parts",
+    "edge_levelled",
     "fit_coins",
     "levelled",
+    "prior_of",
     "score_posterior",
     "score_table",
-    "scored",
+    "scores_of",
     "skills_along",
     "squared_loss",
     "starting_skills",
@@ -264,9 +267,14 @@ def accuracies_of(labels: CrowdLabels, pairs: Pairs, skill: FloatArray) -> Float
     return bounded
 
 
+def prior_of(labels: CrowdLabels, known: Knowledge) -> FloatArray:
+    """Log of the class prior (K,): the one given, or uniform."""
+    return np.full(labels.n_classes, -np.log(labels.n_classes)) if known.log_prior is None else known.log_prior
+
+
 def fit_coins(labels: CrowdLabels, known: Knowledge, accuracy: FloatArray, *, name: str) -> Fit:
     """Bayes' rule with the accuracies given, and classes alike beforehand unless told otherwise."""
-    log_prior = np.full(labels.n_classes, -np.log(labels.n_classes))
+    log_prior = prior_of(labels, known)
     fit, _ = fit_votes(
         labels,
         known,
@@ -281,10 +289,46 @@ def fit_coins(labels: CrowdLabels, known: Knowledge, accuracy: FloatArray, *, na
     return fit
 
 
-def scored(accuracy: FloatArray, n_classes: int) -> FloatArray:
-    """What a coded answer of each worker weighs by Bayes' rule: (K - 1)/K log(p (K - 1)/(1 - p)), (M,)."""
-    weight: FloatArray = np.log(accuracy * (n_classes - 1) / (1 - accuracy)) * (n_classes - 1) / n_classes
-    return weight
+@dataclass(frozen=True)
+class Scores:
+    """Skills of a method that only scores, and what turns its scores into probabilities.
+
+    Attributes
+    ----------
+    accuracy : (M,)
+        Of each worker.
+    scale : (M,)
+        What weights of root mean square 1 within a worker's part are multiplied by, so that their square is on average
+        that of the weights by Bayes' rule, (K - 1)/K log(p (K - 1)/(1 - p)) for a coded answer.
+    """
+
+    accuracy: FloatArray
+    scale: FloatArray
+
+
+def scores_of(labels: CrowdLabels, heard: FloatArray, part: IntArray) -> Scores:
+    """Read accuracies from how well workers' answers fit what the others said.
+
+    Parameters
+    ----------
+    heard : (M, K)
+        Σ of the worker's coded answers times what the others said, in proportion to n s, for each class.
+    part : (M,)
+        The part of the crowd.
+    """
+    n_classes = labels.n_classes
+    direction = np.zeros(labels.n_workers)
+    for column in heard.T:
+        level, there = levelled(column, part)
+        direction += np.where(there, level, 0.0)
+    pairs = agreement(labels)
+    skill = skills_along(pairs, direction / np.maximum(labels.labels_per_worker, 1))
+    accuracy = accuracies_of(labels, pairs, skill)
+    weight = np.log(accuracy * (n_classes - 1) / (1 - accuracy)) * (n_classes - 1) / n_classes
+    given = labels.labels_per_worker
+    n_parts = int(part.max()) + 1
+    mean_square = np.bincount(part, given * weight * weight, n_parts) / np.maximum(np.bincount(part, given, n_parts), 1)
+    return Scores(accuracy, np.sqrt(mean_square)[part])
 
 
 def score_table(weights: FloatArray) -> FloatArray:
@@ -295,11 +339,33 @@ def score_table(weights: FloatArray) -> FloatArray:
     return table
 
 
-def score_posterior(labels: CrowdLabels, log_prior: FloatArray, weights: FloatArray) -> FloatArray:
-    """Posterior (N, K): the soft-max of log prior + Σ weight · coded answer."""
+def score_posterior(labels: CrowdLabels, prior: FloatArray, weights: FloatArray, given: IntArray) -> FloatArray:
+    """Posterior (N, K): the soft-max of log prior + Σ weight · coded answer.
+
+    Parameters
+    ----------
+    weights : (M, K)
+        Of the workers known; one who comes after them has their mean, weighed by the answers `given` (M,).
+    """
+    average = np.average(weights, axis=0, weights=given)
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(prior)
     posterior = np.empty((labels.n_tasks, labels.n_classes))
-    confusion_pass(blocks_of(labels), log_prior, score_table(weights), NO_GOLD, posterior)
+    table = score_table(np.concatenate([weights, average[None]])[: labels.n_workers])
+    confusion_pass(blocks_of(labels), log_prior, table, NO_GOLD, posterior)
     return posterior
+
+
+def edge_levelled(values: FloatArray, worker: IntArray, part: IntArray) -> FloatArray:
+    """Columns of `values` (M, K) with mean square 1 over the edges of each part; 1 where there is nothing."""
+    n_parts = int(part.max()) + 1
+    edges = np.bincount(worker, minlength=part.size)
+    total = np.maximum(np.bincount(part, edges, n_parts), 1)
+    columns = []
+    for column in values.T:
+        size = np.sqrt(np.bincount(part, edges * column * column, n_parts) / total)[part]
+        columns.append(np.where(size > NOTHING, column / np.where(size > NOTHING, size, 1), 1.0))
+    return np.stack(columns, axis=1)
 
 
 def _parts(graph: Any) -> IntArray:
