@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.majority_vote import MajorityVote
     from crowdwise.aggregate.one_coin import OneCoin
     from crowdwise.aggregate.pgd import RankOneCompletion
+    from crowdwise.aggregate.sml import SpectralMetaLearner
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
     from crowdwise.fitting.em import NotConverged
@@ -64,6 +65,7 @@ _HOMES = {
     "MajorityVote": "aggregate.majority_vote",
     "OneCoin": "aggregate.one_coin",
     "RankOneCompletion": "aggregate.pgd",
+    "SpectralMetaLearner": "aggregate.sml",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
 }
@@ -85,6 +87,7 @@ __all__ = [
     "NotConverged",
     "OneCoin",
     "RankOneCompletion",
+    "SpectralMetaLearner",
     "WeightedMajorityVote",
     "ZenCrowd",
     "datasets",

@@ -182,6 +182,15 @@ _METHODS = (
         climbs=False,
         uses=("class_prior",),
     ),
+    Method(
+        "sml",
+        "crowdwise.aggregate.sml:SpectralMetaLearner",
+        "every worker has a sensitivity and a specificity; the covariance of workers is rank one",
+        "Parisi et al. 2014, PNAS; Jaffe et al. 2015, AISTATS",
+        "few labels, workers who copy each other, rare classes",
+        climbs=False,
+        uses=("class_prior",),
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
+    "NOTHING",
     "Answers",
     "Descent",
     "Pairs",
