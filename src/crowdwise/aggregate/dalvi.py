@@ -83,11 +83,11 @@ def leading_factor(
     factor = np.sqrt(np.maximum(by_part(unit * (matrix @ unit)), 0)) * unit
     for n_iter in range(1, max_iter + 1):
         product = matrix @ unit + diagonal(factor) * unit
-        factor = np.sqrt(np.maximum(by_part(unit * product), 0)) * unit
+        before, factor = factor, np.sqrt(np.maximum(by_part(unit * product), 0)) * unit
         product += shift * unit
         size = np.sqrt(by_part(product * product))
         following: FloatArray = np.where(size > 0, product / np.where(size > 0, size, 1), unit)
-        moved = float(np.abs(following - unit).max())
+        moved = max(float(np.abs(following - unit).max()), float(np.abs(factor - before).max()))
         unit = following
         if moved <= tol:
             return factor, n_iter, True
@@ -126,7 +126,7 @@ class Dalvi(Aggregator):
     max_iter : int
         Most iterations for each of the two eigenvectors.
     tol : float
-        Stop when no entry moves by more than this, the whole vector having length 1.
+        Stop when no entry moves by more than this, the vector having length 1, or the root of its eigenvalue.
 
     Attributes
     ----------
