@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.belief_propagation import BeliefPropagation
     from crowdwise.aggregate.cnmf import CoupledNmf
     from crowdwise.aggregate.confusion_vector import ConfusionVector
+    from crowdwise.aggregate.dalvi import Dalvi
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.ebcc import EnhancedBcc
+    from crowdwise.aggregate.ghosh_svd import GhoshSvd
     from crowdwise.aggregate.glad import Glad
+    from crowdwise.aggregate.kos import Kos
+    from crowdwise.aggregate.m_msr import MMsr
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
     from crowdwise.aggregate.mean_field import MeanField
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.one_coin import OneCoin
     from crowdwise.aggregate.spectral import SpectralDawidSkene
     from crowdwise.aggregate.sym_nmf import SymmetricNmf
+    from crowdwise.aggregate.pgd import RankOneCompletion
+    from crowdwise.aggregate.sml import SpectralMetaLearner
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
     from crowdwise.fitting.em import NotConverged
@@ -59,7 +65,12 @@ _HOMES = {
     "CoupledNmf": "aggregate.cnmf",
     "DawidSkene": "aggregate.dawid_skene",
     "EnhancedBcc": "aggregate.ebcc",
+    "Dalvi": "aggregate.dalvi",
+    "DawidSkene": "aggregate.dawid_skene",
+    "GhoshSvd": "aggregate.ghosh_svd",
     "Glad": "aggregate.glad",
+    "Kos": "aggregate.kos",
+    "MMsr": "aggregate.m_msr",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
     "MeanField": "aggregate.mean_field",
@@ -67,6 +78,8 @@ _HOMES = {
     "OneCoin": "aggregate.one_coin",
     "SpectralDawidSkene": "aggregate.spectral",
     "SymmetricNmf": "aggregate.sym_nmf",
+    "RankOneCompletion": "aggregate.pgd",
+    "SpectralMetaLearner": "aggregate.sml",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
     "BeliefPropagation": "aggregate.belief_propagation",
@@ -79,10 +92,14 @@ __all__ = [
     "CoupledNmf",
     "CrowdLabels",
     "CrowdwiseError",
+    "Dalvi",
     "DawidSkene",
     "EnhancedBcc",
+    "GhoshSvd",
     "Glad",
     "InputError",
+    "Kos",
+    "MMsr",
     "Mace",
     "MajorityVote",
     "MeanField",
@@ -91,6 +108,8 @@ __all__ = [
     "OneCoin",
     "SpectralDawidSkene",
     "SymmetricNmf",
+    "RankOneCompletion",
+    "SpectralMetaLearner",
     "WeightedMajorityVote",
     "ZenCrowd",
     "datasets",

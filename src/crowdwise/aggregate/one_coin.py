@@ -6,7 +6,7 @@ default.
 
 | equation | here |
 |---|---|
-| 002, "one-coin": A = (p - (1-p)/(K-1)) I + (1-p)/(K-1) 11ᵀ | `parameters_of` |
+| 002, "one-coin": A = (p - (1-p)/(K-1)) I + (1-p)/(K-1) 11ᵀ | `fitting.edges.coin_parameters` |
 | p[w] = Σ q[t, label] / n[w] | `m_step` |
 | E-step | `kernels.vote_pass` |
 
@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import VoteParameters, fit_votes, log_of, starting_votes
+from crowdwise.fitting.edges import coin_parameters, fit_votes, log_of, starting_votes
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_number
 from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.edges import VoteParameters
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
@@ -35,24 +36,12 @@ if TYPE_CHECKING:
 __all__ = ["OneCoin"]
 
 
-def parameters_of(accuracy: FloatArray, log_prior: FloatArray) -> VoteParameters:
-    """Log-probabilities of a right and of one certain wrong label, from accuracies (M,)."""
-    n_classes = log_prior.size
-    shape = (accuracy.size, n_classes)
-    wrong = (1 - accuracy) / max(n_classes - 1, 1)
-    return VoteParameters(
-        log_prior,
-        np.broadcast_to(log_of(accuracy)[:, None], shape),
-        np.broadcast_to(log_of(wrong)[:, None], shape),
-    )
-
-
 def m_step(found: Statistics, answers: FloatArray, smoothing: float) -> VoteParameters:
     """Accuracies and class prior of highest posterior; a worker without labels is a coin's toss among the classes."""
     correct = found.counts.sum(axis=1) + smoothing
     total = answers + 2 * smoothing
     accuracy = np.divide(correct, total, out=np.full(total.size, 1 / found.class_counts.size), where=total > 0)
-    return parameters_of(np.clip(accuracy, 0, 1), log_of(found.class_counts / found.class_counts.sum()))
+    return coin_parameters(np.clip(accuracy, 0, 1), log_of(found.class_counts / found.class_counts.sum()))
 
 
 def log_density(parameters: VoteParameters, smoothing: float) -> float:
@@ -124,6 +113,6 @@ class OneCoin(Aggregator):
             max_iter=self.max_iter,
             tol=self.tol,
             name=self.slug,
-            of_accuracies=lambda accuracies, now: parameters_of(accuracies, now.log_prior),
+            of_accuracies=lambda accuracies, now: coin_parameters(accuracies, now.log_prior),
         )
         return fit

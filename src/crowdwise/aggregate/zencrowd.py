@@ -8,7 +8,7 @@ crowdsourcing techniques for large-scale entity linking", WWW.
 
 | equation | here |
 |---|---|
-| section 4.3, worker factors: P(label | truth, r) | `one_coin.parameters_of` |
+| section 4.3, worker factors: P(label | truth, r) | `fitting.edges.coin_parameters` |
 | section 4.5, EM: r[w] = mean posterior of w's labels | `m_step` |
 | E-step | `kernels.vote_pass` |
 
@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from crowdwise.aggregate.one_coin import parameters_of
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import VoteParameters, fit_votes
+from crowdwise.fitting.edges import VoteParameters, coin_parameters, fit_votes
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_number
 
@@ -42,7 +41,7 @@ __all__ = ["ZenCrowd"]
 def m_step(found: Statistics, answers: FloatArray, log_prior: FloatArray, start: float) -> VoteParameters:
     """Reliability: mean posterior of a worker's labels; the start for a worker without labels."""
     reliability = np.divide(found.counts.sum(axis=1), answers, out=np.full(answers.size, start), where=answers > 0)
-    return parameters_of(np.clip(reliability, 0, 1), log_prior)
+    return coin_parameters(np.clip(reliability, 0, 1), log_prior)
 
 
 class ZenCrowd(Aggregator):
@@ -96,7 +95,7 @@ class ZenCrowd(Aggregator):
         check_climb(self.max_iter, self.tol)
         answers = labels.labels_per_worker.astype(np.float64)
         log_prior = np.full(labels.n_classes, -np.log(labels.n_classes))
-        start = parameters_of(np.full(labels.n_workers, float(self.reliability)), log_prior)
+        start = coin_parameters(np.full(labels.n_workers, float(self.reliability)), log_prior)
         fit, _ = fit_votes(
             labels,
             known,
@@ -106,6 +105,6 @@ class ZenCrowd(Aggregator):
             max_iter=self.max_iter,
             tol=self.tol,
             name=self.slug,
-            of_accuracies=lambda accuracies, now: parameters_of(accuracies, now.log_prior),
+            of_accuracies=lambda accuracies, now: coin_parameters(accuracies, now.log_prior),
         )
         return fit

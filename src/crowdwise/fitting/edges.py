@@ -46,6 +46,7 @@ __all__ = [
     "ConfusionParameters",
     "VoteParameters",
     "confusion_fit",
+    "coin_parameters",
     "fit_confusions",
     "fit_votes",
     "log_of",
@@ -75,6 +76,18 @@ class VoteParameters:
 
 
 V = TypeVar("V", bound=VoteParameters)
+
+
+def coin_parameters(accuracy: FloatArray, log_prior: FloatArray) -> VoteParameters:
+    """Vote parameters where one accuracy (M,) describes a worker, and errors fall on the other classes alike."""
+    n_classes = log_prior.size
+    shape = (accuracy.size, n_classes)
+    wrong = (1 - accuracy) / max(n_classes - 1, 1)
+    return VoteParameters(
+        log_prior,
+        np.broadcast_to(log_of(accuracy)[:, None], shape),
+        np.broadcast_to(log_of(wrong)[:, None], shape),
+    )
 
 
 def fit_confusions(

@@ -1,0 +1,176 @@
+"""Eigenvector of ratios: skills from the mean agreement of workers, freed of who met whom.
+
+The generative story. Worker w gives the truth with probability p[w], otherwise one of the other K-1 classes, all alike
+(one coin), with skill s = (K p - 1)/(K - 1). Over the tasks that two workers share, their coded answers multiply to
+s[i] s[j] on average. With S[i,j] = 1 where two workers met, E C = diag(s) S diag(s). Where the graph of who met whom
+expands well, S ≈ b bᵀ; then C ≈ (s b)(s b)ᵀ, and the skills are one leading eigenvector over the other.
+
+N. Dalvi, A. Dasgupta, R. Kumar and V. Rastogi (2013), "Aggregating crowdsourced binary ratings", WWW.
+
+| equation | here |
+|---|---|
+| C = UᵀU over GᵀG entry by entry, of the answers U and the graph G | `fitting.rank_one.agreement` |
+| leading eigenvectors of C and of S, times the roots of their eigenvalues | `leading_factor` |
+| s = one over the other | `ratio_of_eigenvectors` |
+| the vote weighed by skill | Bayes' rule with the accuracies |
+
+Of the paper's two estimators this is the one with the eigenvector of the ratios C. The other, the ratio of the
+eigenvectors of UᵀU and GᵀG, is led astray by a few busy workers. An iteration costs O(co-labelling pairs), the final
+vote O(labels).
+
+Departures: the diagonals of C and S hold a worker's agreement with herself, which says nothing of her skill. Here that
+of S is b[i]², at most the paper's 1, and that of C is S[i,i] s[i]². The estimate is then exact where S is rank one off
+its diagonal (every two workers met), and has a bias where it is not. The paper is for two classes; the coding +1,
+-1/(K-1) makes it hold for K. Parts of the crowd that never meet are fitted apart. The paper gives the vote; the
+confidence is Bayes' rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.knowledge import PRIOR
+from crowdwise.fitting.parameters import check_climb
+from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, towards_majority
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scipy.sparse import csr_array
+
+    from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.rank_one import Pairs
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["Dalvi"]
+
+
+def leading_factor(
+    matrix: csr_array[Any],
+    diagonal: Callable[[FloatArray], FloatArray],
+    shift: FloatArray,
+    part: IntArray,
+    *,
+    max_iter: int,
+    tol: float,
+) -> tuple[FloatArray, int, bool]:
+    """Leading eigenvector of each part of the crowd times the root of its eigenvalue, (M,); iterations; converged.
+
+    Parameters
+    ----------
+    matrix : (M, M)
+        Symmetric, with an empty diagonal.
+    diagonal
+        The diagonal (M,), given the factor found so far.
+    shift : (M,)
+        Added to the diagonal while iterating, the same within a part, so that its highest eigenvalue leads.
+
+    Notes
+    -----
+    Power iteration from equal entries. 0 for a part whose highest eigenvalue is not positive.
+    """
+
+    def by_part(values: FloatArray) -> FloatArray:
+        return np.bincount(part, values).astype(np.float64)[part]
+
+    unit: FloatArray = 1 / np.sqrt(by_part(np.ones(part.size)))
+    factor = np.sqrt(np.maximum(by_part(unit * (matrix @ unit)), 0)) * unit
+    for n_iter in range(1, max_iter + 1):
+        product = matrix @ unit + diagonal(factor) * unit
+        before, factor = factor, np.sqrt(np.maximum(by_part(unit * product), 0)) * unit
+        product += shift * unit
+        size = np.sqrt(by_part(product * product))
+        following: FloatArray = np.where(size > 0, product / np.where(size > 0, size, 1), unit)
+        moved = max(float(np.abs(following - unit).max()), float(np.abs(factor - before).max()))
+        unit = following
+        if moved <= tol:
+            return factor, n_iter, True
+    return factor, max_iter, False
+
+
+def ratio_of_eigenvectors(pairs: Pairs, *, max_iter: int, tol: float) -> tuple[FloatArray, int, bool]:
+    """Skills (M,), 0 for a worker who met nobody; iterations of the longer search; whether both converged."""
+    part = pairs.parts()
+
+    def over(agreements: FloatArray) -> FloatArray:
+        ratio: FloatArray = np.divide(agreements, meetings, out=np.zeros(part.size), where=meetings > 0)
+        return ratio
+
+    def met_herself(factor: FloatArray) -> FloatArray:
+        return np.minimum(factor * factor, 1)
+
+    def agreed_with_herself(factor: FloatArray) -> FloatArray:
+        return met_herself(meetings) * met_herself(over(factor))
+
+    meetings, *met = leading_factor(
+        pairs.matrix(np.ones(pairs.value.size)), met_herself, np.zeros(part.size), part, max_iter=max_iter, tol=tol
+    )
+    half = np.bincount(part, meetings * meetings)[part] / 2  # no eigenvalue of C is beyond the highest of S
+    agreements, *agreed = leading_factor(
+        pairs.matrix(pairs.value), agreed_with_herself, half, part, max_iter=max_iter, tol=tol
+    )
+    return over(agreements), max(met[0], agreed[0]), bool(met[1] and agreed[1])
+
+
+class Dalvi(Aggregator):
+    """Consensus with one skill for every worker, from the eigenvector of their mean agreements.
+
+    Parameters
+    ----------
+    max_iter : int
+        Most iterations for each of the two eigenvectors.
+    tol : float
+        Stop when no entry moves by more than this, the vector having length 1, or the root of its eigenvalue.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task, by Bayes' rule with the accuracies.
+    prior_ : (K,)
+        Uniform, or the class prior given.
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
+    skill_ : (M,)
+        Accuracy of each worker.
+    n_iter_, converged_
+        Iterations of the longer of the two, and whether both came to rest.
+
+    Notes
+    -----
+    Needs workers who share tasks; who shares with nobody has the mean accuracy of the others. Where no two share a
+    task, or all agree no more than chance, it is the majority vote. Most workers of a connected part of the crowd are
+    taken to be better than chance. Fails where groups of workers hardly meet (S is far from rank one), where workers
+    copy each other or favour some class.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
+    ... })
+    >>> Dalvi().fit(labels).predict().tolist()
+    ['x', 'y', 'x', 'y']
+    """
+
+    slug: ClassVar[str] = "dalvi"
+    uses: ClassVar[frozenset[str]] = frozenset({PRIOR})
+
+    def __init__(self, *, max_iter: int = 1000, tol: float = 1e-10) -> None:
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_climb(self.max_iter, self.tol)
+        pairs = agreement(labels)
+        found, n_iter, converged = ratio_of_eigenvectors(pairs, max_iter=self.max_iter, tol=self.tol)
+        skill = np.clip(found, -1, 1) * towards_majority(found, pairs.parts())
+        fit = fit_coins(labels, known, accuracies_of(labels, pairs, skill), name=self.slug)
+        return replace(fit, n_iter=n_iter, converged=converged)

@@ -1,0 +1,155 @@
+"""KOS: messages between tasks and workers.
+
+The generative story. A task's truth is ±1. Worker w gives it with probability p[w], otherwise the other (one coin). A
+worker is as reliable as her answers fit what the others said of her tasks; a task is what its reliable workers say. A
+message leaves out what its receiver said, so that nobody is confirmed by her own voice.
+
+D. R. Karger, S. Oh and D. Shah (2011), "Iterative learning for reliable crowdsourcing systems", NIPS.
+
+| equation | here |
+|---|---|
+| task message x[t→w] = Σ_{w' ≠ w} A[t,w'] y[w'→t] | `messages` |
+| worker message y[w→t] = Σ_{t' ≠ t} A[t',w] x[t'→w] | `messages` |
+| decision: sign of Σ_w A[t,w] y[w→t] | `Kos._fit` |
+
+A round costs O(labels · K); the scale of the skills once O(co-labelling pairs).
+
+Departures: messages start from ones, where the paper draws them from N(1, 1), so that nothing depends on chance.
+K > 2 classes are K problems of one against the rest, with A = +1 for the class and -1/(K-1) for another, ±1 where
+K = 2. Messages are scaled after each round, which changes no sign; where they would vanish in a connected part of the
+crowd they stay as they were. A part's sign is the one that makes most of its workers reliable. The paper gives a sign
+only. Here the skills are s[w] ∝ Σ_t A[t,w] x[t→w] per answer, at the scale that explains how often workers agree; the
+confidence is the soft-max of the scores, scaled to the mean square of the weights that Bayes' rule would give these
+skills. Such a scale is one for a connected part and all classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy.special import softmax
+
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.knowledge import PRIOR
+from crowdwise.fitting.parameters import check_count
+from crowdwise.fitting.rank_one import (
+    answers_of,
+    crowd_parts,
+    edge_levelled,
+    fit_coins,
+    levelled,
+    prior_of,
+    score_posterior,
+    scores_of,
+    towards_majority,
+)
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["Kos"]
+
+
+def messages(
+    task: IntArray, worker: IntArray, answer: FloatArray, part: IntArray, *, rounds: int
+) -> tuple[FloatArray, FloatArray]:
+    """What the last round sends along each edge: x of its task to its worker, and y of its worker to its task.
+
+    Parameters
+    ----------
+    task, worker, part : (E,)
+        Of each edge; no task and worker share two.
+    answer : (E,)
+        A[t, w].
+    """
+    to_worker, to_task = np.zeros(task.size), np.ones(task.size)
+    for _ in range(rounds):
+        said = answer * to_task
+        to_worker = np.bincount(task, said)[task] - said
+        fitted = answer * to_worker
+        following, there = levelled(np.bincount(worker, fitted)[worker] - fitted, part)
+        to_task = np.where(there, following, to_task)
+    return to_worker, to_task
+
+
+class Kos(Aggregator):
+    """Consensus by messages between tasks and workers.
+
+    Parameters
+    ----------
+    max_iter : int
+        Rounds of messages. The paper's number grows with the logarithm of the tasks; there is no test of convergence.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Soft-max of the scores, scaled by the skills.
+    prior_ : (K,)
+        Uniform, or the class prior given.
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
+    skill_ : (M,)
+        Accuracy of each worker, from the messages sent to her.
+    weights_ : (M, K)
+        What each worker's answer weighs for or against each class, for tasks not seen in the fit.
+
+    Notes
+    -----
+    Made for tasks and workers assigned at random, about as many answers from each worker. Fails where few workers give
+    most of the answers (their messages grow with their number), where classes are unbalanced, and where workers favour
+    some class. Where no message gets through (one worker, one label a task) it is the majority vote. A worker unknown
+    at prediction has the mean weight of the crowd.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
+    ... })
+    >>> Kos().fit(labels).predict().tolist()
+    ['x', 'y', 'x', 'y']
+    """
+
+    slug: ClassVar[str] = "kos"
+    uses: ClassVar[frozenset[str]] = frozenset({PRIOR})
+
+    def __init__(self, *, max_iter: int = 10) -> None:
+        self.max_iter = max_iter
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_count("max_iter", self.max_iter)
+        answers = answers_of(labels)
+        task, worker = answers.task, answers.worker
+        task_part, part = crowd_parts(labels)
+        heard = np.empty((labels.n_workers, labels.n_classes))
+        score = np.empty((labels.n_tasks, labels.n_classes))
+        for kind in range(labels.n_classes):
+            answer = answers.coded(labels, kind)
+            to_worker, to_task = messages(task, worker, answer, part[worker], rounds=self.max_iter)
+            heard[:, kind] = np.bincount(worker, answer * to_worker, labels.n_workers)
+            sign = towards_majority(heard[:, kind], part)
+            heard[:, kind] *= sign
+            score[:, kind] = np.bincount(task, answer * to_task * sign[worker], labels.n_tasks)
+        found = scores_of(labels, heard, part)
+        scale = np.zeros(int(part.max()) + 1)
+        scale[part] = found.scale
+        weights = found.scale[:, None] * edge_levelled(heard, worker, part)
+        posterior = softmax(prior_of(labels, known) + scale[task_part][:, None] * score, axis=1)
+        fit = fit_coins(labels, known, found.accuracy, name=self.slug)
+        return replace(fit, posterior=posterior, n_iter=self.max_iter, extra={"weights": weights})
+
+    @property
+    def weights_(self) -> FloatArray:
+        """What each worker's answer weighs for or against each class, (M, K)."""
+        weights: FloatArray = self.extra_["weights"]
+        return weights
+
+    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+        return score_posterior(labels, self.prior_, self.weights_, self.labels_per_worker_)

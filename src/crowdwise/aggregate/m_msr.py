@@ -1,0 +1,180 @@
+"""M-MSR: skills from agreements of which some are corrupted.
+
+The generative story. Worker w gives the truth with probability p[w], otherwise one of the other K-1 classes, all alike
+(one coin), with skill s = (K p - 1)/(K - 1); some workers answer as they please. Two honest workers agree beyond chance
+by s[i] s[j] on average, so |C[i,j]| / |s[i]| is worker j's size |s[j]|, whatever the honest partner i. Each worker has
+at most F corrupt partners: the F largest and the F smallest of these ratios are dropped before they are averaged.
+
+Q. Ma and A. Olshevsky (2020), "Adversarial crowdsourcing through robust rank-one matrix completion", NeurIPS.
+
+| equation | here |
+|---|---|
+| C = K/(K-1) · share of agreement - 1/(K-1) | `fitting.rank_one.agreement` |
+| drop up to F ratios above and up to F below one's own value, average the rest | `trimmed_means` |
+| v from u, then u from v, until u vᵀ stays | `complete` |
+| signs from the signs of C | `signs_of` |
+| F = half of the least number of partners, less 1 | `corrupt_partners` |
+| weights log((K - 1) p / (1 - p)) of the final vote | Bayes' rule with the accuracies |
+
+An iteration costs O(P log P) for P co-labelling pairs, the final vote O(labels).
+
+Departures: both vectors start from ones, where the paper draws them, so that nothing depends on chance. Sizes are kept
+at 1/√N and above, N the number of tasks, so that no ratio is infinite. The scale of u against v is settled within each
+connected part of the crowd. F is lowered for a worker whose partners it would leave none of. Signs are the leading
+eigenvector of the signs of C, from ones. The paper gives the vote; the confidence is Bayes' rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.knowledge import PRIOR
+from crowdwise.fitting.parameters import check_climb, check_count
+from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, towards_majority
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.rank_one import Pairs
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["MMsr"]
+
+SIGN_ROUNDS = 200  # of power iteration; signs settle long before the vector does
+
+
+def corrupt_partners(partners: IntArray) -> int:
+    """F from the number of partners of each worker: as many as the least connected one can bear."""
+    fewest = int(partners[partners > 0].min(initial=np.iinfo(np.int64).max)) if partners.any() else 0
+    return max(fewest // 2 - 1, 0)
+
+
+def trimmed_means(row: IntArray, ratio: FloatArray, own: FloatArray, trim: IntArray) -> FloatArray:
+    """Mean of each row's ratios, (M,), less up to `trim` of those above `own` and of those below, the furthest first.
+
+    Parameters
+    ----------
+    row : (E,)
+        Whose ratio it is.
+    ratio : (E,)
+        The ratios.
+    own, trim : (M,)
+        Each row's present value, which stays where all its ratios are dropped or it has none, and F.
+    """
+    n_rows = own.size
+    order = np.lexsort((ratio, row))
+    row, ratio = row[order], ratio[order]
+    size = np.bincount(row, minlength=n_rows)
+    place = np.arange(row.size) - (np.cumsum(size) - size)[row]
+    below = np.bincount(row, ratio < own[row], n_rows)
+    above = np.bincount(row, ratio > own[row], n_rows)
+    kept = (place >= np.minimum(trim, below)[row]) & (place < (size - np.minimum(trim, above))[row])
+    total = np.bincount(row, np.where(kept, ratio, 0.0), n_rows)
+    number = np.bincount(row, kept, n_rows)
+    return np.where(number > 0, total / np.maximum(number, 1), own)
+
+
+def complete(pairs: Pairs, *, corrupted: int, floor: float, max_iter: int, tol: float) -> tuple[FloatArray, int, bool]:
+    """Sizes |s| (M,); iterations; whether no size moved by more than `tol` in the last one."""
+    row, column = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
+    size = np.abs(np.concatenate([pairs.value, pairs.value]))
+    trim = np.minimum(corrupted, np.maximum(np.bincount(row, minlength=pairs.n_workers) - 1, 0) // 2)
+    part = pairs.parts()
+    left, right = np.ones(pairs.n_workers), np.ones(pairs.n_workers)
+    found = np.ones(pairs.n_workers)
+    for n_iter in range(1, max_iter + 1):
+        right = np.maximum(trimmed_means(row, size / left[column], right, trim), floor)
+        left = np.maximum(trimmed_means(row, size / right[column], left, trim), floor)
+        scale = np.sqrt(np.bincount(part, left * left) / np.bincount(part, right * right))[part]
+        following = left / np.sqrt(scale)
+        moved = float(np.abs(following - found).max())
+        found = following
+        if moved <= tol:
+            return found, n_iter, True
+    return found, max_iter, False
+
+
+def signs_of(pairs: Pairs) -> FloatArray:
+    """The sign of each skill, (M,): that of the leading eigenvector of sign C, most of a part being positive."""
+    matrix = pairs.matrix(np.sign(pairs.value))
+    degree = np.maximum(abs(matrix).sum(axis=1), 1)
+    vector = np.ones(pairs.n_workers)
+    for _ in range(SIGN_ROUNDS):
+        vector = 0.5 * (vector + (matrix @ vector) / degree)  # half a step, so that a negative eigenvalue cannot lead
+        vector /= max(float(np.abs(vector).max()), 1e-300)
+    signs: FloatArray = np.where(vector < 0, -1.0, 1.0)
+    return signs * towards_majority(signs, pairs.parts())
+
+
+class MMsr(Aggregator):
+    """Consensus with one skill for every worker, from trimmed means of their agreements.
+
+    Parameters
+    ----------
+    corrupted : int, 0 or more; optional
+        Most corrupt partners F of any worker. By default half of the least number of partners, less 1: with few
+        partners nothing can be trimmed.
+    max_iter : int
+        Most iterations.
+    tol : float
+        Stop when no skill moves by more than this.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task, by Bayes' rule with the accuracies.
+    prior_ : (K,)
+        Uniform, or the class prior given.
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
+    skill_ : (M,)
+        Accuracy of each worker.
+    n_iter_, converged_
+        How the iterations ended.
+
+    Notes
+    -----
+    Needs workers who share many tasks with many others; every pair counts the same, on however many tasks it was
+    observed. Who shares with nobody has the mean accuracy of the others; where no two share a task, it is the majority
+    vote. Fails where pairs share a handful of tasks, where the corrupt are more than F among anyone's partners, and
+    where workers favour some class.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
+    ... })
+    >>> MMsr().fit(labels).predict().tolist()
+    ['x', 'y', 'x', 'y']
+    """
+
+    slug: ClassVar[str] = "m-msr"
+    uses: ClassVar[frozenset[str]] = frozenset({PRIOR})
+
+    def __init__(self, *, corrupted: int | None = None, max_iter: int = 1000, tol: float = 1e-10) -> None:
+        self.corrupted = corrupted
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_climb(self.max_iter, self.tol)
+        if self.corrupted is not None:
+            check_count("corrupted", self.corrupted, low=0)
+        pairs = agreement(labels)
+        partners = np.bincount(np.concatenate([pairs.first, pairs.second]), minlength=labels.n_workers)
+        corrupted = corrupt_partners(partners) if self.corrupted is None else self.corrupted
+        floor = 1 / np.sqrt(labels.n_tasks)
+        size, n_iter, converged = complete(
+            pairs, corrupted=corrupted, floor=floor, max_iter=self.max_iter, tol=self.tol
+        )
+        skill = np.clip(size * signs_of(pairs), -1, 1)
+        fit = fit_coins(labels, known, accuracies_of(labels, pairs, skill), name=self.slug)
+        return replace(fit, n_iter=n_iter, converged=converged)

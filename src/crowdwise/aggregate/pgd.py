@@ -1,0 +1,141 @@
+"""Rank-one completion by projected gradient descent: skills from the agreements that were observed.
+
+The generative story. Worker w gives the truth with probability p[w], otherwise one of the other K-1 classes, all alike
+(one coin). Her skill is s = (K p - 1)/(K - 1). Two workers who share tasks agree beyond chance by s[i] s[j] on average;
+who meets whom is arbitrary. The skills complete the matrix of agreements, of which only some entries are observed.
+
+Y. Ma, A. Olshevsky, C. Szepesvári and V. Saligrama (2018), "Gradient descent for sparse rank-one matrix completion for
+crowd-sourced aggregation of sparsely interacting workers", ICML; longer in JMLR 21 (2020).
+
+| equation | here |
+|---|---|
+| C[i,j], agreement beyond chance on the N[i,j] shared tasks | `fitting.rank_one.agreement` |
+| ½ Σ N[i,j] (C[i,j] - s[i] s[j])² | `fitting.rank_one.squared_loss` |
+| s ← projection of s + step Σ_j N[i,j] (C[i,j] - s[i] s[j]) s[j] | `fitting.rank_one.Descent` |
+| weights log((K - 1) p / (1 - p)) of the final vote | Bayes' rule with the accuracies |
+
+An iteration costs O(co-labelling pairs), the final vote O(labels).
+
+Departures: the paper's constant step is one for each worker, the inverse of the loss's curvature along her axis,
+halved where the loss would rise: the same descent, in fewer steps. It starts from the same skill for everybody, the
+square root of the mean agreement, so that nothing depends on chance. The paper gives the vote; the confidence is
+Bayes' rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.em import climb
+from crowdwise.fitting.knowledge import PRIOR
+from crowdwise.fitting.parameters import check_climb
+from crowdwise.fitting.rank_one import (
+    Descent,
+    accuracies_of,
+    agreement,
+    fit_coins,
+    squared_loss,
+    starting_skills,
+    towards_majority,
+)
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.em import Climb
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.rank_one import Pairs
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["RankOneCompletion"]
+
+
+def complete(pairs: Pairs, *, low: float, max_iter: int, tol: float, name: str) -> Climb[FloatArray]:
+    """Descend from equal skills; the objective is the loss below zero, so that it climbs.
+
+    Parameters
+    ----------
+    low
+        Least skill, -1/(K - 1): that of a worker who is never right.
+    tol
+        Stop when a step lowers the loss by no more.
+    """
+    descent = Descent(pairs, low=low, high=1.0)
+
+    def step(skill: FloatArray) -> tuple[float, float, FloatArray]:
+        loss = squared_loss(pairs, skill)
+        return -loss, -loss, descent.step(skill, loss)
+
+    return climb([starting_skills(pairs)], step, max_iter=max_iter, tol=tol, name=name)
+
+
+class RankOneCompletion(Aggregator):
+    """Consensus with one skill for every worker, fitted to how often workers agree.
+
+    Parameters
+    ----------
+    max_iter : int
+        Most steps.
+    tol : float
+        Stop when a step lowers the loss by no more than this per label.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task, by Bayes' rule with the accuracies.
+    prior_ : (K,)
+        Uniform, or the class prior given.
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
+    skill_ : (M,)
+        Accuracy of each worker.
+    objective_, log_likelihood_ : (n_iter_,)
+        -½ Σ N[i,j] (C[i,j] - s[i] s[j])² at each step, which is also the log-likelihood of the agreements, were they
+        normal, up to a constant.
+
+    Notes
+    -----
+    Needs workers who share tasks; who shares with nobody has the mean accuracy of the others. Where no two share a
+    task, or all agree no more than chance, it is the majority vote. Skills are found up to one sign for each connected
+    part of the crowd: most workers are taken to be better than chance. In a part where workers fall into two groups
+    that meet only across (a single pair, say) the skills are not determined; equal ones are taken. Fails where workers
+    copy each other, favour some class, or share a handful of tasks.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
+    ... })
+    >>> model = RankOneCompletion().fit(labels)
+    >>> model.predict().tolist()
+    ['x', 'y', 'x', 'y']
+    >>> model.skill_.round(2).tolist()
+    [0.83, 0.83, 0.5]
+    """
+
+    slug: ClassVar[str] = "pgd"
+    uses: ClassVar[frozenset[str]] = frozenset({PRIOR})
+
+    def __init__(self, *, max_iter: int = 1000, tol: float = 1e-12) -> None:
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_climb(self.max_iter, self.tol)
+        pairs = agreement(labels)
+        low = -1 / (labels.n_classes - 1)
+        ended = complete(pairs, low=low, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        skill = ended.parameters * towards_majority(ended.parameters, pairs.parts())
+        fit = fit_coins(labels, known, accuracies_of(labels, pairs, skill), name=self.slug)
+        return replace(
+            fit,
+            objective=ended.objective,
+            log_likelihood=ended.log_likelihood,
+            n_iter=ended.n_iter,
+            converged=ended.converged,
+        )

@@ -1,0 +1,374 @@
+"""One number for every worker, read from how workers agree: what the rank-one methods share.
+
+A worker of accuracy p among K classes has the skill s = (K p - 1)/(K - 1): 1 is always right, 0 guesses, below 0 is
+worse than guessing. Code a label l for class k as +1 where l = k and -1/(K - 1) where not: ±1 for two classes, and mean
+0 for who guesses. Where errors fall on the other classes alike and workers err apart, whatever the class prior,
+
+    C[i, j] = mean over shared tasks of (1 if both say the same, -1/(K - 1) if not),    E C[i, j] = s[i] s[j]:
+
+the matrix of agreements is rank one off its diagonal. Signs of s are known only all together within a connected part
+of the crowd: most of its workers are taken to be better than chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
+
+from crowdwise.fitting.edges import coin_parameters, fit_votes
+from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, pair_counts, vote_shares
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+
+__all__ = [
+    "NOTHING",
+    "Answers",
+    "Descent",
+    "Pairs",
+    "Scores",
+    "accuracies_of",
+    "agreement",
+    "answers_of",
+    "crowd_parts",
+    "edge_levelled",
+    "fit_coins",
+    "levelled",
+    "prior_of",
+    "score_posterior",
+    "score_table",
+    "scores_of",
+    "skills_along",
+    "squared_loss",
+    "starting_skills",
+    "towards_majority",
+]
+
+NOTHING = 1e-12  # skills and messages below this are rounding
+STALL = 1e-14  # steps of a descent below this cannot lower the loss any more
+
+
+# ---- pairs of workers --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A number for every two workers who share tasks, and how much it weighs.
+
+    Attributes
+    ----------
+    first, second : (P,)
+        Positions of the two workers.
+    value, weight : (P,)
+        What was observed, and the tasks that it was observed on.
+    n_workers
+        Number of workers, paired or not.
+    """
+
+    first: IntArray
+    second: IntArray
+    value: FloatArray
+    weight: FloatArray
+    n_workers: int
+
+    @property
+    def paired(self) -> BoolArray:
+        """Whether a worker shares a task with another, (M,)."""
+        found = np.zeros(self.n_workers, bool)
+        found[self.first] = found[self.second] = True
+        return found
+
+    def matrix(self, entries: FloatArray) -> csr_array[Any]:
+        """The symmetric sparse matrix (M, M) with these entries (P,) and an empty diagonal."""
+        rows, columns = np.concatenate([self.first, self.second]), np.concatenate([self.second, self.first])
+        shape = (self.n_workers, self.n_workers)
+        return csr_array(coo_array((np.concatenate([entries, entries]), (rows, columns)), shape=shape))
+
+    def parts(self) -> IntArray:
+        """The connected part of the crowd that each worker belongs to, (M,)."""
+        return _parts(self.matrix(np.ones(self.first.size)))
+
+
+def agreement(labels: CrowdLabels) -> Pairs:
+    """C of every pair of workers who share tasks, weighed by the number of shared tasks. O(co-labelling pairs · K²)."""
+    found = pair_counts(labels)
+    shared, others = found.shared, labels.n_classes - 1
+    same = np.einsum("pkk->p", found.counts)
+    value = (same - (shared - same) / others) / shared
+    return Pairs(found.first, found.second, value, shared, labels.n_workers)
+
+
+def squared_loss(pairs: Pairs, vector: FloatArray) -> float:
+    """½ Σ weight (value - v[i] v[j])² over the pairs."""
+    rest = pairs.value - vector[pairs.first] * vector[pairs.second]
+    return 0.5 * float((pairs.weight * rest * rest).sum())
+
+
+class Descent:
+    """Projected gradient steps on `squared_loss`, each worker's scaled by the curvature along her own axis.
+
+    A step that would raise the loss is halved until it does not; the next one starts at twice the length. One step
+    costs O(pairs).
+    """
+
+    def __init__(self, pairs: Pairs, *, low: float, high: float) -> None:
+        self._pairs, self._low, self._high = pairs, low, high
+        self._moment, self._weight = pairs.matrix(pairs.weight * pairs.value), pairs.matrix(pairs.weight)
+        self._degree = self._weight.sum(axis=1)
+        self._length = 0.5
+
+    def step(self, vector: FloatArray, loss: float) -> FloatArray:
+        """A vector whose loss is no higher than this one's; the same where none is found."""
+        curvature = self._weight @ (vector * vector)
+        flat = 1e-3 * self._degree * float((vector * vector).mean())
+        scale = np.maximum(curvature, flat)  # so that steps stay finite where the partners know nothing
+        towards = np.divide(
+            self._moment @ vector - vector * curvature, scale, out=np.zeros(vector.size), where=scale > 0
+        )
+        length = self._length
+        while length > STALL:
+            following: FloatArray = np.clip(vector + length * towards, self._low, self._high)
+            if squared_loss(self._pairs, following) <= loss:
+                self._length = min(2 * length, 0.5)
+                return following
+            length /= 2
+        return vector
+
+    def run(self, vector: FloatArray, *, max_iter: int, tol: float) -> tuple[FloatArray, int, bool]:
+        """Steps until no entry moves by more than `tol` of the largest; the vector, steps, and whether that was so."""
+        for n_iter in range(1, max_iter + 1):
+            following = self.step(vector, squared_loss(self._pairs, vector))
+            moved = float(np.abs(following - vector).max())
+            vector = following
+            if moved <= tol * float(np.abs(vector).max()):
+                return vector, n_iter, True
+        return vector, max_iter, False
+
+
+def starting_skills(pairs: Pairs) -> FloatArray:
+    """The same skill for everybody, (M,): what the pairs agree on average, or a half where that says nothing."""
+    total = float(pairs.weight.sum())
+    mean = float((pairs.weight * pairs.value).sum()) / total if total else 0.0
+    return np.full(pairs.n_workers, np.sqrt(mean) if mean > NOTHING else 0.5)
+
+
+# ---- answers, one for each worker and task -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers with those of one worker to one task put together.
+
+    Attributes
+    ----------
+    task, worker : (E,)
+        One entry for each task and worker who answered it.
+    place : (S,)
+        Where each label went.
+    times : (E,)
+        How often the worker answered the task.
+    """
+
+    task: IntArray
+    worker: IntArray
+    place: IntArray
+    times: FloatArray
+
+    def share(self, labels: CrowdLabels, kind: int) -> FloatArray:
+        """Share of the answers that name class `kind`, (E,)."""
+        named = np.bincount(self.place, weights=labels.label == kind, minlength=self.task.size)
+        return np.asarray(named / self.times)
+
+    def coded(self, labels: CrowdLabels, kind: int) -> FloatArray:
+        """Sum of the answers coded for class `kind`, +1 or -1/(K - 1) each, (E,)."""
+        share = self.share(labels, kind)
+        return self.times * (share - (1 - share) / (labels.n_classes - 1))
+
+
+def answers_of(labels: CrowdLabels) -> Answers:
+    """Put the answers of each worker to each task together. O(labels)."""
+    cells, place, times = np.unique(
+        labels.task.astype(np.int64) * labels.n_workers + labels.worker, return_inverse=True, return_counts=True
+    )
+    return Answers(cells // labels.n_workers, cells % labels.n_workers, place, times.astype(np.float64))
+
+
+def crowd_parts(labels: CrowdLabels) -> tuple[IntArray, IntArray]:
+    """The connected part that each task (N,) and each worker (M,) belongs to. O(labels)."""
+    n_nodes = labels.n_tasks + labels.n_workers
+    cells = (labels.task, labels.n_tasks + labels.worker)
+    parts = _parts(csr_array(coo_array((np.ones(labels.n_labels, np.int8), cells), shape=(n_nodes, n_nodes))))
+    return parts[: labels.n_tasks], parts[labels.n_tasks :]
+
+
+def levelled(values: FloatArray, part: IntArray) -> tuple[FloatArray, BoolArray]:
+    """Values with root mean square 1 within each part, and whether they were there at all; 1 where they were not."""
+    n_parts = int(part.max(initial=0)) + 1
+    size = np.sqrt(np.bincount(part, values * values, n_parts) / np.maximum(np.bincount(part, minlength=n_parts), 1))
+    there = (size > NOTHING)[part]
+    return np.where(there, values / np.where(there, size[part], 1), 1.0), there
+
+
+def towards_majority(vector: FloatArray, part: IntArray) -> FloatArray:
+    """The sign of each worker's part, (M,): the one that makes most of its workers better than chance.
+
+    Where as many are better as are worse, the one that makes the sum positive.
+    """
+    n_parts = int(part.max(initial=0)) + 1
+    heads = np.bincount(part, np.where(np.abs(vector) > NOTHING, np.sign(vector), 0.0), n_parts)
+    sums = np.bincount(part, vector, n_parts)
+    turn = np.where(heads != 0, heads, sums) < 0
+    return np.where(turn[part], -1.0, 1.0)
+
+
+def skills_along(pairs: Pairs, direction: FloatArray) -> FloatArray:
+    """Skills proportional to `direction` (M,) within each part, at the scale that explains its mean agreement.
+
+    0 for all of a part whose workers agree no more than chance.
+    """
+    part = pairs.parts()
+    n_parts = int(part.max(initial=0)) + 1
+    of_pair = part[pairs.first]
+    seen = np.bincount(of_pair, pairs.weight * pairs.value, n_parts)
+    explained = np.bincount(of_pair, pairs.weight * direction[pairs.first] * direction[pairs.second], n_parts)
+    sound = (seen > NOTHING) & (explained > NOTHING)
+    scale = np.sqrt(np.where(sound, seen, 0) / np.where(sound, explained, 1))
+    return np.clip(scale[part] * direction, -1, 1)
+
+
+# ---- from skills to a consensus ----------------------------------------------------------------------------
+
+
+def accuracies_of(labels: CrowdLabels, pairs: Pairs, skill: FloatArray) -> FloatArray:
+    """Accuracies (M,) from skills.
+
+    Workers of whom nothing is told (no pair, or a part of the crowd where every skill is 0) have the mean of the
+    others, weighed by answers. If nothing is told of anybody (no two workers share a task, or they agree no more than
+    chance), all have one accuracy, so that Bayes' rule is the majority vote: the mean share of votes behind a label. No
+    accuracy is surer than the worker's own n answers with one more for each class: from 1/(n + K) to (n + 1)/(n + K).
+    """
+    n_classes = labels.n_classes
+    answers = labels.labels_per_worker.astype(np.float64)
+    part = pairs.parts()
+    size = np.bincount(part, np.abs(skill), int(part.max(initial=0)) + 1)
+    told = pairs.paired & (size > NOTHING)[part]
+    if not told.any():
+        behind = vote_shares(labels, NO_GOLD)[labels.task, labels.label].sum()
+        return np.full(labels.n_workers, (float(behind) + 1) / (labels.n_labels + n_classes))
+    accuracy = (1 + (n_classes - 1) * skill) / n_classes
+    accuracy = np.where(told, accuracy, np.average(accuracy[told], weights=answers[told]))
+    bounded: FloatArray = np.clip(accuracy, 1 / (answers + n_classes), (answers + 1) / (answers + n_classes))
+    return bounded
+
+
+def prior_of(labels: CrowdLabels, known: Knowledge) -> FloatArray:
+    """Log of the class prior (K,): the one given, or uniform."""
+    return np.full(labels.n_classes, -np.log(labels.n_classes)) if known.log_prior is None else known.log_prior
+
+
+def fit_coins(labels: CrowdLabels, known: Knowledge, accuracy: FloatArray, *, name: str) -> Fit:
+    """Bayes' rule with the accuracies given, and classes alike beforehand unless told otherwise."""
+    log_prior = prior_of(labels, known)
+    fit, _ = fit_votes(
+        labels,
+        known,
+        starts=lambda: [coin_parameters(accuracy, log_prior)],
+        m_step=lambda _, now: now,
+        log_density=lambda _: 0.0,
+        max_iter=1,
+        tol=0.0,
+        name=name,
+        of_accuracies=lambda drawn, now: coin_parameters(drawn, now.log_prior),
+    )
+    return fit
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Skills of a method that only scores, and what turns its scores into probabilities.
+
+    Attributes
+    ----------
+    accuracy : (M,)
+        Of each worker.
+    scale : (M,)
+        What weights of root mean square 1 within a worker's part are multiplied by, so that their square is on average
+        that of the weights by Bayes' rule, (K - 1)/K log(p (K - 1)/(1 - p)) for a coded answer.
+    """
+
+    accuracy: FloatArray
+    scale: FloatArray
+
+
+def scores_of(labels: CrowdLabels, heard: FloatArray, part: IntArray) -> Scores:
+    """Read accuracies from how well workers' answers fit what the others said.
+
+    Parameters
+    ----------
+    heard : (M, K)
+        Σ of the worker's coded answers times what the others said, in proportion to n s, for each class.
+    part : (M,)
+        The part of the crowd.
+    """
+    n_classes = labels.n_classes
+    direction = np.zeros(labels.n_workers)
+    for column in heard.T:
+        level, there = levelled(column, part)
+        direction += np.where(there, level, 0.0)
+    pairs = agreement(labels)
+    skill = skills_along(pairs, direction / np.maximum(labels.labels_per_worker, 1))
+    accuracy = accuracies_of(labels, pairs, skill)
+    weight = np.log(accuracy * (n_classes - 1) / (1 - accuracy)) * (n_classes - 1) / n_classes
+    given = labels.labels_per_worker
+    n_parts = int(part.max()) + 1
+    mean_square = np.bincount(part, given * weight * weight, n_parts) / np.maximum(np.bincount(part, given, n_parts), 1)
+    return Scores(accuracy, np.sqrt(mean_square)[part])
+
+
+def score_table(weights: FloatArray) -> FloatArray:
+    """What a label adds to the log-odds of each class, [worker, label, truth], from weights (M, K) [worker, truth]."""
+    n_classes = weights.shape[1]
+    code = (n_classes * np.eye(n_classes) - 1) / (n_classes - 1)
+    table: FloatArray = weights[:, None, :] * code
+    return table
+
+
+def score_posterior(labels: CrowdLabels, prior: FloatArray, weights: FloatArray, given: IntArray) -> FloatArray:
+    """Posterior (N, K): the soft-max of log prior + Σ weight · coded answer.
+
+    Parameters
+    ----------
+    weights : (M, K)
+        Of the workers known; one who comes after them has their mean, weighed by the answers `given` (M,).
+    """
+    average = np.average(weights, axis=0, weights=given)
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(prior)
+    posterior = np.empty((labels.n_tasks, labels.n_classes))
+    table = score_table(np.concatenate([weights, average[None]])[: labels.n_workers])
+    confusion_pass(blocks_of(labels), log_prior, table, NO_GOLD, posterior)
+    return posterior
+
+
+def edge_levelled(values: FloatArray, worker: IntArray, part: IntArray) -> FloatArray:
+    """Columns of `values` (M, K) with mean square 1 over the edges of each part; 1 where there is nothing."""
+    n_parts = int(part.max()) + 1
+    edges = np.bincount(worker, minlength=part.size)
+    total = np.maximum(np.bincount(part, edges, n_parts), 1)
+    columns = []
+    for column in values.T:
+        size = np.sqrt(np.bincount(part, edges * column * column, n_parts) / total)[part]
+        columns.append(np.where(size > NOTHING, column / np.where(size > NOTHING, size, 1), 1.0))
+    return np.stack(columns, axis=1)
+
+
+def _parts(graph: Any) -> IntArray:
+    part: IntArray = connected_components(graph, directed=False)[1].astype(np.int64)
+    return part
