@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.glad import Glad
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
+    from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
     from crowdwise.aggregate.one_coin import OneCoin
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
@@ -53,6 +54,7 @@ _HOMES = {
     "Glad": "aggregate.glad",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
+    "MinimaxEntropy": "aggregate.minimax_entropy",
     "OneCoin": "aggregate.one_coin",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
@@ -68,6 +70,7 @@ __all__ = [
     "InputError",
     "Mace",
     "MajorityVote",
+    "MinimaxEntropy",
     "NotConverged",
     "OneCoin",
     "WeightedMajorityVote",

@@ -137,6 +137,14 @@ _METHODS = (
         "Demartini et al. 2012, WWW",
         "unbalanced classes, workers with a bias towards some class",
     ),
+    Method(
+        "minimax-entropy",
+        "crowdwise.aggregate.minimax_entropy:MinimaxEntropy",
+        "every worker and every task tilts the answers given the truth; largest entropy otherwise",
+        "Zhou et al. 2012, NeurIPS; 2014, ICML",
+        "one or two labels per task, which say nothing of a task's own difficulty",
+        random=True,
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

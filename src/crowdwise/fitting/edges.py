@@ -50,6 +50,7 @@ __all__ = [
     "log_of",
     "starting_votes",
     "statistics_of",
+    "sureness",
 ]
 
 SMALLEST = 1e-300  # logarithms of a zero probability are taken here, so that sums of them stay finite
@@ -117,7 +118,7 @@ def fit_confusions(
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, last.counts, prior),
-        skill_beta=_sureness(labels, blocks, known, ended.parameters.log_prior, last, posterior),
+        skill_beta=sureness(labels, blocks, known, ended.parameters.log_prior, last, posterior),
         log_likelihood=ended.log_likelihood,
         objective=ended.objective,
         n_iter=ended.n_iter,
@@ -125,7 +126,7 @@ def fit_confusions(
     )
 
 
-def _sureness(
+def sureness(
     labels: CrowdLabels,
     blocks: Blocks,
     known: Knowledge,
