@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.majority_vote import MajorityVote
     from crowdwise.aggregate.mean_field import MeanField
     from crowdwise.aggregate.multi_spa import MultiSpa
+    from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
     from crowdwise.aggregate.one_coin import OneCoin
     from crowdwise.aggregate.spectral import SpectralDawidSkene
     from crowdwise.aggregate.sym_nmf import SymmetricNmf
@@ -75,6 +76,7 @@ _HOMES = {
     "MajorityVote": "aggregate.majority_vote",
     "MeanField": "aggregate.mean_field",
     "MultiSpa": "aggregate.multi_spa",
+    "MinimaxEntropy": "aggregate.minimax_entropy",
     "OneCoin": "aggregate.one_coin",
     "SpectralDawidSkene": "aggregate.spectral",
     "SymmetricNmf": "aggregate.sym_nmf",
@@ -104,6 +106,7 @@ __all__ = [
     "MajorityVote",
     "MeanField",
     "MultiSpa",
+    "MinimaxEntropy",
     "NotConverged",
     "OneCoin",
     "SpectralDawidSkene",

@@ -1,0 +1,91 @@
+"""Methods that optimise something else than a confusion model's likelihood: values by plain formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.conftest import tiny_labels
+from tests.oracles.test_enumeration import enumerated
+
+import crowdwise as cw
+from crowdwise.labels import InputError
+
+SIZES = pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (2, 1), (3, 2), (4, 4)])
+
+
+# ---- minimax entropy ----------------------------------------------------------------------------------------
+
+
+def share(effects: Any, truth: int, label: int) -> float:
+    raised = np.exp(effects[truth])
+    return float(raised[label] / raised.sum())
+
+
+@SIZES
+@pytest.mark.parametrize("ordinal", [False, True], ids=["free", "ordinal"])
+def test_minimax_entropy(n_classes: int, seed: int, ordinal: bool) -> None:
+    labels = tiny_labels(n_classes, seed, repeats=seed % 2 == 1)
+    model = cw.MinimaxEntropy(regularisation=0.1, ordinal=ordinal, max_iter=3, tol=0.0).fit(labels)
+
+    def chance(task: int, worker: int, truth: int, label: int) -> float:
+        return share(model.task_effects_[task] + model.worker_effects_[worker], truth, label)
+
+    value, posterior = enumerated(labels, np.full(n_classes, 1 / n_classes), chance)
+    np.testing.assert_allclose(model.posterior_, posterior, atol=1e-10)
+    assert model.log_likelihood_[-1] == pytest.approx(value, abs=1e-10)
+    alpha = 0.1 * n_classes**2
+    beta = alpha * (labels.n_labels / labels.n_workers) / (labels.n_labels / labels.n_tasks)
+    cost = alpha / 2 * squares(model.worker_effects_, ordinal) + beta / 2 * squares(model.task_effects_, ordinal)
+    assert model.objective_[-1] == pytest.approx(value - cost, abs=1e-8)
+
+
+def squares(effects: Any, ordinal: bool) -> float:
+    """Squared parameters: of the tables, or of the smallest four per threshold that make such tables."""
+    if not ordinal:
+        return float((effects**2).sum())
+    n_classes = effects.shape[1]
+    design = np.zeros((n_classes, n_classes, n_classes - 1, 2, 2))
+    for k, label in np.ndindex(n_classes, n_classes):
+        for s in range(1, n_classes):
+            design[k, label, s - 1, int(k >= s), int(label >= s)] = 1
+    matrix = design.reshape(n_classes**2, -1)
+    total = 0.0
+    for table in effects:
+        parameters = np.linalg.lstsq(matrix, table.ravel(), rcond=None)[0]
+        np.testing.assert_allclose(matrix @ parameters, table.ravel(), atol=1e-9)
+        total += float(parameters @ parameters)
+    return total
+
+
+def test_effects_of_a_row_sum_to_zero() -> None:
+    """A constant added to a row changes no probability and costs something, so there is none."""
+    labels = cw.simulate.simulate("dawid-skene", n_tasks=60, n_workers=6, n_classes=3, labels_per_task=4, seed=2).labels
+    model = cw.MinimaxEntropy(regularisation=0.05).fit(labels)
+    assert np.abs(model.worker_effects_.sum(axis=2)).max() < 1e-9
+    assert np.abs(model.task_effects_.sum(axis=2)).max() < 1e-9
+    assert np.abs(model.worker_effects_).max() > 0.5
+
+
+def test_regularisation_by_held_out_labels() -> None:
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=200, n_workers=10, n_classes=4, labels_per_task=5, seed=5
+    ).labels
+    model = cw.MinimaxEntropy().fit(labels)
+    assert model.regularisation_ in (1.0, 1 / 4, 1 / 16, 1 / 64, 1 / 256)
+    again = cw.MinimaxEntropy(regularisation=model.regularisation_).fit(labels)
+    np.testing.assert_array_equal(model.posterior_, again.posterior_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"regularisation": 0}, "regularisation is 0; it must be a number, above 0"),
+        ({"regularisation": "much"}, "regularisation is 'much'; it must be one of 'auto'"),
+        ({"ordinal": 1}, "ordinal is 1; it must be True or False"),
+    ],
+)
+def test_bad_parameters_of_minimax_entropy(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        cw.MinimaxEntropy(**parameters).fit(tiny_labels(2, 0))
