@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
+    from crowdwise.aggregate.bsc import BayesianSequenceCombination
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.glad import Glad
+    from crowdwise.aggregate.hmm_crowd import HmmCrowd
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
     from crowdwise.aggregate.one_coin import OneCoin
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.errors import CrowdwiseError, InputError
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.read import read_labels
+    from crowdwise.labels.sequences import read_sequences
     from crowdwise.labels.truth import read_truth, truth_codes
     from crowdwise.registry import load, method, methods
 
@@ -45,12 +48,15 @@ _HOMES = {
     "method": "registry",
     "methods": "registry",
     "read_labels": "labels.read",
+    "read_sequences": "labels.sequences",
     "read_truth": "labels.truth",
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
+    "BayesianSequenceCombination": "aggregate.bsc",
     "ConfusionVector": "aggregate.confusion_vector",
     "DawidSkene": "aggregate.dawid_skene",
     "Glad": "aggregate.glad",
+    "HmmCrowd": "aggregate.hmm_crowd",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
     "OneCoin": "aggregate.one_coin",
@@ -60,11 +66,13 @@ _HOMES = {
 _ROOMS = ("datasets", "metrics", "simulate")
 
 __all__ = [
+    "BayesianSequenceCombination",
     "ConfusionVector",
     "CrowdLabels",
     "CrowdwiseError",
     "DawidSkene",
     "Glad",
+    "HmmCrowd",
     "InputError",
     "Mace",
     "MajorityVote",
@@ -78,6 +86,7 @@ __all__ = [
     "methods",
     "metrics",
     "read_labels",
+    "read_sequences",
     "read_truth",
     "simulate",
     "truth_codes",

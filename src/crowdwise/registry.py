@@ -137,6 +137,24 @@ _METHODS = (
         "Demartini et al. 2012, WWW",
         "unbalanced classes, workers with a bias towards some class",
     ),
+    Method(
+        "hmm-crowd",
+        "crowdwise.aggregate.hmm_crowd:HmmCrowd",
+        "every worker has a confusion matrix; the truth along a sequence of tasks is a Markov chain",
+        "Nguyen et al. 2017, ACL",
+        "a worker's mistakes depend on each other along a sequence, as when a whole span is missed",
+        uses=("gold", "known_workers"),
+        needs="sequences",
+    ),
+    Method(
+        "bsc",
+        "crowdwise.aggregate.bsc:BayesianSequenceCombination",
+        "a worker's label depends on the truth and on her label before; the truth is a Markov chain",
+        "Simpson & Gurevych 2019, EMNLP",
+        "few labels per worker: each has a confusion matrix for every label she gave before",
+        uses=("gold", "known_workers"),
+        needs="sequences",
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

@@ -1,5 +1,6 @@
 """The hot loops over edges: a NumPy reference and numba kernels."""
 
+from crowdwise.kernels.chains import ChainStatistics, chain_pass
 from crowdwise.kernels.layout import Blocks, blocks_of
 from crowdwise.kernels.pairs import PairCounts, pair_counts
 from crowdwise.kernels.passes import (
@@ -19,10 +20,12 @@ from crowdwise.kernels.votes import vote_shares
 __all__ = [
     "NO_GOLD",
     "Blocks",
+    "ChainStatistics",
     "PairCounts",
     "Statistics",
     "answer_sums",
     "blocks_of",
+    "chain_pass",
     "confusion_pass",
     "log_rows",
     "n_threads",

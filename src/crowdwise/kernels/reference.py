@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
+from crowdwise.kernels.chains import ChainStatistics
 from crowdwise.kernels.passes import Statistics
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.sequences import Sequences
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["confusion_pass", "scatter", "share_pass", "vote_pass"]
+__all__ = ["chain_pass", "confusion_pass", "scatter", "share_pass", "vote_pass"]
 
 
 def confusion_pass(
@@ -53,6 +55,30 @@ def share_pass(labels: CrowdLabels, gold: IntArray) -> Statistics:
     if gold.size:
         shares[gold >= 0] = np.eye(labels.n_classes)[gold[gold >= 0]]
     return Statistics(0.0, shares.sum(axis=0), scatter(labels, shares))
+
+
+def chain_pass(sequences: Sequences, steps: FloatArray, evidence: FloatArray) -> tuple[ChainStatistics, FloatArray]:
+    """Expected steps and posterior along sequences, in logarithms; steps (K + 1, K), the last row for the start."""
+    with np.errstate(divide="ignore"):
+        log_steps, log_evidence = np.log(steps), np.log(evidence)
+    n_classes = steps.shape[1]
+    counts, posterior, total = np.zeros_like(steps), np.empty_like(evidence), 0.0
+    for begin, end in zip(sequences.ptr[:-1], sequences.ptr[1:], strict=True):
+        rows = log_evidence[sequences.order[begin:end]]
+        forward, backward = np.empty_like(rows), np.zeros_like(rows)
+        forward[0] = log_steps[n_classes] + rows[0]
+        for place in range(1, len(rows)):
+            forward[place] = logsumexp(forward[place - 1][:, None] + log_steps[:n_classes], axis=0) + rows[place]
+        value = logsumexp(forward[-1])
+        for place in range(len(rows) - 1, 0, -1):
+            ahead = log_steps[:n_classes] + rows[place] + backward[place]
+            backward[place - 1] = logsumexp(ahead, axis=1)
+            counts[:n_classes] += np.exp(forward[place - 1][:, None] + ahead - value)
+        along = np.exp(forward + backward - value)
+        counts[n_classes] += along[0]
+        posterior[sequences.order[begin:end]] = along
+        total += float(value)
+    return ChainStatistics(total, counts), posterior
 
 
 def _soften(logits: FloatArray, log_prior: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
