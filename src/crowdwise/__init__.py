@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.glad import Glad
+    from crowdwise.aggregate.graph_dawid_skene import GraphDawidSkene
     from crowdwise.aggregate.hmm_crowd import HmmCrowd
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
@@ -56,6 +57,7 @@ _HOMES = {
     "ConfusionVector": "aggregate.confusion_vector",
     "DawidSkene": "aggregate.dawid_skene",
     "Glad": "aggregate.glad",
+    "GraphDawidSkene": "aggregate.graph_dawid_skene",
     "HmmCrowd": "aggregate.hmm_crowd",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
@@ -72,6 +74,7 @@ __all__ = [
     "CrowdwiseError",
     "DawidSkene",
     "Glad",
+    "GraphDawidSkene",
     "HmmCrowd",
     "InputError",
     "Mace",

@@ -155,6 +155,15 @@ _METHODS = (
         uses=("gold", "known_workers"),
         needs="sequences",
     ),
+    Method(
+        "graph-dawid-skene",
+        "crowdwise.aggregate.graph_dawid_skene:GraphDawidSkene",
+        "every worker has a confusion matrix; tasks that are joined on a given graph tend to share their truth",
+        "Traganitis & Giannakis 2022, IEEE TKDE 34",
+        "joined tasks do not tend to agree, or the coupling is too strong for tasks with many neighbours",
+        uses=("gold", "class_prior", "known_workers"),
+        needs="graph",
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

@@ -1,6 +1,7 @@
 """The hot loops over edges: a NumPy reference and numba kernels."""
 
 from crowdwise.kernels.chains import ChainStatistics, chain_pass
+from crowdwise.kernels.fields import field_pass
 from crowdwise.kernels.layout import Blocks, blocks_of
 from crowdwise.kernels.pairs import PairCounts, pair_counts
 from crowdwise.kernels.passes import (
@@ -27,6 +28,7 @@ __all__ = [
     "blocks_of",
     "chain_pass",
     "confusion_pass",
+    "field_pass",
     "log_rows",
     "n_threads",
     "pair_counts",
