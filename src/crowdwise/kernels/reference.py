@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, xlogy
 
 from crowdwise.kernels.chains import ChainStatistics
 from crowdwise.kernels.passes import Statistics
 
 if TYPE_CHECKING:
+    from crowdwise.labels.graph import TaskGraph
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.sequences import Sequences
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["chain_pass", "confusion_pass", "scatter", "share_pass", "vote_pass"]
+__all__ = ["chain_pass", "confusion_pass", "field_pass", "scatter", "share_pass", "vote_pass"]
 
 
 def confusion_pass(
@@ -79,6 +80,19 @@ def chain_pass(sequences: Sequences, steps: FloatArray, evidence: FloatArray) ->
         posterior[sequences.order[begin:end]] = along
         total += float(value)
     return ChainStatistics(total, counts), posterior
+
+
+def field_pass(
+    graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
+) -> tuple[float, FloatArray]:
+    """Mean field over a graph, task by task, and the bound that it raises."""
+    believed = posterior.copy()
+    near = [graph.neighbour[graph.ptr[task] : graph.ptr[task + 1]] for task in range(len(believed))]
+    for task in np.tile(order, sweeps):
+        logits = log_evidence[task] + coupling * believed[near[task]].sum(axis=0)
+        believed[task] = np.exp(logits - logsumexp(logits))
+    agreement = sum(float((believed[task] * believed[near[task]]).sum()) for task in range(len(believed)))
+    return float((believed * log_evidence).sum() - xlogy(believed, believed).sum() + coupling * agreement / 2), believed
 
 
 def _soften(logits: FloatArray, log_prior: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
