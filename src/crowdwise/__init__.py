@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
     from crowdwise.aggregate.belief_propagation import BeliefPropagation
+    from crowdwise.aggregate.bsc import BayesianSequenceCombination
     from crowdwise.aggregate.cnmf import CoupledNmf
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dalvi import Dalvi
@@ -25,18 +26,20 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.ebcc import EnhancedBcc
     from crowdwise.aggregate.ghosh_svd import GhoshSvd
     from crowdwise.aggregate.glad import Glad
+    from crowdwise.aggregate.graph_dawid_skene import GraphDawidSkene
+    from crowdwise.aggregate.hmm_crowd import HmmCrowd
     from crowdwise.aggregate.kos import Kos
     from crowdwise.aggregate.m_msr import MMsr
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
     from crowdwise.aggregate.mean_field import MeanField
-    from crowdwise.aggregate.multi_spa import MultiSpa
     from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
+    from crowdwise.aggregate.multi_spa import MultiSpa
     from crowdwise.aggregate.one_coin import OneCoin
-    from crowdwise.aggregate.spectral import SpectralDawidSkene
-    from crowdwise.aggregate.sym_nmf import SymmetricNmf
     from crowdwise.aggregate.pgd import RankOneCompletion
     from crowdwise.aggregate.sml import SpectralMetaLearner
+    from crowdwise.aggregate.spectral import SpectralDawidSkene
+    from crowdwise.aggregate.sym_nmf import SymmetricNmf
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
     from crowdwise.fitting.em import NotConverged
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.errors import CrowdwiseError, InputError
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.read import read_labels
+    from crowdwise.labels.sequences import read_sequences
     from crowdwise.labels.truth import read_truth, truth_codes
     from crowdwise.registry import load, method, methods
 
@@ -59,9 +63,11 @@ _HOMES = {
     "method": "registry",
     "methods": "registry",
     "read_labels": "labels.read",
+    "read_sequences": "labels.sequences",
     "read_truth": "labels.truth",
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
+    "BayesianSequenceCombination": "aggregate.bsc",
     "ConfusionVector": "aggregate.confusion_vector",
     "CoupledNmf": "aggregate.cnmf",
     "DawidSkene": "aggregate.dawid_skene",
@@ -72,6 +78,8 @@ _HOMES = {
     "Glad": "aggregate.glad",
     "Kos": "aggregate.kos",
     "MMsr": "aggregate.m_msr",
+    "GraphDawidSkene": "aggregate.graph_dawid_skene",
+    "HmmCrowd": "aggregate.hmm_crowd",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
     "MeanField": "aggregate.mean_field",
@@ -89,6 +97,7 @@ _HOMES = {
 _ROOMS = ("datasets", "metrics", "simulate")
 
 __all__ = [
+    "BayesianSequenceCombination",
     "BeliefPropagation",
     "ConfusionVector",
     "CoupledNmf",
@@ -99,20 +108,22 @@ __all__ = [
     "EnhancedBcc",
     "GhoshSvd",
     "Glad",
+    "GraphDawidSkene",
+    "HmmCrowd",
     "InputError",
     "Kos",
     "MMsr",
     "Mace",
     "MajorityVote",
     "MeanField",
-    "MultiSpa",
     "MinimaxEntropy",
+    "MultiSpa",
     "NotConverged",
     "OneCoin",
-    "SpectralDawidSkene",
-    "SymmetricNmf",
     "RankOneCompletion",
+    "SpectralDawidSkene",
     "SpectralMetaLearner",
+    "SymmetricNmf",
     "WeightedMajorityVote",
     "ZenCrowd",
     "datasets",
@@ -121,6 +132,7 @@ __all__ = [
     "methods",
     "metrics",
     "read_labels",
+    "read_sequences",
     "read_truth",
     "simulate",
     "truth_codes",

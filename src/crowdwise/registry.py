@@ -256,6 +256,13 @@ _METHODS = (
         random=True,
     ),
     Method(
+        "spammer-em",
+        "crowdwise.aggregate.spammer_em:SpammerEm",
+        "every worker has a confusion matrix near her habit; those who follow only the habit are dropped",
+        "Raykar & Yu 2012, JMLR 13",
+        "few labels per worker, or most workers are spammers with the same habit",
+    ),
+    Method(
         "hmm-crowd",
         "crowdwise.aggregate.hmm_crowd:HmmCrowd",
         "every worker has a confusion matrix; the truth along a sequence of tasks is a Markov chain",

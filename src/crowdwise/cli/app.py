@@ -99,6 +99,16 @@ def aggregate(
     json: Json = False,
     seed: Annotated[int | None, typer.Option(min=0, help="For methods that draw at random.")] = None,
     max_iter: Annotated[int | None, typer.Option(min=1, help="Most iterations of the fit.")] = None,
+    sequences: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Which tasks follow one another (task, sequence, position); or names: 12_3 is place 3 of 12.",
+        ),
+    ] = None,
+    graph: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Pairs of tasks that are joined, in two columns.")
+    ] = None,
     task_column: TaskColumn = None,
     worker_column: WorkerColumn = None,
     label_column: LabelColumn = None,
@@ -110,11 +120,11 @@ def aggregate(
 
     if out == "-" and json:
         raise typer.BadParameter("--out - and --json both want standard output; choose one")
-    if [labels, truth, gold].count("-") > 1:
-        raise typer.BadParameter("only one of LABELS, --truth and --gold can be standard input (-)")
+    if [labels, truth, gold, sequences, graph].count("-") > 1:
+        raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
     place = None if out in (None, "-") else work.checked_place(str(out))
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
-    request = work.Request(reading, method, truth, gold, seed, max_iter)
+    request = work.Request(reading, method, truth, gold, seed, max_iter, sequences, graph)
     say_if_compiling()
     result = work.aggregated(request, work.read(reading))
     if place is not None:

@@ -79,10 +79,18 @@ class Request:
     gold: str | None = None
     seed: int | None = None
     max_iter: int | None = None
+    sequences: str | None = None
+    graph: str | None = None
 
     def words(self) -> list[str]:
         """Give the options that change the fit, on a command line."""
-        options = {"--gold": self.gold, "--seed": self.seed, "--max-iter": self.max_iter}
+        options = {
+            "--gold": self.gold,
+            "--seed": self.seed,
+            "--max-iter": self.max_iter,
+            "--sequences": self.sequences,
+            "--graph": self.graph,
+        }
         return [word for option, value in options.items() if value is not None for word in (option, str(value))]
 
 
@@ -193,14 +201,17 @@ def aggregated(request: Request, labels: CrowdLabels) -> Result:
 
 
 def _model(request: Request) -> Any:
-    from crowdwise.registry import method
+    from crowdwise.registry import method, methods
 
     model = method(request.method).load()()
-    for name, value in {"seed": request.seed, "max_iter": request.max_iter}.items():
+    for name in ("seed", "max_iter", "sequences", "graph"):
+        value = getattr(request, name)
         if value is None:
             continue
         if name not in model.get_params():
-            raise InputError(f"{request.method} takes no --{name.replace('_', '-')}. Leave it out.")
+            made = [other.slug for other in methods() if other.needs == name]
+            hint = f", or take a method that does: {', '.join(made)}" if made else ""
+            raise InputError(f"{request.method} takes no --{name.replace('_', '-')}. Leave it out{hint}.")
         model.set_params(**{name: value})
     return model
 

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ConfusionParameters",
     "VoteParameters",
-    "confusion_fit",
     "coin_parameters",
+    "confusion_fit",
     "fit_confusions",
     "fit_votes",
     "log_of",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["as_numbers", "check_choice", "check_climb", "check_count", "check_number"]
+__all__ = ["as_numbers", "check_choice", "check_climb", "check_count", "check_flag", "check_number"]
 
 
 LARGEST: Any = sys.float_info.max
@@ -35,6 +35,12 @@ def check_count(name: str, value: Any, *, low: int = 1) -> None:
     """Refuse a parameter that is not a whole number from low on."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
         raise InputError(f"{name} is {quoted(value)}; it must be a whole number, {low} or more.")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse a parameter that is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} is {quoted(value)}; it must be True or False.")
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

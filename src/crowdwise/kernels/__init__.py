@@ -1,9 +1,10 @@
 """The hot loops over edges: a NumPy reference and numba kernels."""
 
+from crowdwise.kernels.chains import ChainStatistics, chain_pass
 from crowdwise.kernels.dirichlet import expected_logs
+from crowdwise.kernels.fields import field_pass
 from crowdwise.kernels.layout import Blocks, blocks_of
 from crowdwise.kernels.messages import NodeSets, task_messages, worker_messages
-from crowdwise.kernels.pairs import PairCounts, pair_counts
 from crowdwise.kernels.pairs import PairCounts, pair_counts, pair_pass
 from crowdwise.kernels.passes import (
     NO_GOLD,
@@ -22,13 +23,16 @@ from crowdwise.kernels.votes import vote_shares
 __all__ = [
     "NO_GOLD",
     "Blocks",
+    "ChainStatistics",
     "NodeSets",
     "PairCounts",
     "Statistics",
     "answer_sums",
     "blocks_of",
+    "chain_pass",
     "confusion_pass",
     "expected_logs",
+    "field_pass",
     "log_rows",
     "n_threads",
     "pair_counts",

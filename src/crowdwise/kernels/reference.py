@@ -5,17 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, xlogy
 
+from crowdwise.kernels.chains import ChainStatistics
 from crowdwise.kernels.messages import FLOOR
 from crowdwise.kernels.passes import Statistics
 
 if TYPE_CHECKING:
     from crowdwise.kernels.messages import NodeSets
+    from crowdwise.labels.graph import TaskGraph
     from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.sequences import Sequences
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["confusion_pass", "scatter", "share_pass", "task_messages", "vote_pass", "worker_messages"]
+__all__ = [
+    "chain_pass",
+    "confusion_pass",
+    "field_pass",
+    "scatter",
+    "share_pass",
+    "task_messages",
+    "vote_pass",
+    "worker_messages",
+]
 
 
 def confusion_pass(
@@ -55,6 +67,43 @@ def share_pass(labels: CrowdLabels, gold: IntArray) -> Statistics:
     if gold.size:
         shares[gold >= 0] = np.eye(labels.n_classes)[gold[gold >= 0]]
     return Statistics(0.0, shares.sum(axis=0), scatter(labels, shares))
+
+
+def chain_pass(sequences: Sequences, steps: FloatArray, evidence: FloatArray) -> tuple[ChainStatistics, FloatArray]:
+    """Expected steps and posterior along sequences, in logarithms; steps (K + 1, K), the last row for the start."""
+    with np.errstate(divide="ignore"):
+        log_steps, log_evidence = np.log(steps), np.log(evidence)
+    n_classes = steps.shape[1]
+    counts, posterior, total = np.zeros_like(steps), np.empty_like(evidence), 0.0
+    for begin, end in zip(sequences.ptr[:-1], sequences.ptr[1:], strict=True):
+        rows = log_evidence[sequences.order[begin:end]]
+        forward, backward = np.empty_like(rows), np.zeros_like(rows)
+        forward[0] = log_steps[n_classes] + rows[0]
+        for place in range(1, len(rows)):
+            forward[place] = logsumexp(forward[place - 1][:, None] + log_steps[:n_classes], axis=0) + rows[place]
+        value = logsumexp(forward[-1])
+        for place in range(len(rows) - 1, 0, -1):
+            ahead = log_steps[:n_classes] + rows[place] + backward[place]
+            backward[place - 1] = logsumexp(ahead, axis=1)
+            counts[:n_classes] += np.exp(forward[place - 1][:, None] + ahead - value)
+        along = np.exp(forward + backward - value)
+        counts[n_classes] += along[0]
+        posterior[sequences.order[begin:end]] = along
+        total += float(value)
+    return ChainStatistics(total, counts), posterior
+
+
+def field_pass(
+    graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
+) -> tuple[float, FloatArray]:
+    """Mean field over a graph, task by task, and the bound that it raises."""
+    believed = posterior.copy()
+    near = [graph.neighbour[graph.ptr[task] : graph.ptr[task + 1]] for task in range(len(believed))]
+    for task in np.tile(order, sweeps):
+        logits = log_evidence[task] + coupling * believed[near[task]].sum(axis=0)
+        believed[task] = np.exp(logits - logsumexp(logits))
+    agreement = sum(float((believed[task] * believed[near[task]]).sum()) for task in range(len(believed)))
+    return float((believed * log_evidence).sum() - xlogy(believed, believed).sum() + coupling * agreement / 2), believed
 
 
 def _soften(logits: FloatArray, log_prior: FloatArray, gold: IntArray, n_classes: int) -> tuple[float, FloatArray]:

@@ -13,6 +13,7 @@ from crowdwise.metrics.agreement import (
 )
 from crowdwise.metrics.calibration import Reliability, expected_calibration_error, reliability_table
 from crowdwise.metrics.krippendorff import krippendorff_alpha
+from crowdwise.metrics.spans import SpanScores, span_scores
 from crowdwise.metrics.with_truth import (
     accuracy,
     balanced_accuracy,
@@ -32,6 +33,7 @@ from crowdwise.metrics.without_truth import (
 __all__ = [
     "PairwiseKappas",
     "Reliability",
+    "SpanScores",
     "accuracy",
     "agreement_ratio",
     "balanced_accuracy",
@@ -50,4 +52,5 @@ __all__ = [
     "pairwise_kappas",
     "reliability_table",
     "skill_correlation",
+    "span_scores",
 ]

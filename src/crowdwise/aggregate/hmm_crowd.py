@@ -1,0 +1,221 @@
+"""HMM-Crowd: Dawid–Skene workers who label the truth of a hidden Markov chain.
+
+The generative story. Tasks come in sequences, as words do in sentences. The truth of the first task of a sequence is
+drawn from a start distribution, that of each other task from the row of a transition matrix that the truth before it
+names. Each worker w who meets a task says l with probability A[w, truth, l], independently given the truth. Rows of A
+have Dirichlet priors with pseudo-counts (none for maximum likelihood). The truth is unknown: EM.
+
+A. T. Nguyen, B. C. Wallace, J. J. Li, A. Nenkova and M. Lease (2017), "Aggregating and predicting sequence labels from
+crowd annotations", ACL.
+
+| in the paper (section 4) | here |
+|---|---|
+| E-step: P(h_i, h_{i+1} given all labels), forward–backward | `fitting.structure.evidence_of`, `kernels.chain_pass` |
+| M-step: transitions from expected steps | `step_rows` |
+| M-step: worker matrices from expected answers, smoothed | `dawid_skene.m_step` |
+| start from the votes | `HmmCrowd._fit` |
+
+An iteration costs O(labels × K + tasks × K²).
+
+Departures: the paper's chain also emits the words; there are no words here, labels alone. A sequence has a start
+distribution of its own. Where the classes are BIO tags (O, B-x, I-x), a step that tags do not make (I-x after anything
+but B-x or I-x) has the fixed probability `FORBIDDEN`; the paper has no such rule. Known truths and known workers are
+additions. Tasks that stand alone are sequences of one, and a crowd of such tasks is Dawid–Skene's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from crowdwise.aggregate import dawid_skene
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.chains import allowed_steps, steps_of
+from crowdwise.fitting.edges import ConfusionParameters, statistics_of
+from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
+from crowdwise.fitting.parameters import check_climb, check_flag, check_number
+from crowdwise.fitting.structure import evidence_of, fit_structured, pseudo_counts
+from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, vote_shares
+from crowdwise.labels.sequences import NAMES, read_sequences
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.kernels import Statistics
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import BoolArray, FloatArray
+
+__all__ = ["HmmCrowd"]
+
+FORBIDDEN = 1e-6  # of a step that BIO tags do not make: not zero, since no path at all might be left
+
+
+@dataclass(frozen=True)
+class ChainParameters(ConfusionParameters):
+    """Confusion parameters, whose `log_prior` is that of a task anywhere, and the chain.
+
+    Attributes
+    ----------
+    steps : (K + 1, K) [before, after]
+        Transition matrix, and in the last row the start distribution.
+    """
+
+    steps: FloatArray
+
+
+def step_rows(counts: FloatArray, allowed: BoolArray) -> FloatArray:
+    """Likeliest transition matrix and start (K + 1, K) given expected steps; rows never met are uniform.
+
+    Steps that are not allowed have probability `FORBIDDEN`, the others share the rest.
+    """
+    kept = np.where(allowed, counts, 0.0)
+    total = kept.sum(axis=1, keepdims=True)
+    even = allowed / allowed.sum(axis=1, keepdims=True)
+    shares = np.divide(kept, total, out=even, where=total > 0)
+    rest = 1 - FORBIDDEN * (~allowed).sum(axis=1, keepdims=True)
+    rows: FloatArray = np.where(allowed, rest * shares, FORBIDDEN)
+    return rows
+
+
+def m_step(found: Statistics, steps: FloatArray, allowed: BoolArray, pseudo: FloatArray) -> ChainParameters:
+    """Matrices and chain given expected answers and expected steps."""
+    matrices = dawid_skene.m_step(found, pseudo)
+    return ChainParameters(matrices.log_prior, matrices.log_table, step_rows(steps, allowed))
+
+
+class HmmCrowd(Aggregator):
+    """Consensus of tasks in sequences: a confusion matrix for every worker, a Markov chain for the truth, by EM.
+
+    Parameters
+    ----------
+    sequences : "names", None, mapping, path or table
+        Which tasks follow one another. "names": a task named 12_3 is position 3 of sequence 12, and a task whose name
+        has no number after a separator (_ - : / #) stands alone. None: all stand alone. A mapping from task to
+        (sequence, position), or a path or table with columns task, sequence and position: as it says.
+    bio : bool
+        Whether classes that are BIO tags (O, B-x and I-x, each letter among them) keep the rule that I-x follows
+        only B-x or I-x. Without effect on other classes.
+    smoothing : float, 0 or more
+        Pseudo-count of every cell of every confusion matrix: a Dirichlet(1 + smoothing) prior on its rows, and
+        the estimate is the highest posterior. 0 is maximum likelihood.
+    max_iter : int
+        Most iterations.
+    tol : float
+        Stop when an iteration gains no more than this per label.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task, given the labels of its whole sequence.
+    prior_ : (K,)
+        Share of each class among all tasks.
+    start_ : (K,)
+        Share of each class among the first tasks of sequences.
+    transition_ : (K, K)
+        P(the next truth is l | the truth is k) at [k, l].
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l].
+    skill_ : (M,)
+        Chance that a worker is right, as for Dawid–Skene.
+    log_likelihood_, objective_ : (n_iter_,)
+        Log-probability of the labels, and with the log-density of the prior added, at each iteration.
+    n_iter_, converged_
+        How EM ended.
+
+    Notes
+    -----
+    Fails where a worker's mistakes depend on each other along a sequence (a span missed is missed word by word, and
+    counts as several pieces of evidence): `bsc` is made for that. The label of a task is its own likeliest class, not
+    part of a likeliest path. New tasks are put in sequences by their names if `sequences` is "names", and stand alone
+    otherwise. A worker unknown at prediction counts as the average of the crowd.
+
+    References
+    ----------
+    Nguyen, Wallace, Li, Nenkova and Lease (2017), ACL, 299-309.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> words = [f"{sentence}_{place}" for sentence in range(3) for place in range(4)]
+    >>> labels = read_labels({
+    ...     "task": [word for word in words for _ in range(3)],
+    ...     "worker": ["ann", "bob", "cy"] * 12,
+    ...     "label": list("xxy" "xxx" "xyx" "yyy" "xxx" "xxx" "xxx" "yyy" "xxx" "xxx" "xyx" "yxy"),
+    ... })
+    >>> model = HmmCrowd().fit(labels)
+    >>> model.predict().tolist()
+    ['x', 'x', 'x', 'y', 'x', 'x', 'x', 'y', 'x', 'x', 'x', 'y']
+    >>> model.start_.round(2).tolist()
+    [1.0, 0.0]
+    """
+
+    slug: ClassVar[str] = "hmm-crowd"
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, KNOWN_WORKERS})
+
+    def __init__(
+        self,
+        *,
+        sequences: Any = NAMES,
+        bio: bool = True,
+        smoothing: float = 0.0,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+    ) -> None:
+        self.sequences = sequences
+        self.bio = bio
+        self.smoothing = smoothing
+        self.max_iter = max_iter
+        self.tol = tol
+
+    @property
+    def start_(self) -> FloatArray:
+        """Share of each class among the first tasks of sequences (K,)."""
+        start: FloatArray = self.extra_["steps"][-1]
+        return start
+
+    @property
+    def transition_(self) -> FloatArray:
+        """P(the next truth is l | the truth is k) at [k, l]."""
+        rows: FloatArray = self.extra_["steps"][:-1]
+        return rows
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_flag("bio", self.bio)
+        check_number("smoothing", self.smoothing, low=0)
+        check_climb(self.max_iter, self.tol)
+        sequences = read_sequences(self.sequences, labels.tasks)
+        blocks = blocks_of(labels)
+        allowed = allowed_steps(labels, self.bio)
+        pseudo = pseudo_counts(self.smoothing, labels, known)
+
+        def e_step(parameters: ChainParameters) -> tuple[float, FloatArray, FloatArray]:
+            value, posterior = evidence_of(blocks, parameters.log_table, known.gold)
+            found = chain_pass(sequences, parameters.steps, posterior)
+            return value + found.log_likelihood, posterior, found.steps
+
+        votes = vote_shares(labels, known.gold)
+        fit, ended, _ = fit_structured(
+            labels,
+            blocks,
+            start=m_step(statistics_of(blocks, votes), steps_of(sequences, votes), allowed, pseudo),
+            e_step=e_step,
+            m_step=lambda found, steps: m_step(found, steps, allowed, pseudo),
+            with_rows=lambda parameters, rows: replace(parameters, log_table=rows),
+            log_density=lambda parameters: dawid_skene.log_density(parameters, pseudo),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            name=self.slug,
+        )
+        return replace(fit, extra={"steps": ended.steps})
+
+    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+        """Forward and backward along the new tasks' sequences; strangers are the last worker."""
+        rule = NAMES if isinstance(self.sequences, str) and self.sequences == NAMES else None
+        average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
+        with np.errstate(divide="ignore"):
+            table = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)
+        _, posterior = evidence_of(blocks_of(labels), np.ascontiguousarray(table), NO_GOLD)
+        chain_pass(read_sequences(rule, labels.tasks), self.extra_["steps"], posterior)
+        return posterior

@@ -1,0 +1,121 @@
+"""EM where the truths of tasks depend on each other: the labels speak first, then the structure of the tasks.
+
+A worker's answer to a task depends on the truth of that task alone, so that an E-step has two parts: the evidence of
+its labels for each class of each task, as in any confusion model, and an inference over the structure (a chain, a
+graph) that turns evidence into posteriors and counts what the structure's own parameters need.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from crowdwise.fitting.base import Fit
+from crowdwise.fitting.edges import ConfusionParameters, statistics_of
+from crowdwise.fitting.em import climb
+from crowdwise.fitting.intervals import DRAWS, FEW_ANSWERS, confusion_skill, confusion_sureness, drawn_rows
+from crowdwise.kernels import confusion_pass, scatter, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.kernels import Blocks, Statistics
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["evidence_of", "fit_structured", "pseudo_counts", "structured_sureness"]
+
+P = TypeVar("P", bound=ConfusionParameters)
+X = TypeVar("X")
+
+
+def evidence_of(blocks: Blocks, log_table: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
+    """Chance of each task's labels under each class, as rows (N, K) that sum to one, and Σ log of what they lack.
+
+    Where the truth is known, the other classes have none.
+    """
+    evidence = np.empty((blocks.n_tasks, blocks.n_classes))
+    found = confusion_pass(blocks, np.zeros(blocks.n_classes), log_table, gold, evidence)
+    return found.log_likelihood, evidence
+
+
+def pseudo_counts(smoothing: float, labels: CrowdLabels, known: Knowledge) -> FloatArray:
+    """Pseudo-counts [worker, label, truth]: one for all workers, or one each where some are known."""
+    if known.worker_counts is None:
+        return np.full((1, labels.n_classes, labels.n_classes), float(smoothing))
+    each: FloatArray = smoothing + known.worker_counts.transpose(0, 2, 1)
+    return each
+
+
+def fit_structured(
+    labels: CrowdLabels,
+    blocks: Blocks,
+    *,
+    start: P,
+    e_step: Callable[[P], tuple[float, FloatArray, X]],
+    m_step: Callable[[Statistics, X], P],
+    with_rows: Callable[[P, FloatArray], P],
+    log_density: Callable[[P], float],
+    max_iter: int,
+    tol: float,
+    name: str,
+) -> tuple[Fit, P, X]:
+    """EM for a confusion model with structured truth; also returns its parameters and the last E-step's own counts.
+
+    Parameters
+    ----------
+    e_step
+        Value, posterior (N, K), and what the structure's M-step needs.
+    with_rows
+        The same parameters with other confusion matrices, log P(label | truth) [worker, label, truth].
+    """
+
+    def step(parameters: P) -> tuple[float, float, P]:
+        value, posterior, own = e_step(parameters)
+        return value + log_density(parameters), value, m_step(statistics_of(blocks, posterior), own)
+
+    ended = climb([start], step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
+    _, posterior, own = e_step(ended.parameters)
+    counts = scatter(blocks, posterior)
+    confusion = np.exp(ended.parameters.log_table).transpose(0, 2, 1)
+    prior = np.exp(ended.parameters.log_prior)
+
+    def infer(log_rows: FloatArray) -> FloatArray:
+        return e_step(with_rows(ended.parameters, log_rows))[1]
+
+    fit = Fit(
+        posterior=posterior,
+        prior=prior,
+        confusion=confusion,
+        skill=confusion_skill(confusion, counts, prior),
+        skill_beta=structured_sureness(labels, blocks, counts, posterior, prior, infer),
+        log_likelihood=ended.log_likelihood,
+        objective=ended.objective,
+        n_iter=ended.n_iter,
+        converged=ended.converged,
+    )
+    return fit, ended.parameters, own
+
+
+def structured_sureness(
+    labels: CrowdLabels,
+    blocks: Blocks,
+    counts: FloatArray,
+    posterior: FloatArray,
+    prior: FloatArray,
+    infer: Callable[[FloatArray], FloatArray],
+) -> FloatArray:
+    """Beta parameters of each worker's skill, at rows drawn towards the crowd where answers are few.
+
+    Parameters
+    ----------
+    infer
+        Posterior (N, K) at other confusion matrices, log P(label | truth) [worker, label, truth].
+    """
+    if labels.n_labels < FEW_ANSWERS * labels.n_workers * labels.n_classes:
+        for _ in range(DRAWS):
+            posterior = infer(drawn_rows(counts))
+            counts = scatter(blocks, posterior)
+    return confusion_sureness(counts, *spread(blocks, posterior), prior)
