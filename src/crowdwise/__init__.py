@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.one_coin import OneCoin
     from crowdwise.aggregate.pgd import RankOneCompletion
     from crowdwise.aggregate.sml import SpectralMetaLearner
+    from crowdwise.aggregate.spammer_em import SpammerEm
     from crowdwise.aggregate.spectral import SpectralDawidSkene
     from crowdwise.aggregate.sym_nmf import SymmetricNmf
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from crowdwise.labels.errors import CrowdwiseError, InputError
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.read import read_labels
-    from crowdwise.labels.sequences import read_sequences
     from crowdwise.labels.truth import read_truth, truth_codes
     from crowdwise.registry import load, method, methods
 
@@ -63,36 +63,35 @@ _HOMES = {
     "method": "registry",
     "methods": "registry",
     "read_labels": "labels.read",
-    "read_sequences": "labels.sequences",
     "read_truth": "labels.truth",
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
     "BayesianSequenceCombination": "aggregate.bsc",
+    "BeliefPropagation": "aggregate.belief_propagation",
     "ConfusionVector": "aggregate.confusion_vector",
     "CoupledNmf": "aggregate.cnmf",
-    "DawidSkene": "aggregate.dawid_skene",
-    "EnhancedBcc": "aggregate.ebcc",
     "Dalvi": "aggregate.dalvi",
     "DawidSkene": "aggregate.dawid_skene",
+    "EnhancedBcc": "aggregate.ebcc",
     "GhoshSvd": "aggregate.ghosh_svd",
     "Glad": "aggregate.glad",
-    "Kos": "aggregate.kos",
-    "MMsr": "aggregate.m_msr",
     "GraphDawidSkene": "aggregate.graph_dawid_skene",
     "HmmCrowd": "aggregate.hmm_crowd",
+    "Kos": "aggregate.kos",
+    "MMsr": "aggregate.m_msr",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
     "MeanField": "aggregate.mean_field",
-    "MultiSpa": "aggregate.multi_spa",
     "MinimaxEntropy": "aggregate.minimax_entropy",
+    "MultiSpa": "aggregate.multi_spa",
     "OneCoin": "aggregate.one_coin",
-    "SpectralDawidSkene": "aggregate.spectral",
-    "SymmetricNmf": "aggregate.sym_nmf",
     "RankOneCompletion": "aggregate.pgd",
+    "SpammerEm": "aggregate.spammer_em",
+    "SpectralDawidSkene": "aggregate.spectral",
     "SpectralMetaLearner": "aggregate.sml",
+    "SymmetricNmf": "aggregate.sym_nmf",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
-    "BeliefPropagation": "aggregate.belief_propagation",
 }
 _ROOMS = ("datasets", "metrics", "simulate")
 
@@ -121,6 +120,7 @@ __all__ = [
     "NotConverged",
     "OneCoin",
     "RankOneCompletion",
+    "SpammerEm",
     "SpectralDawidSkene",
     "SpectralMetaLearner",
     "SymmetricNmf",
@@ -132,7 +132,6 @@ __all__ = [
     "methods",
     "metrics",
     "read_labels",
-    "read_sequences",
     "read_truth",
     "simulate",
     "truth_codes",
