@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crowdwise import datasets, metrics, simulate
+    from crowdwise import datasets, evaluate, metrics, simulate
     from crowdwise.aggregate.belief_propagation import BeliefPropagation
     from crowdwise.aggregate.bsc import BayesianSequenceCombination
     from crowdwise.aggregate.cnmf import CoupledNmf
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.sym_nmf import SymmetricNmf
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
+    from crowdwise.evaluate.compare import Comparison, compare
+    from crowdwise.evaluate.held_out import held_out_log_probability
     from crowdwise.fitting.em import NotConverged
     from crowdwise.kernels.threads import use_threads
     from crowdwise.labels.errors import CrowdwiseError, InputError
@@ -66,6 +68,9 @@ _HOMES = {
     "read_truth": "labels.truth",
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
+    "Comparison": "evaluate.compare",
+    "compare": "evaluate.compare",
+    "held_out_log_probability": "evaluate.held_out",
     "BayesianSequenceCombination": "aggregate.bsc",
     "BeliefPropagation": "aggregate.belief_propagation",
     "ConfusionVector": "aggregate.confusion_vector",
@@ -93,11 +98,12 @@ _HOMES = {
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
 }
-_ROOMS = ("datasets", "metrics", "simulate")
+_ROOMS = ("datasets", "evaluate", "metrics", "simulate")
 
 __all__ = [
     "BayesianSequenceCombination",
     "BeliefPropagation",
+    "Comparison",
     "ConfusionVector",
     "CoupledNmf",
     "CrowdLabels",
@@ -126,7 +132,10 @@ __all__ = [
     "SymmetricNmf",
     "WeightedMajorityVote",
     "ZenCrowd",
+    "compare",
     "datasets",
+    "evaluate",
+    "held_out_log_probability",
     "load",
     "method",
     "methods",

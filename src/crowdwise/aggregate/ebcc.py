@@ -277,9 +277,14 @@ class EnhancedBcc(Aggregator):
             yield start(blocks, random_split(shares, self.n_subtypes, generator), rows_prior)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        states = predicted(labels, self.extra_["log_prior"], self.extra_["rows"], self.labels_per_worker_)
-        posterior: FloatArray = states.reshape(labels.n_tasks, labels.n_classes, -1).sum(axis=2)
+        posterior: FloatArray = self._predicted(labels).reshape(labels.n_tasks, labels.n_classes, -1).sum(axis=2)
         return posterior
+
+    def _states_of(self, labels: CrowdLabels) -> FloatArray:
+        return self._predicted(self._aligned(labels))
+
+    def _predicted(self, labels: CrowdLabels) -> FloatArray:
+        return predicted(labels, self.extra_["log_prior"], self.extra_["rows"], self.labels_per_worker_)
 
     def _check(self) -> None:
         check_count("n_subtypes", self.n_subtypes)

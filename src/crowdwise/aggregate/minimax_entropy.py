@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.edges import statistics_of, sureness
@@ -296,6 +296,10 @@ class MinimaxEntropy(Aggregator):
     def regularisation_(self) -> float:
         """γ that was used."""
         return float(self.extra_["regularisation"])
+
+    def _foretell(self, task: IntArray, worker: IntArray) -> FloatArray:
+        effects = self.task_effects_[task] + self.worker_effects_[worker]
+        return np.einsum("ek,ekl->el", self.posterior_[task], softmax(effects, axis=2))
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         known = positions(labels.tasks, self.tasks_)

@@ -139,6 +139,40 @@ def aggregate(
         pages.aggregate_page(result, place)
 
 
+@app.command(epilog="Example:\n\n  crowdwise compare labels.csv --methods majority-vote,dawid-skene,auto")
+def compare(
+    labels: Labels,
+    *,
+    truth: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="True labels (task, label) to score the methods with as well."),
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="The methods; all that apply, if left out.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Parts of the labels, each hidden in turn.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="For cutting the labels into parts.")] = 0,
+    json: Json = False,
+    task_column: TaskColumn = None,
+    worker_column: WorkerColumn = None,
+    label_column: LabelColumn = None,
+    classes: Classes = None,
+    on_duplicate: Duplicates = OnDuplicate.error,
+) -> None:
+    """Compare methods by how well they foretell labels hidden from them: no truth is needed."""
+    from crowdwise.cli import pages, work
+
+    if [labels, truth].count("-") > 1:
+        raise typer.BadParameter("only one of LABELS and --truth can be standard input (-)")
+    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
+    say_if_compiling()
+    result = work.compared(work.read(reading), methods, truth, folds, seed)
+    if json:
+        work.print_json(work.league(result))
+    else:
+        pages.compare_page(result, reading)
+
+
 @app.command()
 def methods(
     long: Annotated[bool, typer.Option("--long", help="Also say when each method fails.")] = False,

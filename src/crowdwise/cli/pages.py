@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crowdwise.cli.work import Reading, Result
+    from crowdwise.evaluate import Comparison
     from crowdwise.labels.describe import Description
     from crowdwise.registry import Method
     from crowdwise.simulate import Simulation
 
 __all__ = [
     "aggregate_page",
+    "compare_page",
     "crowds_page",
     "demo_page",
     "describe_page",
@@ -31,6 +33,7 @@ __all__ = [
     "simulated_page",
 ]
 
+WIDE = 92  # terminals at least this wide show every column of a league table
 TOP = 10
 DISPUTED = 8
 
@@ -130,6 +133,52 @@ def describe_page(description: Description, reading: Reading) -> None:
     words = (reading if repeated else replace(reading, on_duplicate="error")).words()
     show.heading(console, "What next")
     show.commands(console, [("Find the consensus:", shell("crowdwise", "aggregate", *words))])
+
+
+def compare_page(comparison: Comparison, reading: Reading) -> None:
+    """Show the league table, and say what it means."""
+    console = show.page()
+    with_truth = comparison.n_truth > 0
+    show.heading(console, "Methods, by how well they foretell labels hidden from them")
+    wide = console.width >= WIDE or not with_truth
+    rows: list[list[str | Text]] = [
+        [
+            Text(row.method, style="bold" if place == 0 else ""),
+            f"{row.held_out:.4f}",
+            "" if place == 0 else f"{row.behind:.4f} ±{row.behind_error:.4f}",
+            *([f"{row.calibration:.3f}", f"{row.agreement:.1%}"] if wide else []),
+            *([f"{row.accuracy:.1%}", f"{row.calibration_error:.3f}"] if with_truth else []),
+            f"{row.seconds:.2g}",
+        ]
+        for place, row in enumerate(comparison.standings)
+        if not row.note
+    ]
+    columns = [
+        ("method", "left"),
+        ("score", "right"),
+        ("behind", "left"),
+        *([("calibr.", "right"), ("agrees", "right")] if wide else []),
+        *([("right", "right"), ("ECE", "right")] if with_truth else []),
+        ("s", "right"),
+    ]
+    console.print(show.table(*columns, rows=rows, indent=0))
+    failed = [f"{row.method} has no result: {row.note}" for row in comparison.standings if row.note]
+    if failed:
+        show.heading(console, "Please note")
+        show.notes(console, failed)
+    show.heading(console, "How to read it")
+    show.paragraph(
+        console,
+        "score: mean log-probability of a hidden label; higher is better. behind: how far the best is ahead, ± a "
+        "standard error; within two of them, the labels do not tell the two apart."
+        + (" calibr.: how far such predictions are from how often they come true. agrees: share of tasks decided "
+           "as the best does." if wide else "")
+        + (f" right (accuracy) and ECE (calibration error): against the truth of {comparison.n_truth:,} tasks."
+           if with_truth else ""),
+    )  # fmt: skip
+    show.heading(console, "What next")
+    words = shell("crowdwise", "aggregate", *reading.words(), "--method", comparison.best, "--out", "results")
+    show.commands(console, [("Use the best:", visible(words))])
 
 
 def methods_page(methods: Sequence[Method], *, long: bool) -> None:

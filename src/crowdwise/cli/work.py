@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import inspect
 import json
+import math
 import os
 import re
 import sys
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from crowdwise.labels.places import counted
 from crowdwise.labels.tables import defused, write_csv, written_folder
 
 if TYPE_CHECKING:
+    from crowdwise.evaluate import Comparison
     from crowdwise.labels import CrowdLabels
     from crowdwise.labels.types import IntArray
     from crowdwise.simulate import Simulation
@@ -33,7 +35,9 @@ __all__ = [
     "Result",
     "aggregated",
     "checked_place",
+    "compared",
     "crowds",
+    "league",
     "print_csv",
     "print_json",
     "put_csv",
@@ -198,6 +202,23 @@ def aggregated(request: Request, labels: CrowdLabels) -> Result:
     notes += _defused_names(consensus, workers)
     scores = {} if codes is None else _scores(model, labels, consensus, codes)
     return Result(request, labels, model, consensus, workers, seconds, scores, notes)
+
+
+def compared(labels: CrowdLabels, methods: str | None, truth: str | None, folds: int, seed: int) -> Comparison:
+    """Compare the methods named, with commas between, or all that apply."""
+    from crowdwise.evaluate.compare import compare
+
+    named = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    return compare(labels, named, folds=folds, truth=truth, seed=seed)
+
+
+def league(comparison: Comparison) -> dict[str, Any]:
+    """Give what `compare --json` prints; what could not be measured is null."""
+    rows = [
+        {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+        for row in map(asdict, comparison.standings)
+    ]
+    return {"best": comparison.best, "n_truth": comparison.n_truth, "methods": rows}
 
 
 def _model(request: Request) -> Any:

@@ -220,6 +220,15 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         confusion_pass(blocks_of(labels), log_prior, np.ascontiguousarray(table), NO_GOLD, posterior)
         return posterior
 
+    def _foretell(self, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
+        """Probability of every answer (n, K) of workers to tasks of the fit; None where `_states_of` says it all."""
+        return None
+
+    def _states_of(self, labels: CrowdLabels) -> FloatArray:  # noqa: ARG002
+        """Posterior of the states of the truth that the model tells apart, given the labels of the fit."""
+        fitted: FloatArray = self.posterior_
+        return fitted
+
     # ---- shared ------------------------------------------------------------------------------------------
 
     def _remember(self, labels: CrowdLabels, fit: Fit) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["progress"]
+__all__ = ["counted_work", "progress"]
 
+_silent: ContextVar[bool] = ContextVar("silent", default=False)  # set where fits run inside a longer piece of work
 PATIENCE = 0.7  # seconds before a bar appears: what is over sooner needs none
 
 
@@ -22,13 +24,31 @@ def progress(name: str, total: int) -> Iterator[Callable[[float], None]]:
     Nothing is drawn unless standard error is a terminal and the work has lasted a moment; the bar
     disappears when done.
     """
+    with _bar(name, total, "of at most {task.total:.0f} iterations, objective {task.fields[value]:.6g}") as advance:
+        yield advance
+
+
+@contextlib.contextmanager
+def counted_work(name: str, total: int, unit: str) -> Iterator[Callable[[], None]]:
+    """Give a function to call after each of so many pieces of work; fits inside draw no bars of their own."""
+    with _bar(name, total, f"of {{task.total:.0f}} {unit}") as advance:
+        before = _silent.set(True)
+        try:
+            yield lambda: advance(0.0)
+        finally:
+            _silent.reset(before)
+
+
+@contextlib.contextmanager
+def _bar(name: str, total: int, words: str) -> Iterator[Callable[[float], None]]:
     started, bar, count = time.monotonic(), None, 0
+    silent = _silent.get() or not sys.stderr.isatty()
 
     def advance(value: float) -> None:
         nonlocal bar, count
         count += 1
-        if bar is None and sys.stderr.isatty() and time.monotonic() - started > PATIENCE:
-            bar = _Bar(name, total)
+        if bar is None and not silent and time.monotonic() - started > PATIENCE:
+            bar = _Bar(name, total, words)
         if bar is not None:
             bar.show(count, value)
 
@@ -40,15 +60,14 @@ def progress(name: str, total: int) -> Iterator[Callable[[float], None]]:
 
 
 class _Bar:
-    def __init__(self, name: str, total: int) -> None:
+    def __init__(self, name: str, total: int, words: str) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:.0f} of at most {task.total:.0f} iterations"),
-            TextColumn("objective {task.fields[value]:.6g}"),
+            TextColumn(f"{{task.completed:.0f}} {words}"),
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,

@@ -12,9 +12,9 @@ from crowdwise.metrics.checks import posterior_rows
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Reliability", "expected_calibration_error", "reliability_table"]
+__all__ = ["Reliability", "binned", "expected_calibration_error", "mean_gap", "reliability_table"]
 
 
 class Reliability(NamedTuple):
@@ -50,11 +50,14 @@ def reliability_table(truth: npt.ArrayLike, posterior: npt.ArrayLike, *, n_bins:
     >>> table.n_tasks.tolist(), round(float(table.confidence[1]), 4), round(float(table.accuracy[1]), 4)
     ([0, 3], 0.7333, 0.6667)
     """
+    true, rows = posterior_rows(truth, posterior)
+    return binned(np.minimum(rows.max(axis=1), 1.0), rows.argmax(axis=1) == true, n_bins)
+
+
+def binned(confidence: FloatArray, right: BoolArray, n_bins: int = 15) -> Reliability:
+    """The table of any predictions: how sure each was, and whether it was right."""
     if n_bins < 1:
         raise InputError(f"n_bins is {n_bins}; it must be at least 1.")
-    true, rows = posterior_rows(truth, posterior)
-    confidence = np.minimum(rows.max(axis=1), 1.0)
-    right = rows.argmax(axis=1) == true
     edges = np.linspace(0, 1, n_bins + 1)
     at = np.searchsorted(edges[1:], confidence, side="left")
     n = np.bincount(at, minlength=n_bins)
@@ -83,7 +86,11 @@ def expected_calibration_error(truth: npt.ArrayLike, posterior: npt.ArrayLike, *
     >>> round(expected_calibration_error([0, 1, 1], [[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]]), 4)
     0.3333
     """
-    table = reliability_table(truth, posterior, n_bins=n_bins)
+    return mean_gap(reliability_table(truth, posterior, n_bins=n_bins))
+
+
+def mean_gap(table: Reliability) -> float:
+    """Mean distance of confidence to accuracy over the filled bins, weighted by what they hold."""
     filled = table.n_tasks > 0
     gaps = np.abs(table.confidence - table.accuracy)[filled]
     return float(np.average(gaps, weights=table.n_tasks[filled]))

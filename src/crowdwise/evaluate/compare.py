@@ -1,0 +1,243 @@
+"""The league table: methods compared on labels they have not seen, and on a truth where there is one."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import copy_context
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crowdwise import metrics, registry
+from crowdwise.evaluate.held_out import foretold, parts, said
+from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.progress import counted_work
+from crowdwise.kernels import n_threads, use_threads
+from crowdwise.labels.errors import CrowdwiseError, InputError
+from crowdwise.labels.read import read_labels
+from crowdwise.labels.tables import native_table
+from crowdwise.labels.truth import truth_codes
+from crowdwise.metrics.calibration import binned, mean_gap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+    from crowdwise.evaluate.held_out import Part
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
+
+__all__ = ["Comparison", "Standing", "compare"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How one method did; what could not be measured is NaN.
+
+    Attributes
+    ----------
+    held_out, standard_error
+        Mean log-probability of labels hidden from the method, and its standard error over tasks: higher is better.
+    behind, behind_error
+        How far the best is ahead, and the standard error of that (over tasks, paired): within two of them, the
+        labels do not tell the two apart.
+    calibration
+        Calibration error of those predictions of hidden labels.
+    agreement
+        Share of tasks decided as the best method does.
+    accuracy, calibration_error
+        Against the truth, where it is given.
+    seconds
+        One fit of all labels.
+    note
+        Why there is no result.
+    """
+
+    method: str
+    held_out: float = math.nan
+    standard_error: float = math.nan
+    behind: float = math.nan
+    behind_error: float = math.nan
+    calibration: float = math.nan
+    agreement: float = math.nan
+    accuracy: float = math.nan
+    calibration_error: float = math.nan
+    seconds: float = math.nan
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A league table, best first.
+
+    Attributes
+    ----------
+    standings
+        One for each method.
+    agreement : (methods, methods)
+        Share of tasks that two methods decide alike, in the order of `standings`; 0 where one has no result.
+    n_truth
+        Tasks with a truth; 0 where none was given.
+    """
+
+    standings: tuple[Standing, ...]
+    agreement: FloatArray
+    n_truth: int
+    kind: TableKind = field(default="pyarrow", repr=False)
+
+    @property
+    def best(self) -> str:
+        """The method that foretells hidden labels best."""
+        return self.standings[0].method
+
+    def table(self) -> Any:
+        """The standings as a table, in the kind that the labels came in."""
+        rows = [asdict(standing) for standing in self.standings]
+        return native_table({name: [row[name] for row in rows] for name in rows[0]}, self.kind)
+
+
+@dataclass
+class _Found:
+    """What the fits of one method gave, filled in as they end."""
+
+    probability: FloatArray
+    top: FloatArray
+    hit: BoolArray
+    posterior: FloatArray
+    decided: IntArray
+    seconds: float = math.nan
+    note: str = ""
+
+    @classmethod
+    def nothing_yet(cls, labels: CrowdLabels) -> Self:
+        size = labels.n_labels
+        return cls(np.empty(size), np.empty(size), np.empty(size, np.bool_), np.empty((0, 0)), np.empty(0, np.int64))
+
+
+def compare(
+    labels: Any,
+    methods: Iterable[str] | None = None,
+    *,
+    folds: int = 5,
+    truth: Any = None,
+    seed: int = 0,
+) -> Comparison:
+    """Compare methods without a truth, by how well they foretell labels hidden from them; and with one, if given.
+
+    Parameters
+    ----------
+    labels
+        As for `fit`.
+    methods
+        Slugs; by default all that need no further structure (sequences, a graph).
+    folds
+        Parts into which the labels are cut at random; each is foretold from the others.
+    truth
+        True labels of some tasks, for scoring alone: a mapping, or a path or table with columns task and label.
+    seed
+        For the cut.
+
+    Notes
+    -----
+    Every method is fitted `folds` + 1 times with default parameters, several fits at a time. A method that cannot be
+    fitted to some part has a note instead of a score.
+
+    Examples
+    --------
+    >>> from crowdwise.simulate import simulate
+    >>> labels = simulate("one-coin", n_tasks=200, n_workers=10, n_classes=3, labels_per_task=5, seed=0).labels
+    >>> compare(labels, ["majority-vote", "one-coin"]).best
+    'one-coin'
+    """
+    answers = read_labels(labels)
+    slugs = _slugs(methods)
+    codes = None if truth is None else truth_codes(truth, answers)
+    cuts = list(parts(answers, folds, seed))
+    found = {slug: _Found.nothing_yet(answers) for slug in slugs}
+    jobs = [(slug, cut) for cut in (None, *cuts) for slug in slugs]
+    with warnings.catch_warnings(), counted_work("comparing", len(jobs), "fits") as advance:
+        warnings.simplefilter("ignore", NotConverged)
+        with ThreadPoolExecutor(n_threads()) as pool:
+            running = [pool.submit(copy_context().run, _run, slug, answers, cut, found[slug]) for slug, cut in jobs]
+            for job in as_completed(running):
+                job.result()
+                advance()
+    return _league(answers, found, codes)
+
+
+def _slugs(methods: Iterable[str] | None) -> list[str]:
+    if methods is None:
+        return [entry.slug for entry in registry.methods() if not entry.needs]
+    if isinstance(methods, str):
+        methods = [methods]
+    slugs = list(dict.fromkeys(registry.method(slug).slug for slug in methods))
+    if not slugs:
+        raise InputError("methods is empty. Name at least one method, or leave it out for all.")
+    return slugs
+
+
+def _run(slug: str, labels: CrowdLabels, cut: Part | None, found: _Found) -> None:
+    """Fit all labels, or those kept by a cut whose hidden labels are then foretold."""
+    if found.note:
+        return
+    try:
+        with use_threads(1):  # fits, rather than lanes, share the cores
+            started = time.perf_counter()
+            model = registry.method(slug).load()().fit(labels if cut is None else cut.kept)
+            if cut is None:
+                found.seconds = time.perf_counter() - started
+                found.posterior, found.decided = model.posterior_, model._decide(model.posterior_)
+                return
+            every = foretold(model, cut)
+    except (CrowdwiseError, ArithmeticError, ValueError, MemoryError) as error:
+        found.note = str(error)
+        return
+    found.probability[cut.hidden] = said(every, cut)
+    found.top[cut.hidden] = every.max(axis=1)
+    found.hit[cut.hidden] = every.argmax(axis=1) == cut.held.label
+
+
+def _league(labels: CrowdLabels, found: dict[str, _Found], truth: IntArray | None) -> Comparison:
+    logs = {slug: np.log(entry.probability) for slug, entry in found.items() if not entry.note}
+    if not logs:
+        slug, entry = next(iter(found.items()))
+        raise InputError(f"None of the methods could be fitted. {slug}: {entry.note}")
+    order = sorted(logs, key=lambda slug: -logs[slug].mean()) + [slug for slug in found if slug not in logs]
+    best = order[0]
+    decided = [found[slug].decided if slug in logs else np.full(labels.n_tasks, np.nan) for slug in order]
+    agreement = np.array([[np.mean(one == two) for two in decided] for one in decided])
+    standings = []
+    for place, slug in enumerate(order):
+        entry = found[slug]
+        if entry.note:
+            standings.append(Standing(slug, note=entry.note))
+            continue
+        gap = logs[best] - logs[slug]
+        standings.append(
+            Standing(
+                slug,
+                held_out=float(logs[slug].mean()),
+                standard_error=_error_over_tasks(labels, logs[slug]),
+                behind=float(gap.mean()),
+                behind_error=_error_over_tasks(labels, gap),
+                calibration=mean_gap(binned(entry.top, entry.hit)),
+                agreement=float(agreement[0, place]),
+                accuracy=math.nan if truth is None else metrics.accuracy(truth, entry.decided),
+                calibration_error=math.nan
+                if truth is None
+                else metrics.expected_calibration_error(truth, entry.posterior),
+                seconds=entry.seconds,
+            )
+        )
+    n_truth = 0 if truth is None else int((truth >= 0).sum())
+    return Comparison(tuple(standings), agreement, n_truth, labels.kind)
+
+
+def _error_over_tasks(labels: CrowdLabels, values: FloatArray) -> float:
+    """Standard error of the mean of a value per label, where labels of one task go together."""
+    sums = np.bincount(labels.task, values - values.mean(), minlength=labels.n_tasks)
+    return float(np.sqrt((sums**2).sum()) / values.size)

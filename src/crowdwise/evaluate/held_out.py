@@ -1,0 +1,112 @@
+"""How well a method foretells labels that it has not seen: the score that needs no truth.
+
+A label of worker w on task t has probability Σ_k q[t, k] A[w, k, l]: q is the posterior of the task from the labels
+that were kept, A the worker's matrix. For all methods alike, A counts the worker's kept answers under q and is drawn
+towards the crowd's by a few answers: methods without matrices can be compared, and an answer never seen before is not
+impossible. A worker who lost all labels answers as the crowd does; a task that lost all has the method's own prior.
+A method that tells more states apart than the classes (EBCC's subtypes) is taken at its word: k runs over its states;
+and so is one in which the task itself tilts the answers (minimax entropy).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from crowdwise.kernels import blocks_of, scatter
+from crowdwise.labels.errors import InputError
+from crowdwise.labels.read import read_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crowdwise.fitting.base import Aggregator
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import BoolArray, FloatArray
+
+__all__ = ["Part", "foretold", "held_out_log_probability", "parts", "said"]
+
+DRAW = 5.0  # answers of the crowd that count as a worker's own, for each state of the truth
+UNSEEN = 0.5  # of an answer that nobody in the crowd gave
+BLOCK = 1 << 16  # labels gathered at a time
+
+
+class Part:
+    """One fold: the labels kept, which of all are hidden, and those."""
+
+    def __init__(self, labels: CrowdLabels, hidden: BoolArray) -> None:
+        self.hidden = hidden
+        self.kept, self.held = labels.keep(~hidden), labels.keep(hidden)
+
+
+def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5, seed: int = 0) -> FloatArray:
+    """Log-probability that a method gives each label when the label is hidden from it.
+
+    Parameters
+    ----------
+    method
+        An aggregator; copies of it are fitted, once for each fold.
+    labels
+        As for `fit`.
+    folds
+        Parts into which the labels are cut at random; each is foretold from the others.
+    seed
+        For the cut.
+
+    Returns
+    -------
+    (n_labels,)
+        In the order of `CrowdLabels`. The mean is the method's score: higher is better.
+
+    Examples
+    --------
+    >>> from crowdwise.aggregate.dawid_skene import DawidSkene
+    >>> from crowdwise.simulate import simulate
+    >>> labels = simulate("dawid-skene", n_tasks=200, n_workers=10, n_classes=3, labels_per_task=5, seed=0).labels
+    >>> held_out_log_probability(DawidSkene(smoothing=0.1), labels).mean().round(1)
+    np.float64(-0.9)
+    """
+    answers = read_labels(labels)
+    found = np.empty(answers.n_labels)
+    for part in parts(answers, folds, seed):
+        found[part.hidden] = said(foretold(clone(method).fit(part.kept), part), part)
+    return np.log(found)
+
+
+def parts(labels: CrowdLabels, folds: int, seed: int) -> Iterator[Part]:
+    """The labels cut at random into as many parts, each of which is hidden in turn."""
+    if not isinstance(folds, int) or folds < 2 or folds > labels.n_labels:
+        raise InputError(f"folds is {folds}; it must be from 2 to the number of labels, {labels.n_labels:,}.")
+    number = np.random.default_rng(seed).permutation(labels.n_labels) % folds
+    for fold in range(folds):
+        yield Part(labels, number == fold)
+
+
+def foretold(model: Aggregator, part: Part) -> FloatArray:
+    """Probability of every answer (hidden labels, K) to what was hidden, by a model of the labels that were kept."""
+    worker, task = part.held.worker, part.held.task
+    found = np.empty((task.size, part.held.n_classes))
+    states = model._states_of(part.kept)
+    table = answer_table(part.kept, states)
+    for first in range(0, task.size, BLOCK):
+        some = slice(first, first + BLOCK)
+        own = model._foretell(task[some], worker[some])
+        found[some] = np.einsum("es,els->el", states[task[some]], table[worker[some]]) if own is None else own
+    return found
+
+
+def said(probabilities: FloatArray, part: Part) -> FloatArray:
+    """The probability of the answer that was given, (hidden labels,)."""
+    given = probabilities[np.arange(part.held.n_labels), part.held.label]
+    return np.maximum(given, np.finfo(np.float64).tiny)
+
+
+def answer_table(labels: CrowdLabels, states: FloatArray) -> FloatArray:
+    """P(label | state) of each worker, [worker, label, state], drawn towards the crowd."""
+    counts = scatter(blocks_of(labels, states.shape[1]), states)
+    crowd = counts.sum(axis=0) + UNSEEN
+    crowd /= crowd.sum(axis=0)
+    table: FloatArray = (counts + DRAW * crowd) / (counts.sum(axis=1, keepdims=True) + DRAW)
+    return table
