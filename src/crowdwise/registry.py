@@ -155,6 +155,13 @@ _METHODS = (
         random=True,
     ),
     Method(
+        "bwa",
+        "crowdwise.aggregate.bwa:BayesianWeightedAverage",
+        "votes are noisy measurements, averaged with each worker's precision",
+        "Li, Rubinstein & Cohn 2019, WWW",
+        "workers who are biased or contrary; its scores are not calibrated probabilities",
+    ),
+    Method(
         "belief-propagation",
         "crowdwise.aggregate.belief_propagation:BeliefPropagation",
         "every worker has one accuracy (or a matrix) from a known prior, integrated out on the graph of labels",
@@ -192,6 +199,13 @@ _METHODS = (
         "one low-rank matrix lies behind the joint answers of all pairs, seen or not",
         "Ibrahim & Fu 2021, ICML",
         "few shared tasks; everyone says everything now and then",
+    ),
+    Method(
+        "coupled-cpd",
+        "crowdwise.aggregate.coupled_cpd:CoupledCpd",
+        "confusion matrices explain how every three workers answered the tasks they share",
+        "Traganitis et al. 2018, IEEE TSP 66",
+        "few tasks that three workers share, many classes",
     ),
     Method(
         "pgd",
@@ -263,6 +277,15 @@ _METHODS = (
         "few labels per worker, or most workers are spammers with the same habit",
     ),
     Method(
+        "crh",
+        "crowdwise.aggregate.crh:Crh",
+        "votes weigh as minus the logarithm of their worker's share of all disagreement with the winners",
+        "Li et al. 2014, SIGMOD",
+        "most workers share a mistake; workers with a bias towards some class",
+        climbs=False,
+        uses=("gold",),
+    ),
+    Method(
         "hmm-crowd",
         "crowdwise.aggregate.hmm_crowd:HmmCrowd",
         "every worker has a confusion matrix; the truth along a sequence of tasks is a Markov chain",
@@ -288,6 +311,18 @@ _METHODS = (
         "joined tasks do not tend to agree, or the coupling is too strong for tasks with many neighbours",
         uses=("gold", "class_prior", "known_workers"),
         needs="graph",
+    ),
+    Method(
+        "auto",
+        "crowdwise.evaluate.auto:Auto",
+        "nothing of its own: the methods that foretell hidden labels best, together",
+        "stacking: Yao et al. 2018, Bayesian Analysis 13",
+        "most workers share a mistake: no hidden label tells",
+        iterative=False,
+        climbs=False,
+        uses=("gold", "class_prior", "known_workers"),
+        random=True,
+        plug_in=True,
     ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise import metrics, registry
-from crowdwise.evaluate.held_out import foretold, parts, said
+from crowdwise.evaluate.held_out import error_over_tasks, foretold, parts, said
 from crowdwise.fitting.em import NotConverged
 from crowdwise.fitting.progress import counted_work
 from crowdwise.kernels import n_threads, use_threads
@@ -221,9 +221,9 @@ def _league(labels: CrowdLabels, found: dict[str, _Found], truth: IntArray | Non
             Standing(
                 slug,
                 held_out=float(logs[slug].mean()),
-                standard_error=_error_over_tasks(labels, logs[slug]),
+                standard_error=error_over_tasks(labels, logs[slug]),
                 behind=float(gap.mean()),
-                behind_error=_error_over_tasks(labels, gap),
+                behind_error=error_over_tasks(labels, gap),
                 calibration=mean_gap(binned(entry.top, entry.hit)),
                 agreement=float(agreement[0, place]),
                 accuracy=math.nan if truth is None else metrics.accuracy(truth, entry.decided),
@@ -235,9 +235,3 @@ def _league(labels: CrowdLabels, found: dict[str, _Found], truth: IntArray | Non
         )
     n_truth = 0 if truth is None else int((truth >= 0).sum())
     return Comparison(tuple(standings), agreement, n_truth, labels.kind)
-
-
-def _error_over_tasks(labels: CrowdLabels, values: FloatArray) -> float:
-    """Standard error of the mean of a value per label, where labels of one task go together."""
-    sums = np.bincount(labels.task, values - values.mean(), minlength=labels.n_tasks)
-    return float(np.sqrt((sums**2).sum()) / values.size)

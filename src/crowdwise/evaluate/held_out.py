@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["Part", "foretold", "held_out_log_probability", "parts", "said"]
+__all__ = ["Part", "error_over_tasks", "foretold", "held_out_log_probability", "parts", "said"]
 
 DRAW = 5.0  # answers of the crowd that count as a worker's own, for each state of the truth
 UNSEEN = 0.5  # of an answer that nobody in the crowd gave
@@ -110,3 +110,9 @@ def answer_table(labels: CrowdLabels, states: FloatArray) -> FloatArray:
     crowd /= crowd.sum(axis=0)
     table: FloatArray = (counts + DRAW * crowd) / (counts.sum(axis=1, keepdims=True) + DRAW)
     return table
+
+
+def error_over_tasks(labels: CrowdLabels, values: FloatArray) -> float:
+    """Standard error of the mean of a value per label, where labels of one task go together."""
+    sums = np.bincount(labels.task, values - values.mean(), minlength=labels.n_tasks)
+    return float(np.sqrt((sums**2).sum()) / values.size)

@@ -305,6 +305,15 @@ class CrowdLabels:
             "all", self.kind, None,
         )  # fmt: skip
 
+    def keep_tasks(self, tasks: BoolArray) -> CrowdLabels:
+        """Keep the tasks where `tasks` is true, with their labels; all workers and classes stay."""
+        edges = tasks[self.task]
+        number = np.cumsum(tasks) - 1
+        return self._sorted(
+            number[self.task[edges]].astype(self.task.dtype), self.worker[edges], self.label[edges],
+            self.tasks.filter(pa.array(tasks)), self.workers, self.classes, "all", self.kind, None,
+        )  # fmt: skip
+
     def split(self, held_out: float = 0.2, *, seed: int = 0) -> tuple[CrowdLabels, CrowdLabels]:
         """Labels to fit and labels held out, at random: each part keeps all names.
 
