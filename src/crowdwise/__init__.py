@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
+    from crowdwise.aggregate.bwa import BayesianWeightedAverage
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.ebcc import EnhancedBcc
@@ -50,6 +51,7 @@ _HOMES = {
     "read_truth": "labels.truth",
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
+    "BayesianWeightedAverage": "aggregate.bwa",
     "ConfusionVector": "aggregate.confusion_vector",
     "DawidSkene": "aggregate.dawid_skene",
     "EnhancedBcc": "aggregate.ebcc",
@@ -64,6 +66,7 @@ _HOMES = {
 _ROOMS = ("datasets", "metrics", "simulate")
 
 __all__ = [
+    "BayesianWeightedAverage",
     "ConfusionVector",
     "CrowdLabels",
     "CrowdwiseError",

@@ -154,6 +154,13 @@ _METHODS = (
         uses=("gold", "class_prior", "known_workers"),
         random=True,
     ),
+    Method(
+        "bwa",
+        "crowdwise.aggregate.bwa:BayesianWeightedAverage",
+        "votes are noisy measurements, averaged with each worker's precision",
+        "Li, Rubinstein & Cohn 2019, WWW",
+        "workers who are biased or contrary; its scores are not calibrated probabilities",
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 
