@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.belief_propagation import BeliefPropagation
     from crowdwise.aggregate.bsc import BayesianSequenceCombination
     from crowdwise.aggregate.cnmf import CoupledNmf
+    from crowdwise import datasets, metrics, simulate
+    from crowdwise.aggregate.bwa import BayesianWeightedAverage
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dalvi import Dalvi
     from crowdwise.aggregate.dawid_skene import DawidSkene
@@ -73,6 +75,7 @@ _HOMES = {
     "held_out_log_probability": "evaluate.held_out",
     "BayesianSequenceCombination": "aggregate.bsc",
     "BeliefPropagation": "aggregate.belief_propagation",
+    "BayesianWeightedAverage": "aggregate.bwa",
     "ConfusionVector": "aggregate.confusion_vector",
     "CoupledNmf": "aggregate.cnmf",
     "Dalvi": "aggregate.dalvi",
@@ -104,6 +107,7 @@ __all__ = [
     "BayesianSequenceCombination",
     "BeliefPropagation",
     "Comparison",
+    "BayesianWeightedAverage",
     "ConfusionVector",
     "CoupledNmf",
     "CrowdLabels",

@@ -278,3 +278,54 @@ def test_gold_in_ebcc_names_the_class_and_leaves_the_subtype_open() -> None:
 def test_bad_parameters_of_ebcc_are_named(wrong: dict[str, Any]) -> None:
     with pytest.raises(cw.InputError, match=f"^{next(iter(wrong))} is "):
         cw.EnhancedBcc(**wrong).fit(tiny_labels(2, 0))
+
+
+# ---- bwa -----------------------------------------------------------------------------------------------------
+
+
+def test_objective_of_bwa() -> None:
+    """Each worker's precision integrated out by quadrature; the scores are those that the last precisions give."""
+    labels = tiny_labels(3, 1, repeats=True)
+    strength, shrinkage = 6.0, 0.8
+    before = cw.BayesianWeightedAverage(strength=strength, shrinkage=shrinkage, max_iter=2, tol=0.0).fit(labels)
+    model = cw.BayesianWeightedAverage(strength=strength, shrinkage=shrinkage, max_iter=3, tol=0.0).fit(labels)
+    met = sorted({(int(t), int(w)) for t, w in zip(labels.task, labels.worker, strict=True)})
+    said = {pair: set() for pair in met}
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        said[int(task), int(worker)].add(int(label))
+    value = 0.0
+    for k in range(3):
+        shares = [np.mean([k in said[pair] for pair in met if pair[0] == task]) for task in range(labels.n_tasks)]
+        variance = (sum(shares[task] * (1 - shares[task]) for task, _ in met) + 0.25) / (len(met) + 1)
+        scale = strength * variance * 4 * (1 - 1 / 3)
+        z = []
+        for task in range(labels.n_tasks):
+            mine = [pair for pair in met if pair[0] == task]
+            weights = [before.precision_[worker, k] for _, worker in mine]
+            voted = sum(weight for weight, pair in zip(weights, mine, strict=True) if k in said[pair])
+            z.append((shrinkage * before.extra_["mean"][k] + voted) / (shrinkage + sum(weights)))
+        value += stats.norm.logpdf(z, np.mean(z), shrinkage**-0.5).sum()
+        for worker in range(labels.n_workers):
+            errors = np.array([z[task] - (k in said[task, worker]) for task, w in met if w == worker])
+            law = stats.gamma(strength / 2, scale=2 / scale)
+
+            def density(v: float, errors: Any = errors, law: Any = law) -> float:
+                return float(np.exp(stats.norm.logpdf(errors, 0, v**-0.5).sum() + law.logpdf(v)))
+
+            value += np.log(integrate.quad(density, 0, np.inf, limit=500, epsabs=0, epsrel=1e-11)[0])
+            expected = (strength + errors.size) / (scale + (errors**2).sum())
+            assert model.precision_[worker, k] == pytest.approx(expected, rel=1e-10)
+    assert model.objective_[-1] == pytest.approx(value, abs=1e-8)
+
+
+def test_bwa_with_worthless_differences_is_majority_vote() -> None:
+    """A prior that no answer moves makes all precisions equal, and no drawing towards the mean leaves the shares."""
+    labels = tiny_labels(3, 2, n_tasks=12, n_workers=5)
+    model = cw.BayesianWeightedAverage(strength=1e12, shrinkage=1e-12).fit(labels)
+    np.testing.assert_allclose(model.posterior_, cw.MajorityVote().fit(labels).posterior_, atol=1e-9)
+
+
+@pytest.mark.parametrize("wrong", [{"strength": 0}, {"shrinkage": 0}, {"max_iter": 0}])
+def test_bad_parameters_of_bwa_are_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(cw.InputError, match=f"^{next(iter(wrong))} is 0"):
+        cw.BayesianWeightedAverage(**wrong).fit(tiny_labels(2, 0))

@@ -32,6 +32,7 @@ from crowdwise.kernels import (
     spread,
     vote_pass,
     vote_shares,
+    worker_sums,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ __all__ = [
     "confusion_fit",
     "fit_confusions",
     "fit_votes",
+    "judged_as_coins",
     "log_of",
     "starting_votes",
     "statistics_of",
@@ -231,6 +233,27 @@ def fit_votes(
         converged=ended.converged,
     )
     return fit, ended.parameters
+
+
+def judged_as_coins(
+    labels: CrowdLabels, known: Knowledge, consensus: FloatArray, prior: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Skill (M,) and its Beta parameters (M, 2), where a method's scores (N, K) rank classes but are no probabilities.
+
+    Workers are graded by the consensus, and the truths inferred from them as by `one-coin`, at accuracies drawn towards
+    the crowd's, so that the intervals know what the unseen truth costs.
+    """
+    blocks, answers = blocks_of(labels), labels.labels_per_worker.astype(np.float64)
+    correct = worker_sums(labels, consensus.argmax(axis=1)[labels.task] == labels.label)
+    posterior = np.empty((labels.n_tasks, labels.n_classes))
+    for _ in range(DRAWS):
+        rate = drawn_accuracies(correct, answers)
+        bonus = np.log(rate) - np.log((1 - rate) / (labels.n_classes - 1))
+        table = np.repeat(bonus[:, None], labels.n_classes, axis=1)
+        correct = vote_pass(blocks, log_of(prior), table, known.gold, posterior).counts.sum(axis=1)
+    _, undecided = spread(blocks, posterior)
+    shape = coin_sureness(correct, answers, undecided.sum(axis=1))
+    return shape[:, 0] / shape.sum(axis=1), shape
 
 
 def statistics_of(blocks: Blocks, posterior: FloatArray) -> Statistics:
