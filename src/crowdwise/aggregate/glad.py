@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.intervals import coin_sureness, matched_beta
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb
 from crowdwise.kernels import NO_GOLD, worker_sums
@@ -82,21 +83,23 @@ def m_step(labels: CrowdLabels, right: FloatArray, current: GladParameters) -> G
 
 
 def skill_of(labels: CrowdLabels, right: FloatArray, parameters: GladParameters) -> tuple[FloatArray, FloatArray]:
-    """Mean chance of a right answer on the worker's own tasks, and Beta parameters (M, 2) of it.
+    """Expected share of right answers among the worker's own, and Beta parameters (M, 2) of her mean chance there.
 
-    The variance of α is the inverse of its observed information (Louis 1982), carried over by the slope.
+    The mean of σ(αβ) at the highest posterior would be surer of itself than the labels are: each task's ease is
+    fitted to a handful of answers. Answers on tasks of unlike ease vary less about their mean chance than tosses of
+    one coin do; that alone is taken from σ(αβ).
     """
-    ease = np.exp(parameters.log_ease)[labels.task]
-    chance = expit(parameters.ability[labels.worker] * ease)
-
-    total = np.maximum(labels.labels_per_worker, 1)
-    unlabelled = labels.labels_per_worker == 0
-    skill = np.where(unlabelled, expit(PRIOR_MEAN * np.exp(PRIOR_MEAN)), worker_sums(labels, chance) / total)
-    slope = np.where(unlabelled, 0.25, worker_sums(labels, ease * chance * (1 - chance)) / total)
-    seen = worker_sums(labels, ease**2 * (chance * (1 - chance) - right * (1 - right)))
-    variance = slope**2 / (1 + np.maximum(seen, 0))
-    strength = np.maximum(skill * (1 - skill) / np.maximum(variance, 1e-12) - 1, 1)
-    return skill, np.stack([skill * strength + 1e-9, (1 - skill) * strength + 1e-9], axis=1)
+    correct, total = worker_sums(labels, right), labels.labels_per_worker.astype(np.float64)
+    guess = expit(PRIOR_MEAN * np.exp(PRIOR_MEAN))
+    skill = np.divide(correct, total, out=np.full(total.size, guess), where=total > 0)
+    coin = coin_sureness(correct, total, worker_sums(labels, right * (1 - right)))
+    strength = coin.sum(axis=1)
+    mean = coin[:, 0] / strength
+    chance = expit(parameters.ability[labels.worker] * np.exp(parameters.log_ease)[labels.task])
+    alike = worker_sums(labels, chance)
+    alike *= 1 - alike / np.maximum(total, 1)
+    unlike = np.divide(worker_sums(labels, chance * (1 - chance)), alike, out=np.ones(total.size), where=alike > 0)
+    return skill, matched_beta(mean, unlike * mean * (1 - mean) / (strength + 1))
 
 
 class Glad(Aggregator):
@@ -122,7 +125,7 @@ class Glad(Aggregator):
     confusion_ : (M, K, K)
         The skill on the diagonal, the rest spread evenly, at [worker, truth, label].
     skill_ : (M,)
-        Mean chance of a right answer on the worker's own tasks.
+        Expected share of right answers among the worker's own.
     log_likelihood_, objective_ : (n_iter_,)
         Log-probability of the labels, and with the log-density of the priors added, at each iteration.
 

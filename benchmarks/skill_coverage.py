@@ -1,6 +1,6 @@
 """How often the 90 % intervals of `workers()` hold the true skill, on crowds of varied sizes that match the model.
 
-    python benchmarks/coverage.py [WORKERS] [SLUG ...]
+    python benchmarks/skill_coverage.py [WORKERS] [SLUG ...]
 
 WORKERS workers a setting (3,000), spread over as many crowds as that takes. Skill is Σ_k prior[k] A[w, k, k]; for GLAD
 the mean chance of a right answer on the worker's own tasks.
