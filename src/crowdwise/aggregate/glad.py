@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.intervals import coin_sureness, matched_beta
+from crowdwise.fitting.intervals import share_sureness
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb
 from crowdwise.kernels import NO_GOLD, worker_sums
@@ -85,21 +85,16 @@ def m_step(labels: CrowdLabels, right: FloatArray, current: GladParameters) -> G
 def skill_of(labels: CrowdLabels, right: FloatArray, parameters: GladParameters) -> tuple[FloatArray, FloatArray]:
     """Expected share of right answers among the worker's own, and Beta parameters (M, 2) of her mean chance there.
 
-    The mean of σ(αβ) at the highest posterior would be surer of itself than the labels are: each task's ease is
-    fitted to a handful of answers. Answers on tasks of unlike ease vary less about their mean chance than tosses of
-    one coin do; that alone is taken from σ(αβ).
+    The share differs from the mean chance as tosses of unlike coins do, and it is not known exactly which answers are
+    right: Σ c(1-c) + Σ q(1-q), c the chance σ(αβ) and q the posterior that an answer is right. The mean of c itself
+    would be surer than the labels are: each task's ease is fitted to a handful of answers.
     """
     correct, total = worker_sums(labels, right), labels.labels_per_worker.astype(np.float64)
     guess = expit(PRIOR_MEAN * np.exp(PRIOR_MEAN))
     skill = np.divide(correct, total, out=np.full(total.size, guess), where=total > 0)
-    coin = coin_sureness(correct, total, worker_sums(labels, right * (1 - right)))
-    strength = coin.sum(axis=1)
-    mean = coin[:, 0] / strength
     chance = expit(parameters.ability[labels.worker] * np.exp(parameters.log_ease)[labels.task])
-    alike = worker_sums(labels, chance)
-    alike *= 1 - alike / np.maximum(total, 1)
-    unlike = np.divide(worker_sums(labels, chance * (1 - chance)), alike, out=np.ones(total.size), where=alike > 0)
-    return skill, matched_beta(mean, unlike * mean * (1 - mean) / (strength + 1))
+    noise = worker_sums(labels, chance * (1 - chance) + right * (1 - right))
+    return skill, share_sureness(correct, total, noise)
 
 
 class Glad(Aggregator):

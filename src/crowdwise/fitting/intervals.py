@@ -34,9 +34,11 @@ __all__ = [
     "drawn_accuracies",
     "drawn_rows",
     "matched_beta",
+    "share_sureness",
 ]
 
 JEFFREYS = 0.5
+UNLIKE = 2.0  # tosses of a coin that an answer to a task of its own ease tells as much as, at most
 SHARPEST = 1e-9  # share of its largest possible value that a variance is taken to have at least
 COIN_DRAW = 3.0  # answers of the crowd that count as a worker's own, where one accuracy describes her
 ROW_DRAW = 15.0  # the same for a row of a confusion matrix
@@ -82,6 +84,18 @@ def coin_sureness(correct: FloatArray, total: FloatArray, undecided: FloatArray)
     """
     rate = drawn_accuracies(correct, total)
     effective = np.clip(_graded(correct, total - correct, rate) - undecided / (rate * (1 - rate)), 0, total)
+    crowd = _crowd(correct, total)
+    return np.stack([rate * effective + crowd, (1 - rate) * effective + 1 - crowd], axis=1)
+
+
+def share_sureness(correct: FloatArray, total: FloatArray, noise: FloatArray) -> FloatArray:
+    """Beta parameters (M, 2) of the mean chance of right answers whose number has the variance `noise` (M,).
+
+    An answer counts as at most `UNLIKE` tosses of a coin.
+    """
+    rate = drawn_accuracies(correct, total)
+    tosses = rate * (1 - rate) * total
+    effective = total * tosses / np.maximum(np.maximum(noise, tosses / UNLIKE), SHARPEST)
     crowd = _crowd(correct, total)
     return np.stack([rate * effective + crowd, (1 - rate) * effective + 1 - crowd], axis=1)
 
