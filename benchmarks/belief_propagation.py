@@ -2,8 +2,8 @@
 
     python benchmarks/belief_propagation.py [SEEDS]
 
-1,000 tasks, 750 workers, a random (3, 4)-regular graph, two classes, one coin a worker; 50 seeds a setting. Log score
-is the mean log-probability given to the truth (higher is better), with the standard error of the paired difference.
+1,000 tasks, 750 workers, a random (3, 4)-regular graph, two classes, one coin a worker; 50 seeds. Log score is
+the mean log-probability given to the truth (higher is better), with the standard error of the paired difference.
 Mean field is equations 16 and 27-29 of 004, under the same prior, from the prior's own expectations.
 """
 

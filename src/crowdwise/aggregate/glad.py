@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.intervals import share_sureness
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb
 from crowdwise.kernels import NO_GOLD, worker_sums
@@ -82,21 +83,18 @@ def m_step(labels: CrowdLabels, right: FloatArray, current: GladParameters) -> G
 
 
 def skill_of(labels: CrowdLabels, right: FloatArray, parameters: GladParameters) -> tuple[FloatArray, FloatArray]:
-    """Mean chance of a right answer on the worker's own tasks, and Beta parameters (M, 2) of it.
+    """Expected share of right answers among the worker's own, and Beta parameters (M, 2) of her mean chance there.
 
-    The variance of α is the inverse of its observed information (Louis 1982), carried over by the slope.
+    The share differs from the mean chance as tosses of unlike coins do, and it is not known exactly which answers are
+    right: Σ c(1-c) + Σ q(1-q), c the chance σ(αβ) and q the posterior that an answer is right. The mean of c itself
+    would be surer than the labels are: each task's ease is fitted to a handful of answers.
     """
-    ease = np.exp(parameters.log_ease)[labels.task]
-    chance = expit(parameters.ability[labels.worker] * ease)
-
-    total = np.maximum(labels.labels_per_worker, 1)
-    unlabelled = labels.labels_per_worker == 0
-    skill = np.where(unlabelled, expit(PRIOR_MEAN * np.exp(PRIOR_MEAN)), worker_sums(labels, chance) / total)
-    slope = np.where(unlabelled, 0.25, worker_sums(labels, ease * chance * (1 - chance)) / total)
-    seen = worker_sums(labels, ease**2 * (chance * (1 - chance) - right * (1 - right)))
-    variance = slope**2 / (1 + np.maximum(seen, 0))
-    strength = np.maximum(skill * (1 - skill) / np.maximum(variance, 1e-12) - 1, 1)
-    return skill, np.stack([skill * strength + 1e-9, (1 - skill) * strength + 1e-9], axis=1)
+    correct, total = worker_sums(labels, right), labels.labels_per_worker.astype(np.float64)
+    guess = expit(PRIOR_MEAN * np.exp(PRIOR_MEAN))
+    skill = np.divide(correct, total, out=np.full(total.size, guess), where=total > 0)
+    chance = expit(parameters.ability[labels.worker] * np.exp(parameters.log_ease)[labels.task])
+    noise = worker_sums(labels, chance * (1 - chance) + right * (1 - right))
+    return skill, share_sureness(correct, total, noise)
 
 
 class Glad(Aggregator):
@@ -122,7 +120,7 @@ class Glad(Aggregator):
     confusion_ : (M, K, K)
         The skill on the diagonal, the rest spread evenly, at [worker, truth, label].
     skill_ : (M,)
-        Mean chance of a right answer on the worker's own tasks.
+        Expected share of right answers among the worker's own.
     log_likelihood_, objective_ : (n_iter_,)
         Log-probability of the labels, and with the log-density of the priors added, at each iteration.
 

@@ -34,13 +34,15 @@ __all__ = [
     "drawn_accuracies",
     "drawn_rows",
     "matched_beta",
+    "share_sureness",
 ]
 
 JEFFREYS = 0.5
+UNLIKE = 2.0  # tosses of a coin that an answer to a task of its own ease tells as much as, at most
 SHARPEST = 1e-9  # share of its largest possible value that a variance is taken to have at least
 COIN_DRAW = 3.0  # answers of the crowd that count as a worker's own, where one accuracy describes her
 ROW_DRAW = 15.0  # the same for a row of a confusion matrix
-OWN_DRAW = 8.0  # the same for the accuracy that rows are drawn towards
+OWN_DRAW = 10.0  # the same for the accuracy that rows are drawn towards
 CLASS_DRAW = 4.0  # answers at a worker's accuracy on all that count for each class
 FEW_ANSWERS = 40.0  # for a worker and class: above it, drawing changes nothing worth a pass over the labels
 FEW_LABELS = 200.0  # of a worker, where one accuracy describes her: the same
@@ -86,6 +88,18 @@ def coin_sureness(correct: FloatArray, total: FloatArray, undecided: FloatArray)
     return np.stack([rate * effective + crowd, (1 - rate) * effective + 1 - crowd], axis=1)
 
 
+def share_sureness(correct: FloatArray, total: FloatArray, noise: FloatArray) -> FloatArray:
+    """Beta parameters (M, 2) of the mean chance of right answers whose number has the variance `noise` (M,).
+
+    An answer counts as at most `UNLIKE` tosses of a coin.
+    """
+    rate = drawn_accuracies(correct, total)
+    tosses = rate * (1 - rate) * total
+    effective = total * tosses / np.maximum(np.maximum(noise, tosses / UNLIKE), SHARPEST)
+    crowd = _crowd(correct, total)
+    return np.stack([rate * effective + crowd, (1 - rate) * effective + 1 - crowd], axis=1)
+
+
 def confusion_skill(confusion: FloatArray, counts: FloatArray, weights: FloatArray) -> FloatArray:
     """Each worker's chance to be right (M,), from confusion matrices [worker, truth, label].
 
@@ -126,19 +140,26 @@ def confusion_sureness(
 
     Notes
     -----
-    Classes that a worker has hardly met are drawn towards the worker's accuracy on all. The effective answers are
-    counted with an accuracy for each class and with one for all; the smaller number is believed.
+    Two levels. A worker's accuracy on class k is Beta around her accuracy on all, with the weight of `CLASS_DRAW`
+    answers; that in turn is Beta around the crowd's, with `OWN_DRAW`. What is not known of a class adds to the variance
+    by the square of its weight, what is not known of the accuracy on all once, for all classes that lean on it. Lost
+    answers are counted with an accuracy for each class and with one for all; the larger loss is believed.
     """
     correct, total = np.einsum("wkk->wk", counts), counts.sum(axis=1)
     right, answers = correct.sum(axis=1), total.sum(axis=1)
     overall = _drawn(right, answers, OWN_DRAW)
     rate = (correct + CLASS_DRAW * overall[:, None]) / (total + CLASS_DRAW)
     by_class = _graded(correct - undecided_named, total - correct - (undecided - undecided_named), rate)
+    by_class = np.clip(by_class, 0, total)
     as_one = _graded(right, answers - right, overall) - undecided_named.sum(axis=1) / (overall * (1 - overall))
-    effective = np.minimum(np.clip(by_class, 0, total).sum(axis=1), np.clip(as_one, 0, answers))
-    mean = rate @ weights
-    sureness: FloatArray = np.stack([mean, 1 - mean], axis=1) * (effective + 1)[:, None]
-    return sureness
+    effective = by_class.sum(axis=1)
+    believed = np.minimum(effective, np.clip(as_one, 0, answers))
+    believed *= np.sqrt((believed + OWN_DRAW) / (answers + OWN_DRAW))
+    by_class *= (believed / np.maximum(effective, SHARPEST))[:, None]
+    leaning = (CLASS_DRAW / (by_class + CLASS_DRAW)) @ weights
+    variance = (rate * (1 - rate) / (by_class + CLASS_DRAW + 1)) @ weights**2
+    variance += leaning**2 * overall * (1 - overall) / (believed + OWN_DRAW + 1)
+    return matched_beta(rate @ weights, variance)
 
 
 def beta_interval(parameters: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

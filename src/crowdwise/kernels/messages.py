@@ -153,7 +153,7 @@ def _worker_lanes(labels: CrowdLabels, nodes: NodeSets) -> IntArray:
     return np.concatenate(([0], np.searchsorted(done, shares), [labels.n_workers])).astype(np.int64)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 def _at_nodes(message: FloatArray, table: FloatArray, first: int, chance: FloatArray) -> None:
     """Probability of one answer at each node, given what is known of the truth."""
     if message.size == 2:
@@ -169,7 +169,7 @@ def _at_nodes(message: FloatArray, table: FloatArray, first: int, chance: FloatA
         chance[node] = max(chance[node], FLOOR)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 def _log_products(
     edges: IntArray,
     label: IntArray,
@@ -233,7 +233,7 @@ def _bracket(
         high[dim] = min(high[dim] + stride, side - 1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 def _worker_lane(
     first: int,
     last: int,
