@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
     from crowdwise.aggregate.cnmf import CoupledNmf
     from crowdwise.aggregate.confusion_vector import ConfusionVector
+    from crowdwise.aggregate.coupled_cpd import CoupledCpd
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.glad import Glad
     from crowdwise.aggregate.mace import Mace
@@ -53,6 +54,7 @@ _HOMES = {
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
     "ConfusionVector": "aggregate.confusion_vector",
+    "CoupledCpd": "aggregate.coupled_cpd",
     "CoupledNmf": "aggregate.cnmf",
     "DawidSkene": "aggregate.dawid_skene",
     "Glad": "aggregate.glad",
@@ -69,6 +71,7 @@ _ROOMS = ("datasets", "metrics", "simulate")
 
 __all__ = [
     "ConfusionVector",
+    "CoupledCpd",
     "CoupledNmf",
     "CrowdLabels",
     "CrowdwiseError",

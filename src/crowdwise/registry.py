@@ -167,6 +167,13 @@ _METHODS = (
         "Ibrahim & Fu 2021, ICML",
         "few shared tasks; everyone says everything now and then",
     ),
+    Method(
+        "coupled-cpd",
+        "crowdwise.aggregate.coupled_cpd:CoupledCpd",
+        "confusion matrices explain how every three workers answered the tasks they share",
+        "Traganitis et al. 2018, IEEE TSP 66",
+        "few tasks that three workers share, many classes",
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 
