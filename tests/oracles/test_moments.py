@@ -202,7 +202,7 @@ def test_coupled_cpd_finds_the_truth_from_exact_moments(n_classes: int, n_worker
     prior = generator.dirichlet(np.full(n_classes, 5.0))
     rows = generator.dirichlet(np.ones(n_classes), (n_workers, n_classes)) + 1.5 * np.eye(n_classes)
     confusion = np.ascontiguousarray((rows / rows.sum(axis=2, keepdims=True)).transpose(0, 2, 1))
-    workers = np.array(list(combinations(range(n_workers), 3)))[::3]
+    workers = np.array(list(combinations(range(n_workers), 3)))[::3].copy()
     assert np.unique(workers).size == n_workers
     share = np.array([np.einsum("k,ak,bk,ck->abc", prior, *confusion[triple]) for triple in workers])
     triples = coupled_cpd.Triples(workers, share, np.full(len(workers), 1 / len(workers)))

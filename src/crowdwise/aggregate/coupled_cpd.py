@@ -184,7 +184,7 @@ class CoupledCpd(Aggregator):
         prior = prior_of_pairs(shared.pairs, shared.reference) if given is None else given
         ended = climb_triples(
             triples,
-            Factors(prior, shared.reference),
+            Factors(prior, np.ascontiguousarray(shared.reference)),
             fixed=given is not None,
             max_iter=self.max_iter,
             tol=self.tol,

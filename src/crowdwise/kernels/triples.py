@@ -29,7 +29,7 @@ def triple_error(
     triples: IntArray, share: FloatArray, weight: FloatArray, prior: FloatArray, table: FloatArray
 ) -> float:
     """Σ weight × ‖share − Σ_k prior[k] a[:, k] ∘ b[:, k] ∘ c[:, k]‖² over triplets; table [worker, label, truth]."""
-    return float(_error(*map(np.ascontiguousarray, (triples, share, weight, prior, table))))
+    return float(_error(triples, share, weight, prior, table))
 
 
 def triple_sweep(
@@ -51,8 +51,7 @@ def triple_sweep(
     flat = triples.ravel()
     order = np.argsort(flat, kind="stable")
     ptr = np.searchsorted(flat[order], np.arange(table.shape[0] + 1))
-    given = map(np.ascontiguousarray, (triples, ptr, order // 3, order % 3, share, weight))
-    _sweep(*given, new_prior, new_table, n_steps, fixed)
+    _sweep(triples, ptr, order // 3, order % 3, share, weight, new_prior, new_table, n_steps, fixed)
     return new_prior, new_table
 
 
