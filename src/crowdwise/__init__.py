@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.bwa import BayesianWeightedAverage
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dalvi import Dalvi
+    from crowdwise.aggregate.coupled_cpd import CoupledCpd
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.ebcc import EnhancedBcc
     from crowdwise.aggregate.ghosh_svd import GhoshSvd
@@ -77,6 +78,7 @@ _HOMES = {
     "BeliefPropagation": "aggregate.belief_propagation",
     "BayesianWeightedAverage": "aggregate.bwa",
     "ConfusionVector": "aggregate.confusion_vector",
+    "CoupledCpd": "aggregate.coupled_cpd",
     "CoupledNmf": "aggregate.cnmf",
     "Dalvi": "aggregate.dalvi",
     "DawidSkene": "aggregate.dawid_skene",
@@ -109,6 +111,7 @@ __all__ = [
     "Comparison",
     "BayesianWeightedAverage",
     "ConfusionVector",
+    "CoupledCpd",
     "CoupledNmf",
     "CrowdLabels",
     "CrowdwiseError",

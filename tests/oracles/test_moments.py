@@ -10,13 +10,13 @@ import pytest
 from tests.conftest import tiny_labels
 
 import crowdwise as cw
-from crowdwise.aggregate import cnmf, multi_spa, spectral, sym_nmf
+from crowdwise.aggregate import cnmf, coupled_cpd, multi_spa, spectral, sym_nmf
 from crowdwise.fitting import moments
 from crowdwise.kernels import NO_GOLD, PairCounts, pair_counts
 from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.registry import method
 
-MOMENT_METHODS = ["multi-spa", "cnmf", "spectral", "sym-nmf"]
+MOMENT_METHODS = ["multi-spa", "cnmf", "spectral", "sym-nmf", "coupled-cpd"]
 
 
 def crowd_of_experts(n_classes: int, n_workers: int, seed: int) -> tuple[Any, Any]:
@@ -193,6 +193,38 @@ def test_objective_of_sym_nmf_is_the_plain_formula_and_a_sweep_is_at_its_least()
         other = swept.copy()
         other[4] += generator.normal(0, 1e-3, (3, 3))  # the last worker of a sweep: her factor fits all the others
         assert plain(other) > plain(swept)
+
+
+@pytest.mark.parametrize(("n_classes", "n_workers"), [(2, 5), (3, 7), (4, 9)])
+def test_coupled_cpd_finds_the_truth_from_exact_moments(n_classes: int, n_workers: int) -> None:
+    """Without class experts, and with a third of the triplets; the error is that of 300 rounds."""
+    generator = np.random.default_rng(n_classes)
+    prior = generator.dirichlet(np.full(n_classes, 5.0))
+    rows = generator.dirichlet(np.ones(n_classes), (n_workers, n_classes)) + 1.5 * np.eye(n_classes)
+    confusion = np.ascontiguousarray((rows / rows.sum(axis=2, keepdims=True)).transpose(0, 2, 1))
+    workers = np.array(list(combinations(range(n_workers), 3)))[::3].copy()
+    assert np.unique(workers).size == n_workers
+    share = np.array([np.einsum("k,ak,bk,ck->abc", prior, *confusion[triple]) for triple in workers])
+    triples = coupled_cpd.Triples(workers, share, np.full(len(workers), 1 / len(workers)))
+    first = coupled_cpd.Factors(np.full(n_classes, 1 / n_classes), np.ascontiguousarray(blurred(confusion)))
+    found = coupled_cpd.climb_triples(triples, first, fixed=False, max_iter=600, tol=0.0, name="cpd").parameters
+    np.testing.assert_allclose(found.confusion, confusion, atol=1e-6)
+    np.testing.assert_allclose(found.prior, prior, atol=1e-6)
+
+
+def test_triplets_that_share_most_are_chosen() -> None:
+    labels = cw.simulate.simulate("dawid-skene", n_tasks=60, n_workers=6, n_classes=2, labels_per_task=3, seed=7).labels
+    tasks = [set(labels.task[labels.worker == worker].tolist()) for worker in range(6)]
+    expected = set()
+    for worker in range(6):
+        mine = [triple for triple in combinations(range(6), 3) if worker in triple]
+        least = {triple: min(len(tasks[a] & tasks[b]) for a, b in combinations(triple, 2)) for triple in mine}
+        threshold = sorted(least.values(), reverse=True)[2]
+        expected |= {triple for triple in mine if least[triple] > threshold}
+    chosen = {tuple(triple) for triple in coupled_cpd.choose(pair_counts(labels), 6, 3).tolist()}
+    assert expected <= chosen
+    assert all(sum(worker in triple for triple in chosen) >= 3 for worker in range(6))
+    assert len(chosen) <= 18
 
 
 def test_corners_of_a_cloud_are_found_and_flat_clouds_refused() -> None:

@@ -18,6 +18,7 @@ from crowdwise.kernels.passes import (
 )
 from crowdwise.kernels.sums import answer_sums, worker_sums
 from crowdwise.kernels.threads import n_threads, use_threads
+from crowdwise.kernels.triples import triple_counts, triple_error, triple_sweep
 from crowdwise.kernels.votes import vote_shares
 
 __all__ = [
@@ -41,6 +42,9 @@ __all__ = [
     "share_pass",
     "spread",
     "task_messages",
+    "triple_counts",
+    "triple_error",
+    "triple_sweep",
     "use_threads",
     "vote_pass",
     "vote_shares",
