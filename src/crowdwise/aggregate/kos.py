@@ -138,7 +138,7 @@ class Kos(Aggregator):
             heard[:, kind] *= sign
             score[:, kind] = np.bincount(task, answer * to_task * sign[worker], labels.n_tasks)
         found = scores_of(labels, heard, part)
-        scale = np.zeros(int(part.max()) + 1)
+        scale = np.zeros(labels.n_tasks + labels.n_workers)
         scale[part] = found.scale
         weights = found.scale[:, None] * edge_levelled(heard, worker, part)
         posterior = softmax(prior_of(labels, known) + scale[task_part][:, None] * score, axis=1)
