@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MMsr"]
 
-UNDECIDED = 1e-9  # a worker whose entry is smaller, of mean square 1, is taken to be better than chance
-SIGN_ROUNDS = 200  # of power iteration; signs settle long before the vector does
+UNDECIDED = 1e-6  # a worker whose entry is smaller, of mean square 1, is taken to be better than chance
+SIGN_ROUNDS = 50  # of power iteration: signs settle long before the vector does, and rounding is not blown up to one
 
 
 def corrupt_partners(partners: IntArray) -> int:

@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 NOTHING = 1e-12  # skills and messages below this are rounding
+ROUNDING = 1e-12  # a loss is not higher if it is so by less than this share
 STALL = 1e-14  # steps of a descent below this cannot lower the loss any more
 
 
@@ -136,7 +137,7 @@ class Descent:
         length = self._length
         while length > STALL:
             following: FloatArray = np.clip(vector + length * towards, self._low, self._high)
-            if squared_loss(self._pairs, following) <= loss:
+            if squared_loss(self._pairs, following) <= loss * (1 + ROUNDING):
                 self._length = min(2 * length, 0.5)
                 return following
             length /= 2
