@@ -373,6 +373,26 @@ def test_most_workers_are_taken_to_be_better_than_chance(slug: str) -> None:
     assert (model.posterior_.argmax(axis=1) == simulation.truth).mean() > 0.93
 
 
+@METHODS
+def test_scraps_of_labels_are_finite_whatever_their_order(slug: str) -> None:
+    """Repeats, tasks and workers without labels, parts that never meet, answers that agree less than chance."""
+    for seed in range(25):
+        generator = np.random.default_rng(seed)
+        n_tasks, n_workers, n_classes, size = (
+            int(generator.integers(*span)) for span in ((1, 12), (1, 8), (2, 5), (1, 40))
+        )
+        task, worker = generator.integers(0, n_tasks, size), generator.integers(0, n_workers, size)
+        label = generator.integers(0, n_classes, size) if seed % 3 else (task + (worker == 0)) % n_classes
+        turn, order = generator.permutation(n_tasks), generator.permutation(size)
+        sizes: Any = {"tasks": n_tasks, "workers": n_workers, "classes": n_classes, "on_duplicate": "all"}
+        model = fitted(slug, cw.CrowdLabels.from_codes(task, worker, label, **sizes))
+        other = fitted(slug, cw.CrowdLabels.from_codes(turn[task][order], worker[order], label[order], **sizes))
+        assert np.isfinite(model.skill_beta_).all()
+        assert (model.skill_beta_ > 0).all()
+        np.testing.assert_allclose(model.posterior_.sum(axis=1), 1, atol=1e-12)
+        np.testing.assert_allclose(other.posterior_[turn], model.posterior_, atol=1e-7)
+
+
 def test_signs_go_by_heads_then_by_the_sum() -> None:
     part = np.array([0, 0, 0, 1, 1, 2])
     vector = np.array([-0.1, -0.1, 0.9, 0.5, -0.6, 0.0])

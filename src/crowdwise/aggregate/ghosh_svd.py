@@ -17,9 +17,9 @@ An iteration costs O(labels · K); the scale of the skills once O(co-labelling p
 
 Departures: K > 2 classes are K problems of one against the rest, with U = +1 for the class and -1/(K-1) for another,
 ±1 where K = 2. Parts of the crowd that never meet have a singular vector each. The paper gives a sign only. Here the
-skills are s[w] ∝ Σ_t U[t,w] (x[t] - U[t,w] w[w]) per answer, the worker's own voice left out, at the scale that
-explains how often workers agree; the confidence is the soft-max of the scores, scaled to the mean square of the weights
-that Bayes' rule would give these skills.
+skills are s[w] ∝ Σ_t U[t,w] (x[t] - U[t,w] w[w]) per answer, the worker's own voice left out, regressed once on the
+partners' skills, at the scale that explains how often workers agree; the confidence is the soft-max of the scores,
+scaled to the mean square of the weights that Bayes' rule would give these skills.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ Departures: messages start from ones, where the paper draws them from N(1, 1), s
 K > 2 classes are K problems of one against the rest, with A = +1 for the class and -1/(K-1) for another, ±1 where
 K = 2. Messages are scaled after each round, which changes no sign; where they would vanish in a connected part of the
 crowd they stay as they were. A part's sign is the one that makes most of its workers reliable. The paper gives a sign
-only. Here the skills are s[w] ∝ Σ_t A[t,w] x[t→w] per answer, at the scale that explains how often workers agree; the
-confidence is the soft-max of the scores, scaled to the mean square of the weights that Bayes' rule would give these
-skills. Such a scale is one for a connected part and all classes.
+only. Here the skills are s[w] ∝ Σ_t A[t,w] x[t→w] per answer, regressed once on the partners' skills, at the scale that
+explains how often workers agree; the confidence is the soft-max of the scores, scaled to the mean square of the weights
+that Bayes' rule would give these skills. Such a scale is one for a connected part and all classes.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Kos(Aggregator):
             heard[:, kind] *= sign
             score[:, kind] = np.bincount(task, answer * to_task * sign[worker], labels.n_tasks)
         found = scores_of(labels, heard, part)
-        scale = np.zeros(int(part.max()) + 1)
+        scale = np.zeros(labels.n_tasks + labels.n_workers)
         scale[part] = found.scale
         weights = found.scale[:, None] * edge_levelled(heard, worker, part)
         posterior = softmax(prior_of(labels, known) + scale[task_part][:, None] * score, axis=1)

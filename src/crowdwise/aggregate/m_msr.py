@@ -34,7 +34,7 @@ import numpy as np
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.knowledge import PRIOR
 from crowdwise.fitting.parameters import check_climb, check_count
-from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, towards_majority
+from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, levelled, towards_majority
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MMsr"]
 
-SIGN_ROUNDS = 200  # of power iteration; signs settle long before the vector does
+UNDECIDED = 1e-6  # a worker whose entry is smaller, of mean square 1, is taken to be better than chance
+SIGN_ROUNDS = 50  # of power iteration: signs settle long before the vector does, and rounding is not blown up to one
 
 
 def corrupt_partners(partners: IntArray) -> int:
@@ -103,12 +104,13 @@ def signs_of(pairs: Pairs) -> FloatArray:
     """The sign of each skill, (M,): that of the leading eigenvector of sign C, most of a part being positive."""
     matrix = pairs.matrix(np.sign(pairs.value))
     degree = np.maximum(abs(matrix).sum(axis=1), 1)
+    part = pairs.parts()
     vector = np.ones(pairs.n_workers)
     for _ in range(SIGN_ROUNDS):
-        vector = 0.5 * (vector + (matrix @ vector) / degree)  # half a step, so that a negative eigenvalue cannot lead
-        vector /= max(float(np.abs(vector).max()), 1e-300)
-    signs: FloatArray = np.where(vector < 0, -1.0, 1.0)
-    return signs * towards_majority(signs, pairs.parts())
+        half_way = 0.5 * (vector + (matrix @ vector) / degree)  # so that a negative eigenvalue cannot lead
+        vector, _ = levelled(half_way, part)
+    signs: FloatArray = np.where(vector < -UNDECIDED, -1.0, 1.0)
+    return signs * towards_majority(signs, part)
 
 
 class MMsr(Aggregator):

@@ -42,6 +42,7 @@ __all__ = [
     "fit_coins",
     "levelled",
     "prior_of",
+    "regressed",
     "score_posterior",
     "score_table",
     "scores_of",
@@ -52,6 +53,7 @@ __all__ = [
 ]
 
 NOTHING = 1e-12  # skills and messages below this are rounding
+ROUNDING = 1e-12  # a loss is not higher if it is so by less than this share
 STALL = 1e-14  # steps of a descent below this cannot lower the loss any more
 
 
@@ -135,7 +137,7 @@ class Descent:
         length = self._length
         while length > STALL:
             following: FloatArray = np.clip(vector + length * towards, self._low, self._high)
-            if squared_loss(self._pairs, following) <= loss:
+            if squared_loss(self._pairs, following) <= loss * (1 + ROUNDING):
                 self._length = min(2 * length, 0.5)
                 return following
             length /= 2
@@ -243,6 +245,13 @@ def skills_along(pairs: Pairs, direction: FloatArray) -> FloatArray:
     return np.clip(scale[part] * direction, -1, 1)
 
 
+def regressed(pairs: Pairs, skill: FloatArray) -> FloatArray:
+    """Each worker's skill (M,) as the regression of her agreements on her partners' skills; kept where those are 0."""
+    seen = pairs.matrix(pairs.weight * pairs.value) @ skill
+    spread = pairs.matrix(pairs.weight) @ (skill * skill)
+    return np.where(spread > NOTHING, seen / np.where(spread > NOTHING, spread, 1), skill)
+
+
 # ---- from skills to a consensus ----------------------------------------------------------------------------
 
 
@@ -310,6 +319,9 @@ class Scores:
 def scores_of(labels: CrowdLabels, heard: FloatArray, part: IntArray) -> Scores:
     """Read accuracies from how well workers' answers fit what the others said.
 
+    Who is good hears worse voices than who is not, her own being left out; skills are therefore regressed once on
+    those of the partners.
+
     Parameters
     ----------
     heard : (M, K)
@@ -324,6 +336,7 @@ def scores_of(labels: CrowdLabels, heard: FloatArray, part: IntArray) -> Scores:
         direction += np.where(there, level, 0.0)
     pairs = agreement(labels)
     skill = skills_along(pairs, direction / np.maximum(labels.labels_per_worker, 1))
+    skill = skills_along(pairs, regressed(pairs, skill))
     accuracy = accuracies_of(labels, pairs, skill)
     weight = np.log(accuracy * (n_classes - 1) / (1 - accuracy)) * (n_classes - 1) / n_classes
     given = labels.labels_per_worker
