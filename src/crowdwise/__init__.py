@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.majority_vote import MajorityVote
     from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
     from crowdwise.aggregate.one_coin import OneCoin
+    from crowdwise.aggregate.spammer_em import SpammerEm
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
     from crowdwise.fitting.em import NotConverged
@@ -56,6 +57,7 @@ _HOMES = {
     "MajorityVote": "aggregate.majority_vote",
     "MinimaxEntropy": "aggregate.minimax_entropy",
     "OneCoin": "aggregate.one_coin",
+    "SpammerEm": "aggregate.spammer_em",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
 }
@@ -73,6 +75,7 @@ __all__ = [
     "MinimaxEntropy",
     "NotConverged",
     "OneCoin",
+    "SpammerEm",
     "WeightedMajorityVote",
     "ZenCrowd",
     "datasets",

@@ -145,6 +145,13 @@ _METHODS = (
         "one or two labels per task, which say nothing of a task's own difficulty",
         random=True,
     ),
+    Method(
+        "spammer-em",
+        "crowdwise.aggregate.spammer_em:SpammerEm",
+        "every worker has a confusion matrix near her habit; those who follow only the habit are dropped",
+        "Raykar & Yu 2012, JMLR 13",
+        "few labels per worker, or most workers are spammers with the same habit",
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 
