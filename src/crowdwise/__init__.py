@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
     from crowdwise.aggregate.confusion_vector import ConfusionVector
+    from crowdwise.aggregate.crh import Crh
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.glad import Glad
     from crowdwise.aggregate.mace import Mace
@@ -51,6 +52,7 @@ _HOMES = {
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
     "ConfusionVector": "aggregate.confusion_vector",
+    "Crh": "aggregate.crh",
     "DawidSkene": "aggregate.dawid_skene",
     "Glad": "aggregate.glad",
     "Mace": "aggregate.mace",
@@ -65,6 +67,7 @@ _ROOMS = ("datasets", "metrics", "simulate")
 
 __all__ = [
     "ConfusionVector",
+    "Crh",
     "CrowdLabels",
     "CrowdwiseError",
     "DawidSkene",

@@ -152,6 +152,15 @@ _METHODS = (
         "Raykar & Yu 2012, JMLR 13",
         "few labels per worker, or most workers are spammers with the same habit",
     ),
+    Method(
+        "crh",
+        "crowdwise.aggregate.crh:Crh",
+        "votes weigh as minus the logarithm of their worker's share of all disagreement with the winners",
+        "Li et al. 2014, SIGMOD",
+        "most workers share a mistake; workers with a bias towards some class",
+        climbs=False,
+        uses=("gold",),
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.conftest import tiny_labels
 from tests.oracles.test_enumeration import by_confusion, enumerated
 
 import crowdwise as cw
-from crowdwise.aggregate import spammer_em
+from crowdwise.aggregate import crh, spammer_em
 from crowdwise.labels import InputError
 
 SIZES = pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (2, 1), (3, 2), (4, 4)])
@@ -164,3 +165,46 @@ def test_spammers_are_pruned_and_others_are_not(n_classes: int) -> None:
     assert model.pruned_[~spams].sum() == 0
     assert model.pruned_[spams].mean() > 0.7  # her own labels sway the posterior a little: some stay, far down
     assert model.spammer_[spams].max() < 0.05 < model.spammer_[~spams].min()
+
+
+# ---- CRH ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_crh(seed: int) -> None:
+    """The value of the problem at the end; neither other truths nor other weights lower it; it never rose."""
+    labels = tiny_labels(3, seed, n_tasks=6, n_workers=4)
+    model = cw.Crh().fit(labels)
+    answers = np.bincount(labels.worker, minlength=4) + 1.0
+
+    def disagreement(truths: Any, weights: Any) -> float:
+        total = sum(0.5 * weight for weight in weights)
+        for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+            total += weights[worker] * (truths[task] != label)
+        return float(total)
+
+    assert (answers / answers.mean()) @ np.exp(-model.weights_) == pytest.approx(1, abs=1e-12)
+    found = model.predict()
+    value = disagreement(found, model.weights_)
+    assert -model.objective_[-1] == pytest.approx(value, abs=1e-10)
+    assert (np.diff(model.objective_) >= -1e-12).all()
+    assert value <= min(disagreement(y, model.weights_) for y in itertools.product(range(3), repeat=6)) + 1e-12
+    generator = np.random.default_rng(seed)
+    for _ in range(200):
+        other = np.exp(-model.weights_) * generator.uniform(0.8, 1.2, 4)
+        other = -np.log(other / ((answers / answers.mean()) @ other))
+        if (other >= 0).all():
+            assert disagreement(found, other) >= value - 1e-12
+
+
+def test_weights_of_crh_are_those_of_the_paper_where_all_answer_alike() -> None:
+    loss = np.array([1.0, 2.0, 5.0])
+    np.testing.assert_allclose(crh.weights_of(loss, np.ones(3)), -np.log(loss / 8))
+    one = crh.weights_of(np.array([1.0, 1.0, 0.9]), np.array([1.5, 1.45, 0.05]))
+    assert one[2] == 0
+    assert np.array([1.5, 1.45, 0.05]) @ np.exp(-one) == pytest.approx(1)
+
+
+def test_bad_parameters_of_crh() -> None:
+    with pytest.raises(InputError, match="smoothing is 0; it must be a number, above 0"):
+        cw.Crh(smoothing=0).fit(tiny_labels(2, 0))

@@ -20,7 +20,8 @@ Cost of an iteration: O(labels × K + workers × K²).
 Departures. The distance is that of each row from the worker's own label shares, which are data, instead of that between
 rows: the M-step is then exact, row by row, for any number of classes. λ is the inverse of the rows' mean squared
 distance from the habit, less what chance alone would give (the evidence where rows are Gaussian), instead of Laplace's
-approximation; it is infinite for who is not two standard deviations beyond chance. λ is learnt in the first iterations; then it stands, and EM climbs to the end.
+approximation; it is infinite for who is not two standard deviations beyond chance. λ is learnt in the first iterations;
+then it stands, and EM climbs to the end.
 """
 
 from __future__ import annotations
