@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dalvi import Dalvi
     from crowdwise.aggregate.coupled_cpd import CoupledCpd
+    from crowdwise.aggregate.crh import Crh
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.ebcc import EnhancedBcc
     from crowdwise.aggregate.ghosh_svd import GhoshSvd
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.spammer_em import SpammerEm
     from crowdwise.aggregate.spectral import SpectralDawidSkene
     from crowdwise.aggregate.sym_nmf import SymmetricNmf
+    from crowdwise.aggregate.spammer_em import SpammerEm
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
     from crowdwise.evaluate.compare import Comparison, compare
@@ -81,6 +83,7 @@ _HOMES = {
     "CoupledCpd": "aggregate.coupled_cpd",
     "CoupledNmf": "aggregate.cnmf",
     "Dalvi": "aggregate.dalvi",
+    "Crh": "aggregate.crh",
     "DawidSkene": "aggregate.dawid_skene",
     "EnhancedBcc": "aggregate.ebcc",
     "GhoshSvd": "aggregate.ghosh_svd",
@@ -100,6 +103,7 @@ _HOMES = {
     "SpectralDawidSkene": "aggregate.spectral",
     "SpectralMetaLearner": "aggregate.sml",
     "SymmetricNmf": "aggregate.sym_nmf",
+    "SpammerEm": "aggregate.spammer_em",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
 }
@@ -113,6 +117,7 @@ __all__ = [
     "ConfusionVector",
     "CoupledCpd",
     "CoupledNmf",
+    "Crh",
     "CrowdLabels",
     "CrowdwiseError",
     "Dalvi",
@@ -137,6 +142,7 @@ __all__ = [
     "SpectralDawidSkene",
     "SpectralMetaLearner",
     "SymmetricNmf",
+    "SpammerEm",
     "WeightedMajorityVote",
     "ZenCrowd",
     "compare",

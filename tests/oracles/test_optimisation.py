@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import softmax
 from tests.conftest import tiny_labels
-from tests.oracles.test_enumeration import enumerated
+from tests.oracles.test_enumeration import by_confusion, enumerated
 
 import crowdwise as cw
+from crowdwise.aggregate import crh, spammer_em
 from crowdwise.labels import InputError
 
 SIZES = pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (2, 1), (3, 2), (4, 4)])
@@ -89,3 +93,118 @@ def test_regularisation_by_held_out_labels() -> None:
 def test_bad_parameters_of_minimax_entropy(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         cw.MinimaxEntropy(**parameters).fit(tiny_labels(2, 0))
+
+
+# ---- spammer EM -----------------------------------------------------------------------------------------------
+
+
+@SIZES
+def test_spammer_em(n_classes: int, seed: int) -> None:
+    labels = tiny_labels(n_classes, seed, n_workers=4, repeats=seed % 2 == 1)
+    model = cw.SpammerEm(max_iter=3, tol=0.0).fit(labels)
+    value, posterior = enumerated(labels, model.prior_, by_confusion(model))
+    np.testing.assert_allclose(model.posterior_, posterior, atol=1e-10)
+    assert model.log_likelihood_[-1] == pytest.approx(value, abs=1e-10)
+    density = 0.0
+    for worker, precision in enumerate(model.extra_["precision"]):
+        habit = (
+            np.bincount(labels.label[labels.worker == worker], minlength=n_classes) / (labels.worker == worker).sum()
+        )
+        for row in model.confusion_[worker]:
+            distance = float(((row - habit) ** 2).sum())
+            if np.isinf(precision):
+                assert distance < 1e-20
+            else:
+                density -= precision * distance / 2
+    assert model.objective_[-1] == pytest.approx(value + density, abs=1e-8)
+
+
+@pytest.mark.parametrize("precision", [0.0, 0.3, 5.0, 400.0])
+def test_rows_between_answers_and_habit(precision: float) -> None:
+    generator = np.random.default_rng(0)
+    counts = generator.gamma(1.0, 4.0, (2, 4, 4)) * (generator.random((2, 4, 4)) < 0.8)
+    counts[1, :, 2] = 0
+    habits = generator.dirichlet(np.ones(4), 2)
+    found = spammer_em.rows(counts, habits, np.full(2, precision))
+    for worker, truth in np.ndindex(2, 4):
+        answers, habit = counts[worker, :, truth], habits[worker]
+
+        def cost(logits: Any, answers: Any = answers, habit: Any = habit) -> float:
+            row = softmax(logits)
+            return float(-answers @ np.log(row) + precision / 2 * ((row - habit) ** 2).sum())
+
+        if answers.sum() == 0:
+            np.testing.assert_allclose(found[worker, :, truth], habit, atol=1e-9)
+            continue
+        best = minimize(cost, np.log(habit), method="BFGS", options={"gtol": 1e-8})
+        row = found[worker, :, truth]
+        seen = answers > 0
+        value = -answers[seen] @ np.log(row[seen]) + precision / 2 * ((row - habit) ** 2).sum()
+        assert value <= best.fun + 1e-6
+        np.testing.assert_allclose(row, softmax(best.x), atol=1e-3)
+
+
+def test_spammer_score_is_that_of_the_paper() -> None:
+    matrices = np.random.default_rng(1).dirichlet(np.ones(3), (5, 3))
+    for matrix, found in zip(matrices, spammer_em.score(matrices), strict=True):
+        pairs = [((matrix[a] - matrix[b]) ** 2).sum() for a in range(3) for b in range(a)]
+        assert found == pytest.approx(sum(pairs) / 6)
+    two = np.array([[[0.8, 0.2], [0.4, 0.6]]])
+    assert spammer_em.score(two)[0] == pytest.approx((0.8 + 0.6 - 1) ** 2)
+    assert spammer_em.score(np.eye(4)[None])[0] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_spammers_are_pruned_and_others_are_not(n_classes: int) -> None:
+    spams = np.arange(40) < 15
+    habit = np.random.default_rng(3).dirichlet(np.full(n_classes, 2.0), 40)
+    good = 0.75 * np.eye(n_classes) + 0.25 / n_classes
+    matrices = np.where(spams[:, None, None], habit[:, None, :], good)
+    crowd = cw.simulate.simulate_workers(matrices, 400, 10, seed=0)
+    model = cw.SpammerEm().fit(crowd.labels)
+    assert model.pruned_[~spams].sum() == 0
+    assert model.pruned_[spams].mean() > 0.7  # her own labels sway the posterior a little: some stay, far down
+    assert model.spammer_[spams].max() < 0.05 < model.spammer_[~spams].min()
+
+
+# ---- CRH ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_crh(seed: int) -> None:
+    """The value of the problem at the end; neither other truths nor other weights lower it; it never rose."""
+    labels = tiny_labels(3, seed, n_tasks=6, n_workers=4)
+    model = cw.Crh().fit(labels)
+    answers = np.bincount(labels.worker, minlength=4) + 1.0
+
+    def disagreement(truths: Any, weights: Any) -> float:
+        total = sum(0.5 * weight for weight in weights)
+        for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+            total += weights[worker] * (truths[task] != label)
+        return float(total)
+
+    assert (answers / answers.mean()) @ np.exp(-model.weights_) == pytest.approx(1, abs=1e-12)
+    found = model.predict()
+    value = disagreement(found, model.weights_)
+    assert -model.objective_[-1] == pytest.approx(value, abs=1e-10)
+    assert (np.diff(model.objective_) >= -1e-12).all()
+    assert value <= min(disagreement(y, model.weights_) for y in itertools.product(range(3), repeat=6)) + 1e-12
+    generator = np.random.default_rng(seed)
+    for _ in range(200):
+        other = np.exp(-model.weights_) * generator.uniform(0.8, 1.2, 4)
+        other = -np.log(other / ((answers / answers.mean()) @ other))
+        if (other >= 0).all():
+            assert disagreement(found, other) >= value - 1e-12
+
+
+def test_weights_of_crh_are_those_of_the_paper_where_all_answer_alike() -> None:
+    loss = np.array([1.0, 2.0, 5.0])
+    np.testing.assert_allclose(crh.weights_of(loss, np.ones(3)), -np.log(loss / 8))
+    one = crh.weights_of(np.array([1.0, 1.0, 0.9]), np.array([1.5, 1.45, 0.05]))
+    assert one[2] == 0
+    assert np.array([1.5, 1.45, 0.05]) @ np.exp(-one) == pytest.approx(1)
+
+
+def test_bad_parameters_of_crh() -> None:
+    with pytest.raises(InputError, match="smoothing is 0; it must be a number, above 0"):
+        cw.Crh(smoothing=0).fit(tiny_labels(2, 0))
