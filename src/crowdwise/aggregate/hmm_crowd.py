@@ -196,12 +196,12 @@ class HmmCrowd(Aggregator):
             return value + found.log_likelihood, posterior, found.steps
 
         votes = vote_shares(labels, known.gold)
-        fit, ended, _ = fit_structured(
+        fit, ended = fit_structured(
             labels,
             blocks,
             start=m_step(statistics_of(blocks, votes), steps_of(sequences, votes), allowed, pseudo),
             e_step=e_step,
-            m_step=lambda found, steps: m_step(found, steps, allowed, pseudo),
+            m_step=lambda found, _, steps: m_step(found, steps, allowed, pseudo),
             with_rows=lambda parameters, rows: replace(parameters, log_table=rows),
             log_density=lambda parameters: dawid_skene.log_density(parameters, pseudo),
             max_iter=self.max_iter,
