@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,6 +11,9 @@ from scipy import integrate, stats
 
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Two sentences and a task that stands alone; the rows are out of order on purpose.
 SENTENCES = [[3, 0, 4], [2, 5], [1]]
@@ -215,6 +218,36 @@ def test_new_sentences(make: Any) -> None:
     alone = listed.predict_proba(labels)
     assert np.abs(alone[1] - listed.posterior_[1]).max() < 1e-9
     assert np.abs(alone - listed.posterior_).max() > 0.01
+
+
+@pytest.mark.parametrize("make", [cw.HmmCrowd, cw.BayesianSequenceCombination])
+def test_a_model_fitted_with_a_table_is_saved_without_it(make: Any, tmp_path: Path) -> None:
+    labels = tiny(3, 5)
+    table = {name: (0, place) for place, name in enumerate(NAMES)}
+    model = make(sequences=table, max_iter=5, tol=0.0).fit(labels)
+    model.save(tmp_path / "model")
+    loaded = cw.load(tmp_path / "model")
+    assert loaded.sequences is None
+    np.testing.assert_array_equal(loaded.transition_, model.transition_)
+    np.testing.assert_array_equal(loaded.start_, model.start_)
+    np.testing.assert_array_equal(loaded.predict_proba(labels), model.predict_proba(labels))
+
+
+@pytest.mark.parametrize("make", [cw.HmmCrowd, cw.BayesianSequenceCombination])
+def test_strangers_and_labels_never_given_before(make: Any) -> None:
+    model = make(sequences="names", max_iter=5, tol=0.0).fit(tiny(3, 5))
+    new = {"task": ["n_1", "n_2", "n_2", "n_3"], "worker": [0, 0, "stranger", 0], "label": [2, 1, 1, 0]}
+    posterior = model.predict_proba(cw.read_labels(new, classes=[0, 1, 2]))
+    assert posterior.shape == (3, 3)
+    np.testing.assert_allclose(posterior.sum(axis=1), 1, atol=1e-12)
+
+
+def test_two_answers_to_the_task_before_are_none() -> None:
+    labels = CrowdLabels.from_codes(
+        [0, 0, 1, 1], [0, 0, 0, 1], [0, 1, 1, 1], tasks=["a_0", "a_1"], workers=2, classes=2, on_duplicate="all"
+    )
+    model = cw.BayesianSequenceCombination(sequences="names").fit(labels)
+    assert model.extra_["habits"].tolist() == [2, 5]
 
 
 @pytest.mark.parametrize("make", [cw.HmmCrowd, cw.BayesianSequenceCombination])

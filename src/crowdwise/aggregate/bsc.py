@@ -43,7 +43,7 @@ from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.structure import evidence_of, structured_sureness
 from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, scatter, vote_shares
 from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.sequences import NAMES, read_sequences
+from crowdwise.labels.sequences import read_sequences, rule_for_new
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
@@ -280,9 +280,7 @@ class BayesianSequenceCombination(Aggregator):
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         """The last E-step's tables along the new tasks' sequences; strangers are the last worker."""
-        sequences = read_sequences(
-            NAMES if isinstance(self.sequences, str) and self.sequences == NAMES else None, labels.tasks
-        )
+        sequences = read_sequences(rule_for_new(self.sequences), labels.tasks)
         met: IntArray = self.extra_["habits"].astype(np.int64)
         average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
         otherwise = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)

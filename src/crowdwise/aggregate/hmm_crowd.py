@@ -38,7 +38,7 @@ from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
 from crowdwise.fitting.parameters import check_climb, check_flag, check_number
 from crowdwise.fitting.structure import evidence_of, fit_structured, pseudo_counts
 from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, vote_shares
-from crowdwise.labels.sequences import NAMES, read_sequences
+from crowdwise.labels.sequences import read_sequences, rule_for_new
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -212,10 +212,9 @@ class HmmCrowd(Aggregator):
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         """Forward and backward along the new tasks' sequences; strangers are the last worker."""
-        rule = NAMES if isinstance(self.sequences, str) and self.sequences == NAMES else None
         average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
         with np.errstate(divide="ignore"):
             table = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)
         _, posterior = evidence_of(blocks_of(labels), np.ascontiguousarray(table), NO_GOLD)
-        chain_pass(read_sequences(rule, labels.tasks), self.extra_["steps"], posterior)
+        chain_pass(read_sequences(rule_for_new(self.sequences), labels.tasks), self.extra_["steps"], posterior)
         return posterior
