@@ -57,7 +57,9 @@ def test_graph(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> None:
     assert alone.code == 0
     joined, apart = (load(tmp_path / name / "model") for name in ("out", "alone"))
     assert joined.predict().tolist() == ["cat", "dog", "cat", "dog"]
-    assert joined.objective_[-1] > apart.objective_[-1] + 1.5  # two pairs that agree, a nat each
+    assert (
+        joined.objective_[-1] > apart.objective_[-1] + 0.9
+    )  # two pairs that agree, of two even classes: half a nat each
 
 
 @pytest.mark.parametrize(

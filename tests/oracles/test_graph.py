@@ -24,7 +24,8 @@ PAIRS = [(0, 1), (1, 2), (2, 0), (3, 2)]  # task 4 has no neighbour
 
 def log_weight(labels: CrowdLabels, model: Any, coupling: float, truth: tuple[int, ...]) -> float:
     value = sum(np.log(model.prior_[true]) for true in truth)
-    value += sum(coupling for one, two in PAIRS if truth[one] == truth[two])
+    off = np.eye(labels.n_classes) - model.prior_
+    value += sum(coupling * off[truth[one]] @ off[truth[two]] for one, two in PAIRS)
     for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
         value += np.log(model.confusion_[worker, truth[task], label])
     return float(value)
@@ -63,7 +64,7 @@ def test_the_posterior_is_a_fixed_point() -> None:
         logs = np.log(model.prior_)
         for one, two in PAIRS:
             if task in (one, two):
-                logs = logs + 0.7 * model.posterior_[one + two - task]
+                logs = logs + 0.7 * (model.posterior_[one + two - task] - model.prior_)
         for other, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
             if other == task:
                 logs = logs + np.log(model.confusion_[worker, :, label])

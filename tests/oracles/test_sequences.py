@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,6 +11,9 @@ from scipy import integrate, stats
 
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Two sentences and a task that stands alone; the rows are out of order on purpose.
 SENTENCES = [[3, 0, 4], [2, 5], [1]]
@@ -64,7 +67,7 @@ def test_hmm_crowd(n_classes: int, smoothing: float, gold: Any) -> None:
     labels = tiny(n_classes, n_classes)
     known = None if gold is None else {NAMES[task]: true for task, true in gold.items()}
     for max_iter in (1, 4):
-        model = cw.HmmCrowd(smoothing=smoothing, max_iter=max_iter, tol=0.0).fit(labels, gold=known)
+        model = cw.HmmCrowd(sequences="names", smoothing=smoothing, max_iter=max_iter, tol=0.0).fit(labels, gold=known)
         value, posterior = walked(
             labels,
             model.start_,
@@ -84,7 +87,7 @@ def test_hmm_crowd(n_classes: int, smoothing: float, gold: Any) -> None:
 def test_the_chain_is_learnt_from_pairs_of_neighbours() -> None:
     """One M-step by hand: the transition matrix is the expected number of steps, from every truth of the start."""
     labels = tiny(3, 5)
-    first, second = (cw.HmmCrowd(max_iter=n, tol=0.0).fit(labels) for n in (1, 2))
+    first, second = (cw.HmmCrowd(sequences="names", max_iter=n, tol=0.0).fit(labels) for n in (1, 2))
     steps, starts = np.zeros((3, 3)), np.zeros(3)
     total = 0.0
     for truth in itertools.product(range(3), repeat=6):
@@ -106,7 +109,7 @@ def test_the_chain_is_learnt_from_pairs_of_neighbours() -> None:
 
 def test_without_sequences_hmm_crowd_is_dawid_skene(crowd: CrowdLabels) -> None:
     for smoothing in (0.0, 0.3):
-        one = cw.HmmCrowd(smoothing=smoothing, sequences=None).fit(crowd)
+        one = cw.HmmCrowd(smoothing=smoothing).fit(crowd)
         other = cw.DawidSkene(smoothing=smoothing).fit(crowd)
         for name in ("posterior_", "confusion_", "prior_", "skill_", "objective_", "log_likelihood_"):
             np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-10, rtol=1e-10, err_msg=name)
@@ -128,7 +131,9 @@ def test_evidence_bound_of_bsc(gold: Any) -> None:
     """Two classes: every Dirichlet is a Beta, whose expected logarithms and divergence are integrals."""
     labels = tiny(2, 3)
     known = None if gold is None else {NAMES[task]: true for task, true in gold.items()}
-    model = cw.BayesianSequenceCombination(right=2.5, wrong=1.3, steps=1.6, max_iter=3, tol=0.0).fit(labels, gold=known)
+    model = cw.BayesianSequenceCombination(sequences="names", right=2.5, wrong=1.3, steps=1.6, max_iter=3, tol=0.0).fit(
+        labels, gold=known
+    )
     habits = model.extra_["habits"].astype(int).tolist()
     answers, steps = model.extra_["answers"], model.extra_["steps"]
 
@@ -164,9 +169,9 @@ def test_evidence_bound_of_bsc(gold: Any) -> None:
 def test_the_bound_never_falls_along_sentences() -> None:
     for seed in range(5):
         labels = tiny(3, seed)
-        gains = np.diff(cw.BayesianSequenceCombination(max_iter=30, tol=0.0).fit(labels).objective_)
+        gains = np.diff(cw.BayesianSequenceCombination(sequences="names", max_iter=30, tol=0.0).fit(labels).objective_)
         assert gains.min() > -1e-9
-        gains = np.diff(cw.HmmCrowd(smoothing=0.1, max_iter=30, tol=0.0).fit(labels).objective_)
+        gains = np.diff(cw.HmmCrowd(sequences="names", smoothing=0.1, max_iter=30, tol=0.0).fit(labels).objective_)
         assert gains.min() > -1e-9
 
 
@@ -176,18 +181,25 @@ TAGS = ["B-x", "I-x", "B-y", "I-y", "O"]
 @pytest.mark.parametrize("make", [cw.HmmCrowd, cw.BayesianSequenceCombination])
 def test_tags_keep_their_rule(make: Any) -> None:
     labels = tiny(5, 8, TAGS)
-    model = make(max_iter=5, tol=0.0).fit(labels)
+    model = make(sequences="names", max_iter=5, tol=0.0).fit(labels)
     for before_, after in [("O", "I-x"), ("B-y", "I-x"), ("I-x", "I-y")]:
         assert model.transition_[TAGS.index(before_), TAGS.index(after)] < 0.01
     assert model.start_[[1, 3]].max() < 0.01
-    free = make(max_iter=5, tol=0.0, bio=False).fit(labels)
+    free = make(sequences="names", max_iter=5, tol=0.0, bio=False).fit(labels)
     assert free.start_[[1, 3]].max() > 0.05
+
+
+@pytest.mark.parametrize("make", [cw.HmmCrowd, cw.BayesianSequenceCombination])
+def test_tags_without_sequences_have_no_rule(make: Any) -> None:
+    labels = tiny(5, 8, TAGS)
+    one, other = (make(bio=bio, max_iter=5, tol=0.0).fit(labels) for bio in (True, False))
+    np.testing.assert_array_equal(one.posterior_, other.posterior_)
 
 
 def test_known_truths_may_break_the_rule() -> None:
     labels = tiny(5, 8, TAGS)
     for make in (cw.HmmCrowd, cw.BayesianSequenceCombination):
-        model = make(max_iter=5, tol=0.0).fit(labels, gold={"b_1": "O", "b_7": "I-x"})
+        model = make(sequences="names", max_iter=5, tol=0.0).fit(labels, gold={"b_1": "O", "b_7": "I-x"})
         assert np.isfinite(model.objective_).all()
         assert model.predict()[[2, 5]].tolist() == ["O", "I-x"]
 
@@ -197,12 +209,45 @@ def test_new_sentences(make: Any) -> None:
     """By their names they are read as sentences; with a table every new task stands alone."""
     labels = tiny(3, 5)
     table = {name: (name[0], int(name.rpartition("_")[2])) for name in NAMES if "_" in name} | {"alone": ("c", 0)}
-    named, listed = make(max_iter=5, tol=0.0).fit(labels), make(sequences=table, max_iter=5, tol=0.0).fit(labels)
+    named, listed = (
+        make(sequences="names", max_iter=5, tol=0.0).fit(labels),
+        make(sequences=table, max_iter=5, tol=0.0).fit(labels),
+    )
     np.testing.assert_allclose(named.posterior_, listed.posterior_, atol=1e-12)
     np.testing.assert_allclose(named.predict_proba(labels), named.posterior_, atol=1e-9)
     alone = listed.predict_proba(labels)
     assert np.abs(alone[1] - listed.posterior_[1]).max() < 1e-9
     assert np.abs(alone - listed.posterior_).max() > 0.01
+
+
+@pytest.mark.parametrize("make", [cw.HmmCrowd, cw.BayesianSequenceCombination])
+def test_a_model_fitted_with_a_table_is_saved_without_it(make: Any, tmp_path: Path) -> None:
+    labels = tiny(3, 5)
+    table = {name: (0, place) for place, name in enumerate(NAMES)}
+    model = make(sequences=table, max_iter=5, tol=0.0).fit(labels)
+    model.save(tmp_path / "model")
+    loaded = cw.load(tmp_path / "model")
+    assert loaded.sequences is None
+    np.testing.assert_array_equal(loaded.transition_, model.transition_)
+    np.testing.assert_array_equal(loaded.start_, model.start_)
+    np.testing.assert_array_equal(loaded.predict_proba(labels), model.predict_proba(labels))
+
+
+@pytest.mark.parametrize("make", [cw.HmmCrowd, cw.BayesianSequenceCombination])
+def test_strangers_and_labels_never_given_before(make: Any) -> None:
+    model = make(sequences="names", max_iter=5, tol=0.0).fit(tiny(3, 5))
+    new = {"task": ["n_1", "n_2", "n_2", "n_3"], "worker": [0, 0, "stranger", 0], "label": [2, 1, 1, 0]}
+    posterior = model.predict_proba(cw.read_labels(new, classes=[0, 1, 2]))
+    assert posterior.shape == (3, 3)
+    np.testing.assert_allclose(posterior.sum(axis=1), 1, atol=1e-12)
+
+
+def test_two_answers_to_the_task_before_are_none() -> None:
+    labels = CrowdLabels.from_codes(
+        [0, 0, 1, 1], [0, 0, 0, 1], [0, 1, 1, 1], tasks=["a_0", "a_1"], workers=2, classes=2, on_duplicate="all"
+    )
+    model = cw.BayesianSequenceCombination(sequences="names").fit(labels)
+    assert model.extra_["habits"].tolist() == [2, 5]
 
 
 @pytest.mark.parametrize("make", [cw.HmmCrowd, cw.BayesianSequenceCombination])

@@ -43,7 +43,7 @@ from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.structure import evidence_of, structured_sureness
 from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, scatter, vote_shares
 from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.sequences import NAMES, read_sequences
+from crowdwise.labels.sequences import read_sequences, rule_for_new
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
@@ -126,13 +126,14 @@ class BayesianSequenceCombination(Aggregator):
 
     Parameters
     ----------
-    sequences : "names", None, mapping, path or table
-        Which tasks follow one another. "names": a task named 12_3 is position 3 of sequence 12, and a task whose name
-        has no number after a separator (_ - : / #) stands alone. None: all stand alone. A mapping from task to
+    sequences : None, "names", mapping, path or table
+        Which tasks follow one another. None: all stand alone. "names": a task named 12_3 is position 3 of sequence 12,
+        and a task whose name has no number after a separator (_ - : / #) stands alone. A mapping from task to
         (sequence, position), or a path or table with columns task, sequence and position: as it says.
     bio : bool
         Whether classes that are BIO tags (O, B-x and I-x, each letter among them) keep the rule that I-x follows
-        only B-x or I-x, by the prior of the transitions. Without effect on other classes.
+        only B-x or I-x, by the prior of the transitions. Without effect on other classes, and where all tasks stand
+        alone.
     right, wrong : float, above 0
         Pseudo-counts of right and of wrong answers, the latter shared by all wrong classes, for each true class and
         each previous label.
@@ -183,7 +184,7 @@ class BayesianSequenceCombination(Aggregator):
     ...     "worker": ["ann", "bob", "cy"] * 9,
     ...     "label": "B B O I I O O O O O O O B B B I I I B B O I I O O O O".split(),
     ... })
-    >>> BayesianSequenceCombination().fit(labels).predict().tolist()
+    >>> BayesianSequenceCombination(sequences="names").fit(labels).predict().tolist()
     ['B', 'I', 'O', 'O', 'B', 'I', 'B', 'I', 'O']
     """
 
@@ -193,7 +194,7 @@ class BayesianSequenceCombination(Aggregator):
     def __init__(
         self,
         *,
-        sequences: Any = NAMES,
+        sequences: Any = None,
         bio: bool = True,
         right: float = 2.0,
         wrong: float = 1.0,
@@ -230,7 +231,7 @@ class BayesianSequenceCombination(Aggregator):
         habits, by_habit = habits_of(labels, sequences)
         who = habits // (labels.n_classes + 1)
         blocks = blocks_of(by_habit)
-        allowed = allowed_steps(labels, self.bio)
+        allowed = allowed_steps(labels, sequences, self.bio)
         steps = step_prior(allowed, self.steps)
         per_worker = answer_prior(labels.n_classes, self.right, self.wrong)
         if known.worker_counts is not None:
@@ -279,9 +280,7 @@ class BayesianSequenceCombination(Aggregator):
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         """The last E-step's tables along the new tasks' sequences; strangers are the last worker."""
-        sequences = read_sequences(
-            NAMES if isinstance(self.sequences, str) and self.sequences == NAMES else None, labels.tasks
-        )
+        sequences = read_sequences(rule_for_new(self.sequences), labels.tasks)
         met: IntArray = self.extra_["habits"].astype(np.int64)
         average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
         otherwise = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)

@@ -1,7 +1,8 @@
 """Dawid–Skene on a graph: tasks that are joined tend to have the same truth.
 
-The generative story. The truths y of all tasks are drawn together from a Markov random field on a given graph, with
-weight Π_t prior[y_t] · Π_pairs exp(coupling · [y_s = y_t]). Each worker w who meets a task says l with probability
+The generative story. The truths of all tasks are drawn together from a Markov random field on a given graph: each task
+weighs prior[truth], each pair exp(coupling · (u - prior)·(v - prior)), where u and v are the pair's truths as unit
+vectors: agreement counts as far as it is more than chance. Each worker w who meets a task says l with probability
 A[w, truth, l], independently given the truth. Rows of A have Dirichlet priors with pseudo-counts (none for maximum
 likelihood). The truth is unknown: EM, with a mean field for the E-step.
 
@@ -12,14 +13,16 @@ data", IEEE Transactions on Knowledge and Data Engineering 34 (arXiv 1906.09356)
 |---|---|
 | the Markov random field on a known graph | `coupling`, for every pair alike |
 | E-step: the posterior of a task given its labels and its neighbours | `kernels.field_pass` |
-| M-step: matrices and prior, as Dawid and Skene's | `dawid_skene.m_step` |
+| M-step: matrices, as Dawid and Skene's | `dawid_skene.m_step` |
+| M-step: prior | `next_prior` |
 
 An iteration costs O((labels + pairs) × K).
 
-Departures: the model is the paper's, the E-step a mean field: neighbours count by their posteriors, each task in turn,
-so that every step climbs one bound; it has not been compared with the paper's approximation line by line. The bound is
-on log Σ_y weight(y) P(labels | y): the field's own normalising sum is left out, since it cannot be computed, and the
-prior is fitted as if that sum were constant; without pairs it is one. The start is the share of votes, not a moment
+Departures: the E-step is a mean field: neighbours count by their posteriors, each task in turn, so that every step
+climbs one bound; it has not been compared with the paper's approximation line by line. The bound is on
+log Σ_y weight(y) P(labels | y): the field's own normalising sum cannot be computed and is left out. For pairs that
+weigh exp(coupling · [u = v]), that would reward a prior with all on one class; taking the prior off both ends makes
+the sum one to first order in the coupling, and exactly one without pairs. The start is the share of votes, not a moment
 estimate. Known truths, known class shares and known workers are additions. Without pairs this is Dawid–Skene.
 """
 
@@ -30,6 +33,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
+from scipy.special import xlogy
 
 from crowdwise.aggregate import dawid_skene
 from crowdwise.fitting.base import Aggregator
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Statistics
+    from crowdwise.labels.graph import TaskGraph
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -59,10 +64,20 @@ class FieldParameters(ConfusionParameters):
     believed: FloatArray
 
 
-def m_step(found: Statistics, believed: FloatArray, pseudo: FloatArray, fixed: FloatArray | None) -> FieldParameters:
-    """Matrices and prior given expected answers; a known prior stays."""
-    matrices = dawid_skene.m_step(found, pseudo)
-    return FieldParameters(matrices.log_prior if fixed is None else fixed, matrices.log_table, believed)
+def next_prior(graph: TaskGraph, coupling: float, believed: FloatArray, log_prior: FloatArray) -> FloatArray:
+    """Logarithm of the posterior's class shares, or of the prior so far where those would lower the bound."""
+    shares = believed.mean(axis=0)
+    near = np.diff(graph.ptr) @ believed
+
+    def gain(prior: FloatArray) -> float:
+        pull = graph.n_pairs * (prior @ prior) - near @ prior
+        return float(believed.shape[0] * xlogy(shares, prior).sum() + coupling * pull)
+
+    if graph.n_pairs and gain(shares) < gain(np.exp(log_prior)):
+        return log_prior
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = np.log(shares)
+    return logs
 
 
 class GraphDawidSkene(Aggregator):
@@ -74,9 +89,8 @@ class GraphDawidSkene(Aggregator):
         Which tasks are joined: a list or array of pairs of task names, a mapping from task to its neighbours, or a
         path or table with two columns. None: no pairs, and the method is Dawid–Skene.
     coupling : float, 0 or more
-        How many nats a neighbour that certainly has a class adds to that class. In a graph whose tasks have many
-        neighbours, less: where coupling × neighbours is well above the number of classes, all tasks that are joined
-        may end in one class.
+        How many nats a neighbour that certainly has a class adds to that class, over the others. Less where tasks have
+        many neighbours.
     smoothing : float, 0 or more
         Pseudo-count of every cell of every confusion matrix, as for Dawid–Skene; 0 is maximum likelihood.
     max_iter : int
@@ -89,7 +103,7 @@ class GraphDawidSkene(Aggregator):
     posterior_ : (N, K)
         Probability of each class for each task, given its labels and its neighbours.
     prior_ : (K,)
-        What the field says of a task without neighbours: the share of each class.
+        Share of each class.
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l].
     skill_ : (M,)
@@ -152,21 +166,30 @@ class GraphDawidSkene(Aggregator):
         blocks = blocks_of(labels)
         pseudo = pseudo_counts(self.smoothing, labels, known)
         sweeps = SWEEPS if graph.n_pairs else 1
+        coupling = float(self.coupling)
+        degree = np.diff(graph.ptr)[:, None]
 
         def e_step(parameters: FieldParameters) -> tuple[float, FloatArray, FloatArray]:
             value, evidence = evidence_of(blocks, parameters.log_table, known.gold)
-            believed = parameters.believed.copy()
-            log_evidence = log_of(evidence) + log_of(np.exp(parameters.log_prior))
-            value += field_pass(graph, order, log_evidence, float(self.coupling), believed, sweeps)
-            return value, believed, believed
+            believed, prior = parameters.believed.copy(), np.exp(parameters.log_prior)
+            log_evidence = log_of(evidence) + (log_of(prior) - coupling * degree * prior)
+            value += field_pass(graph, order, log_evidence, coupling, believed, sweeps)
+            return value + coupling * graph.n_pairs * float(prior @ prior), believed, parameters.log_prior
+
+        def m_step(found: Statistics, believed: FloatArray, log_prior: FloatArray) -> FieldParameters:
+            if known.log_prior is None:
+                log_prior = next_prior(graph, coupling, believed, log_prior)
+            return FieldParameters(log_prior, dawid_skene.m_step(found, pseudo).log_table, believed)
 
         votes = vote_shares(labels, known.gold)
-        fit, _, _ = fit_structured(
+        with np.errstate(divide="ignore"):
+            log_prior = np.log(votes.mean(axis=0)) if known.log_prior is None else known.log_prior
+        fit, _ = fit_structured(
             labels,
             blocks,
-            start=m_step(statistics_of(blocks, votes), votes, pseudo, known.log_prior),
+            start=m_step(statistics_of(blocks, votes), votes, log_prior),
             e_step=e_step,
-            m_step=lambda found, believed: m_step(found, believed, pseudo, known.log_prior),
+            m_step=m_step,
             with_rows=lambda parameters, rows: replace(parameters, log_table=rows),
             log_density=lambda parameters: dawid_skene.log_density(parameters, pseudo),
             max_iter=self.max_iter,

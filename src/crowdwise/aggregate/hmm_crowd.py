@@ -38,7 +38,7 @@ from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
 from crowdwise.fitting.parameters import check_climb, check_flag, check_number
 from crowdwise.fitting.structure import evidence_of, fit_structured, pseudo_counts
 from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, vote_shares
-from crowdwise.labels.sequences import NAMES, read_sequences
+from crowdwise.labels.sequences import read_sequences, rule_for_new
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -90,13 +90,13 @@ class HmmCrowd(Aggregator):
 
     Parameters
     ----------
-    sequences : "names", None, mapping, path or table
-        Which tasks follow one another. "names": a task named 12_3 is position 3 of sequence 12, and a task whose name
-        has no number after a separator (_ - : / #) stands alone. None: all stand alone. A mapping from task to
+    sequences : None, "names", mapping, path or table
+        Which tasks follow one another. None: all stand alone. "names": a task named 12_3 is position 3 of sequence 12,
+        and a task whose name has no number after a separator (_ - : / #) stands alone. A mapping from task to
         (sequence, position), or a path or table with columns task, sequence and position: as it says.
     bio : bool
         Whether classes that are BIO tags (O, B-x and I-x, each letter among them) keep the rule that I-x follows
-        only B-x or I-x. Without effect on other classes.
+        only B-x or I-x. Without effect on other classes, and where all tasks stand alone.
     smoothing : float, 0 or more
         Pseudo-count of every cell of every confusion matrix: a Dirichlet(1 + smoothing) prior on its rows, and
         the estimate is the highest posterior. 0 is maximum likelihood.
@@ -144,7 +144,7 @@ class HmmCrowd(Aggregator):
     ...     "worker": ["ann", "bob", "cy"] * 12,
     ...     "label": list("xxy" "xxx" "xyx" "yyy" "xxx" "xxx" "xxx" "yyy" "xxx" "xxx" "xyx" "yxy"),
     ... })
-    >>> model = HmmCrowd().fit(labels)
+    >>> model = HmmCrowd(sequences="names").fit(labels)
     >>> model.predict().tolist()
     ['x', 'x', 'x', 'y', 'x', 'x', 'x', 'y', 'x', 'x', 'x', 'y']
     >>> model.start_.round(2).tolist()
@@ -157,7 +157,7 @@ class HmmCrowd(Aggregator):
     def __init__(
         self,
         *,
-        sequences: Any = NAMES,
+        sequences: Any = None,
         bio: bool = True,
         smoothing: float = 0.0,
         max_iter: int = 500,
@@ -187,7 +187,7 @@ class HmmCrowd(Aggregator):
         check_climb(self.max_iter, self.tol)
         sequences = read_sequences(self.sequences, labels.tasks)
         blocks = blocks_of(labels)
-        allowed = allowed_steps(labels, self.bio)
+        allowed = allowed_steps(labels, sequences, self.bio)
         pseudo = pseudo_counts(self.smoothing, labels, known)
 
         def e_step(parameters: ChainParameters) -> tuple[float, FloatArray, FloatArray]:
@@ -196,12 +196,12 @@ class HmmCrowd(Aggregator):
             return value + found.log_likelihood, posterior, found.steps
 
         votes = vote_shares(labels, known.gold)
-        fit, ended, _ = fit_structured(
+        fit, ended = fit_structured(
             labels,
             blocks,
             start=m_step(statistics_of(blocks, votes), steps_of(sequences, votes), allowed, pseudo),
             e_step=e_step,
-            m_step=lambda found, steps: m_step(found, steps, allowed, pseudo),
+            m_step=lambda found, _, steps: m_step(found, steps, allowed, pseudo),
             with_rows=lambda parameters, rows: replace(parameters, log_table=rows),
             log_density=lambda parameters: dawid_skene.log_density(parameters, pseudo),
             max_iter=self.max_iter,
@@ -212,10 +212,9 @@ class HmmCrowd(Aggregator):
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         """Forward and backward along the new tasks' sequences; strangers are the last worker."""
-        rule = NAMES if isinstance(self.sequences, str) and self.sequences == NAMES else None
         average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
         with np.errstate(divide="ignore"):
             table = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)
         _, posterior = evidence_of(blocks_of(labels), np.ascontiguousarray(table), NO_GOLD)
-        chain_pass(read_sequences(rule, labels.tasks), self.extra_["steps"], posterior)
+        chain_pass(read_sequences(rule_for_new(self.sequences), labels.tasks), self.extra_["steps"], posterior)
         return posterior

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["allowed_steps", "steps_of"]
 
 
-def allowed_steps(labels: CrowdLabels, bio: bool) -> BoolArray:
+def allowed_steps(labels: CrowdLabels, sequences: Sequences, bio: bool) -> BoolArray:
     """Which class may follow which (K + 1, K) [before, after], the last row for the beginning of a sequence.
 
-    All, unless the classes are BIO tags whose rule is to be kept.
+    All, unless the classes are BIO tags whose rule is to be kept and some tasks do follow one another.
     """
-    rule = followers(labels.classes.to_pylist()) if bio else None
+    kept = bio and sequences.ptr.size <= labels.n_tasks
+    rule = followers(labels.classes.to_pylist()) if kept else None
     return np.ones((labels.n_classes + 1, labels.n_classes), bool) if rule is None else rule
 
 

@@ -55,29 +55,31 @@ def fit_structured(
     *,
     start: P,
     e_step: Callable[[P], tuple[float, FloatArray, X]],
-    m_step: Callable[[Statistics, X], P],
+    m_step: Callable[[Statistics, FloatArray, X], P],
     with_rows: Callable[[P, FloatArray], P],
     log_density: Callable[[P], float],
     max_iter: int,
     tol: float,
     name: str,
-) -> tuple[Fit, P, X]:
-    """EM for a confusion model with structured truth; also returns its parameters and the last E-step's own counts.
+) -> tuple[Fit, P]:
+    """EM for a confusion model with structured truth; also returns its parameters.
 
     Parameters
     ----------
     e_step
-        Value, posterior (N, K), and what the structure's M-step needs.
+        Value, posterior (N, K), and what else the structure's M-step needs.
+    m_step
+        Parameters from expected answers, the posterior, and that.
     with_rows
         The same parameters with other confusion matrices, log P(label | truth) [worker, label, truth].
     """
 
     def step(parameters: P) -> tuple[float, float, P]:
         value, posterior, own = e_step(parameters)
-        return value + log_density(parameters), value, m_step(statistics_of(blocks, posterior), own)
+        return value + log_density(parameters), value, m_step(statistics_of(blocks, posterior), posterior, own)
 
     ended = climb([start], step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
-    _, posterior, own = e_step(ended.parameters)
+    _, posterior, _ = e_step(ended.parameters)
     counts = scatter(blocks, posterior)
     confusion = np.exp(ended.parameters.log_table).transpose(0, 2, 1)
     prior = np.exp(ended.parameters.log_prior)
@@ -96,7 +98,7 @@ def fit_structured(
         n_iter=ended.n_iter,
         converged=ended.converged,
     )
-    return fit, ended.parameters, own
+    return fit, ended.parameters
 
 
 def structured_sureness(

@@ -72,11 +72,12 @@ def _sweep(
     total = 0.0
     for t in range(posterior.shape[0]):
         near = 0.0
+        for edge in range(ptr[t], ptr[t + 1]):
+            for k in range(n_classes):
+                near += posterior[t, k] * posterior[neighbour[edge], k]
+        total += 0.5 * coupling * near
         for k in range(n_classes):
             q = posterior[t, k]
             if q > 0.0:
                 total += q * (log_evidence[t, k] - math.log(q))
-                for edge in range(ptr[t], ptr[t + 1]):
-                    near += q * posterior[neighbour[edge], k]
-        total += 0.5 * coupling * near
     return total

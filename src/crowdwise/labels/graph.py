@@ -70,7 +70,8 @@ def read_graph(source: Any, tasks: Any) -> TaskGraph:
     columns = _pairs(source)
     if columns is None:
         return empty
-    first, second = (_places(columns, name, names) for name in columns.names)
+    ends = columns.together(columns.names)
+    first, second = (_places(columns, name, ends[name], names) for name in columns.names)
     if first.size != second.size:
         raise InputError(f"graph: the two ends of the pairs have {first.size} and {second.size} rows.")
     known = (first >= 0) & (second >= 0)
@@ -103,6 +104,8 @@ def _pairs(source: Any) -> Columns | None:
             )
         source = [(task, other) for task, others in source.items() for other in others]
     if isinstance(source, np.ndarray) and source.dtype.names is None:
+        if source.ndim == 2 and source.shape[1] == 2 and source.size:
+            return _joined(source[:, 0], source[:, 1])
         source = source.tolist()
     if isinstance(source, list | tuple | set) and not any(isinstance(pair, Mapping) for pair in source):
         pairs = list(source)
@@ -110,8 +113,7 @@ def _pairs(source: Any) -> Columns | None:
             return None
         if not all(isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2 for pair in pairs):
             raise InputError("graph: a list must hold pairs of task names, such as [('t1', 't2'), ('t2', 't3')].")
-        ends = dict(zip(ENDS, ([pair[0] for pair in pairs], [pair[1] for pair in pairs]), strict=True))
-        return Columns(list(ENDS), lambda name: as_column(ends[name], name), place=Place("the list", "pair"))
+        return _joined([pair[0] for pair in pairs], [pair[1] for pair in pairs])
     columns = opened(source)
     if not isinstance(columns, Columns) or len(columns.names) != 2:
         shown = listed(columns.names) if isinstance(columns, Columns) else "no columns"
@@ -119,7 +121,12 @@ def _pairs(source: Any) -> Columns | None:
     return columns
 
 
-def _places(columns: Columns, name: str, names: pa.Array) -> IntArray:
-    found = encode(columns.together(columns.names)[name], "task", name=name, place=columns.place, text=columns.text)
+def _joined(first: Any, second: Any) -> Columns:
+    ends = dict(zip(ENDS, (first, second), strict=True))
+    return Columns(list(ENDS), lambda name: as_column(ends[name], name), place=Place("the list", "pair"))
+
+
+def _places(columns: Columns, name: str, column: pa.ChunkedArray, names: pa.Array) -> IntArray:
+    found = encode(column, "task", name=name, place=columns.place, text=columns.text)
     places: IntArray = positions(found.names, names)[found.codes]
     return places

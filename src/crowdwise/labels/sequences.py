@@ -19,7 +19,7 @@ from crowdwise.labels.vocabulary import as_vocabulary, plain, positions
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, IntArray
 
-__all__ = ["NAMES", "Sequences", "read_sequences"]
+__all__ = ["NAMES", "Sequences", "read_sequences", "rule_for_new"]
 
 NAMES = "names"
 COLUMNS = ("task", "sequence", "position")
@@ -86,6 +86,11 @@ def read_sequences(source: Any, tasks: Any) -> Sequences:
     if _is_names(source):
         return _ordered(names, *_from_names(names))
     return _ordered(names, *_from_table(source, names))
+
+
+def rule_for_new(source: Any) -> str | None:
+    """How tasks that the source has not seen are put in sequences: by their names if it says so, else not at all."""
+    return NAMES if _is_names(source) else None
 
 
 def _is_names(source: Any) -> bool:

@@ -91,19 +91,18 @@ def _hashable(names: Iterable[Any]) -> bool:
 def _sequences(given: Any, n_tasks: int) -> Sequences:
     if given is None:
         return Sequences(np.arange(n_tasks), np.unique([0, n_tasks]))
-    if isinstance(given, Sequences):
-        size = given.order.size
-    else:
-        names = np.asarray(given)
-        if names.ndim != 1:
-            raise InputError(f"sequences must name one sequence for each task; its shape is {quoted(names.shape)}.")
-        size = names.size
-        _, codes = np.unique(names, return_inverse=True)
-        ptr = np.append(0, np.cumsum(np.bincount(codes))).astype(np.int64)
-        given = Sequences(np.argsort(codes, kind="stable"), ptr)
-    if size != n_tasks:
-        raise InputError(f"sequences speak of {size} tasks and truth of {n_tasks}; give the same tasks.")
-    return given
+    found = given if isinstance(given, Sequences) else _grouped(np.asarray(given))
+    if found.order.size != n_tasks:
+        raise InputError(f"sequences speak of {found.order.size} tasks and truth of {n_tasks}; give the same tasks.")
+    return found
+
+
+def _grouped(names: npt.NDArray[Any]) -> Sequences:
+    """Tasks of the same sequence together, in the order given."""
+    if names.ndim != 1:
+        raise InputError(f"sequences must name one sequence for each task; its shape is {quoted(names.shape)}.")
+    _, codes = np.unique(names, return_inverse=True)
+    return Sequences(np.argsort(codes, kind="stable"), np.append(0, np.cumsum(np.bincount(codes))))
 
 
 def _spans(tags: list[tuple[str, str]]) -> set[tuple[int, int, str]]:

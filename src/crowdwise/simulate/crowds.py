@@ -13,6 +13,7 @@ from crowdwise.simulate.coins import one_coin, two_coin
 from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.dependence import dependent_groups
 from crowdwise.simulate.experts import copied_coin, correlated_mistakes, independent_mistakes, naive_majority
+from crowdwise.simulate.graph import joined_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,7 @@ CROWDS: dict[str, Callable[..., Simulation]] = {
     "spammers": spammers,
     "colluders": colluders,
     "groups": dependent_groups,
+    "graph": joined_tasks,
 }
 
 
