@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from crowdwise import datasets, evaluate, metrics, simulate
     from crowdwise.aggregate.belief_propagation import BeliefPropagation
     from crowdwise.aggregate.bsc import BayesianSequenceCombination
-    from crowdwise.aggregate.cnmf import CoupledNmf
-    from crowdwise import datasets, metrics, simulate
     from crowdwise.aggregate.bwa import BayesianWeightedAverage
+    from crowdwise.aggregate.cnmf import CoupledNmf
     from crowdwise.aggregate.confusion_vector import ConfusionVector
-    from crowdwise.aggregate.dalvi import Dalvi
     from crowdwise.aggregate.coupled_cpd import CoupledCpd
     from crowdwise.aggregate.crh import Crh
+    from crowdwise.aggregate.dalvi import Dalvi
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.ebcc import EnhancedBcc
     from crowdwise.aggregate.ghosh_svd import GhoshSvd
@@ -45,9 +44,9 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.spammer_em import SpammerEm
     from crowdwise.aggregate.spectral import SpectralDawidSkene
     from crowdwise.aggregate.sym_nmf import SymmetricNmf
-    from crowdwise.aggregate.spammer_em import SpammerEm
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
+    from crowdwise.evaluate.auto import Auto
     from crowdwise.evaluate.compare import Comparison, compare
     from crowdwise.evaluate.held_out import held_out_log_probability
     from crowdwise.fitting.em import NotConverged
@@ -76,14 +75,15 @@ _HOMES = {
     "Comparison": "evaluate.compare",
     "compare": "evaluate.compare",
     "held_out_log_probability": "evaluate.held_out",
+    "Auto": "evaluate.auto",
     "BayesianSequenceCombination": "aggregate.bsc",
-    "BeliefPropagation": "aggregate.belief_propagation",
     "BayesianWeightedAverage": "aggregate.bwa",
+    "BeliefPropagation": "aggregate.belief_propagation",
     "ConfusionVector": "aggregate.confusion_vector",
     "CoupledCpd": "aggregate.coupled_cpd",
     "CoupledNmf": "aggregate.cnmf",
-    "Dalvi": "aggregate.dalvi",
     "Crh": "aggregate.crh",
+    "Dalvi": "aggregate.dalvi",
     "DawidSkene": "aggregate.dawid_skene",
     "EnhancedBcc": "aggregate.ebcc",
     "GhoshSvd": "aggregate.ghosh_svd",
@@ -103,17 +103,17 @@ _HOMES = {
     "SpectralDawidSkene": "aggregate.spectral",
     "SpectralMetaLearner": "aggregate.sml",
     "SymmetricNmf": "aggregate.sym_nmf",
-    "SpammerEm": "aggregate.spammer_em",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
 }
 _ROOMS = ("datasets", "evaluate", "metrics", "simulate")
 
 __all__ = [
+    "Auto",
     "BayesianSequenceCombination",
+    "BayesianWeightedAverage",
     "BeliefPropagation",
     "Comparison",
-    "BayesianWeightedAverage",
     "ConfusionVector",
     "CoupledCpd",
     "CoupledNmf",
@@ -142,7 +142,6 @@ __all__ = [
     "SpectralDawidSkene",
     "SpectralMetaLearner",
     "SymmetricNmf",
-    "SpammerEm",
     "WeightedMajorityVote",
     "ZenCrowd",
     "compare",

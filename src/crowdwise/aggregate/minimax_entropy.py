@@ -299,7 +299,8 @@ class MinimaxEntropy(Aggregator):
 
     def _foretell(self, task: IntArray, worker: IntArray) -> FloatArray:
         effects = self.task_effects_[task] + self.worker_effects_[worker]
-        return np.einsum("ek,ekl->el", self.posterior_[task], softmax(effects, axis=2))
+        foretold: FloatArray = np.einsum("ek,ekl->el", self.posterior_[task], softmax(effects, axis=2))
+        return foretold
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         known = positions(labels.tasks, self.tasks_)

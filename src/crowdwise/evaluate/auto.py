@@ -124,8 +124,9 @@ def class_shares(labels: CrowdLabels, shares: str) -> FloatArray | None:
         return None
     if shares == "uniform":
         return np.full(labels.n_classes, 1 / labels.n_classes)
-    lifted: FloatArray = labels.class_shares + 0.01 / labels.n_classes
-    return lifted / lifted.sum()
+    lifted = labels.class_shares + 0.01 / labels.n_classes
+    shares_of_labels: FloatArray = lifted / lifted.sum()
+    return shares_of_labels
 
 
 def fitted(member: Member, labels: CrowdLabels, known: Knowledge) -> Aggregator:
