@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
+    from crowdwise.aggregate.bcc import BayesianClassifierCombination
     from crowdwise.aggregate.bwa import BayesianWeightedAverage
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dawid_skene import DawidSkene
@@ -51,6 +52,7 @@ _HOMES = {
     "read_truth": "labels.truth",
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
+    "BayesianClassifierCombination": "aggregate.bcc",
     "BayesianWeightedAverage": "aggregate.bwa",
     "ConfusionVector": "aggregate.confusion_vector",
     "DawidSkene": "aggregate.dawid_skene",
@@ -66,6 +68,7 @@ _HOMES = {
 _ROOMS = ("datasets", "metrics", "simulate")
 
 __all__ = [
+    "BayesianClassifierCombination",
     "BayesianWeightedAverage",
     "ConfusionVector",
     "CrowdLabels",

@@ -161,6 +161,14 @@ _METHODS = (
         "Li, Rubinstein & Cohn 2019, WWW",
         "workers who are biased or contrary; its scores are not calibrated probabilities",
     ),
+    Method(
+        "bcc",
+        "crowdwise.aggregate.bcc:BayesianClassifierCombination",
+        "Dawid-Skene with Dirichlet priors, by Gibbs sampling or mean field",
+        "Kim & Ghahramani 2012, AISTATS",
+        "copying workers, one label per task, crowds where most are contrary",
+        uses=("gold", "class_prior", "known_workers"),
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

@@ -329,3 +329,45 @@ def test_bwa_with_worthless_differences_is_majority_vote() -> None:
 def test_bad_parameters_of_bwa_are_named(wrong: dict[str, Any]) -> None:
     with pytest.raises(cw.InputError, match=f"^{next(iter(wrong))} is 0"):
         cw.BayesianWeightedAverage(**wrong).fit(tiny_labels(2, 0))
+
+
+# ---- bcc -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (3, 2)])
+def test_gibbs_against_every_truth(n_classes: int, seed: int) -> None:
+    """4,000 sweeps against the exact posterior, truths enumerated and matrices and shares integrated out."""
+    labels = tiny_labels(n_classes, seed)
+    model = cw.BayesianClassifierCombination(inference="gibbs", n_sweeps=4000, right=3.0, wrong=0.8).fit(labels)
+    rows = np.full((n_classes, n_classes), 0.8) + 2.2 * np.eye(n_classes)
+    _, posterior = log_evidence(labels, rows, np.ones(n_classes))
+    np.testing.assert_allclose(model.posterior_, posterior, atol=0.04)
+
+
+def test_mean_field_inference_of_bcc_is_mean_field() -> None:
+    labels = tiny_labels(3, 5, n_tasks=20, n_workers=5)
+    model = cw.BayesianClassifierCombination().fit(labels)
+    other = cw.MeanField(confusion_prior=np.full((3, 3), 1.0) + 3 * np.eye(3)).fit(labels)
+    np.testing.assert_array_equal(model.posterior_, other.posterior_)
+    np.testing.assert_array_equal(model.objective_, other.objective_)
+
+
+def test_gibbs_keeps_what_it_is_told() -> None:
+    labels = tiny_labels(2, 8)
+    gold = {0: int(labels.vote_counts()[0].argmin())}
+    known = {1: np.array([[0.1, 0.9], [0.9, 0.1]])}
+    model = cw.BayesianClassifierCombination(inference="gibbs", n_sweeps=50, burn_in=10)
+    model.fit(labels, gold=gold, class_prior=[0.3, 0.7], known_workers=known, known_weight=1e5)
+    assert model.posterior_[0, gold[0]] == pytest.approx(1, abs=1e-12)
+    np.testing.assert_array_equal(model.prior_, [0.3, 0.7])
+    np.testing.assert_allclose(model.confusion_[1], known[1], atol=0.01)
+    assert model.n_iter_ == 60
+    np.testing.assert_allclose(model.predict_proba(labels).sum(axis=1), 1, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"inference": "x"}, {"right": 0}, {"wrong": 0}, {"share_prior": 0}, {"n_sweeps": 1}, {"burn_in": -1}]
+)
+def test_bad_parameters_of_bcc_are_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(cw.InputError, match=f"^{next(iter(wrong))} is "):
+        cw.BayesianClassifierCombination(**wrong).fit(tiny_labels(2, 0))
