@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from crowdwise import datasets, metrics, simulate
     from crowdwise.aggregate.bcc import BayesianClassifierCombination
     from crowdwise.aggregate.bwa import BayesianWeightedAverage
+    from crowdwise.aggregate.cbcc import CommunityBcc
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.ebcc import EnhancedBcc
@@ -54,6 +55,7 @@ _HOMES = {
     "use_threads": "kernels.threads",
     "BayesianClassifierCombination": "aggregate.bcc",
     "BayesianWeightedAverage": "aggregate.bwa",
+    "CommunityBcc": "aggregate.cbcc",
     "ConfusionVector": "aggregate.confusion_vector",
     "DawidSkene": "aggregate.dawid_skene",
     "EnhancedBcc": "aggregate.ebcc",
@@ -70,6 +72,7 @@ _ROOMS = ("datasets", "metrics", "simulate")
 __all__ = [
     "BayesianClassifierCombination",
     "BayesianWeightedAverage",
+    "CommunityBcc",
     "ConfusionVector",
     "CrowdLabels",
     "CrowdwiseError",

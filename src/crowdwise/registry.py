@@ -169,6 +169,14 @@ _METHODS = (
         "copying workers, one label per task, crowds where most are contrary",
         uses=("gold", "class_prior", "known_workers"),
     ),
+    Method(
+        "cbcc",
+        "crowdwise.aggregate.cbcc:CommunityBcc",
+        "workers belong to communities, whose confusion matrices are the prior of their members'",
+        "Venanzi et al. 2014, WWW",
+        "workers all alike or all different, copying workers",
+        uses=("gold", "class_prior", "known_workers"),
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

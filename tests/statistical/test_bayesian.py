@@ -117,3 +117,21 @@ def test_ebcc_sees_what_misleads_the_same_workers() -> None:
     accuracy = [(found.posterior_.argmax(axis=1) == truth).mean() for found in (model, other)]
     assert accuracy[0] > accuracy[1] + 0.1
     np.testing.assert_allclose(np.sort(model.subtype_shares_[1])[-2:], [0.3, 0.7], atol=0.06)
+
+
+def test_cbcc_finds_the_communities_and_lends_them_to_workers_with_few_labels() -> None:
+    """Forty good workers, forty who say class 0 whatever they see; twenty labels each."""
+    generator = np.random.default_rng(0)
+    good, blind = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[0.9, 0.1], [0.9, 0.1]])
+    crowd = np.stack([good] * 40 + [blind] * 40)
+    simulation = simulate_workers(crowd, 200, 8, seed=generator)
+    model = cw.CommunityBcc(n_communities=2).fit(simulation.labels)
+    other = cw.BayesianClassifierCombination().fit(simulation.labels)
+    found = model.community_.argmax(axis=1)
+    assert (
+        max((found[:40] == 0).sum() + (found[40:] == 1).sum(), (found[:40] == 1).sum() + (found[40:] == 0).sum()) >= 76
+    )
+    errors = [np.abs(each.confusion_ - crowd).mean() for each in (model, other)]
+    assert errors[0] < 0.7 * errors[1]
+    nearest = [np.abs(model.community_confusion_ - matrix).max(axis=(1, 2)).min() for matrix in (good, blind)]
+    assert max(nearest) < 0.08

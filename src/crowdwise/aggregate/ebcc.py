@@ -42,6 +42,7 @@ from crowdwise.fitting.variational import (
     portraits,
     predicted,
     row_priors,
+    with_average,
 )
 from crowdwise.kernels import Statistics, blocks_of, scatter, vote_shares
 from crowdwise.labels.errors import InputError, quoted
@@ -277,7 +278,8 @@ class EnhancedBcc(Aggregator):
             yield start(blocks, random_split(shares, self.n_subtypes, generator), rows_prior)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        states = predicted(labels, self.extra_["log_prior"], self.extra_["rows"], self.labels_per_worker_)
+        table = with_average(self.extra_["rows"], self.labels_per_worker_)
+        states = predicted(labels, self.extra_["log_prior"], table)
         posterior: FloatArray = states.reshape(labels.n_tasks, labels.n_classes, -1).sum(axis=2)
         return posterior
 
