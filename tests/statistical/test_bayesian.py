@@ -91,6 +91,12 @@ def test_intervals_hold_the_skill(make: Any, population: Any, n_classes: int) ->
     assert 0.85 <= coverage(make, population, n_classes, 1000, 100, 5) <= 0.97
 
 
+@pytest.mark.parametrize("make", [cw.EnhancedBcc, cw.CommunityBcc], ids=lambda make: make.slug)
+def test_intervals_hold_the_skill_of_matrices(make: Any) -> None:
+    """.90 and .91 when this was written."""
+    assert 0.85 <= coverage(make, matrices, 2, 1000, 100, 5) <= 0.95
+
+
 def test_intervals_of_gibbs_hold_the_skill() -> None:
     """Of 300 workers with 50 labels each; standard error .017."""
     found = []
