@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.bsc import BayesianSequenceCombination
     from crowdwise.aggregate.bwa import BayesianWeightedAverage
     from crowdwise.aggregate.cnmf import CoupledNmf
+    from crowdwise import datasets, metrics, simulate
+    from crowdwise.aggregate.bcc import BayesianClassifierCombination
+    from crowdwise.aggregate.bwa import BayesianWeightedAverage
+    from crowdwise.aggregate.cbcc import CommunityBcc
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.coupled_cpd import CoupledCpd
     from crowdwise.aggregate.crh import Crh
@@ -79,6 +83,9 @@ _HOMES = {
     "BayesianSequenceCombination": "aggregate.bsc",
     "BayesianWeightedAverage": "aggregate.bwa",
     "BeliefPropagation": "aggregate.belief_propagation",
+    "BayesianClassifierCombination": "aggregate.bcc",
+    "BayesianWeightedAverage": "aggregate.bwa",
+    "CommunityBcc": "aggregate.cbcc",
     "ConfusionVector": "aggregate.confusion_vector",
     "CoupledCpd": "aggregate.coupled_cpd",
     "CoupledNmf": "aggregate.cnmf",
@@ -114,6 +121,9 @@ __all__ = [
     "BayesianWeightedAverage",
     "BeliefPropagation",
     "Comparison",
+    "BayesianClassifierCombination",
+    "BayesianWeightedAverage",
+    "CommunityBcc",
     "ConfusionVector",
     "CoupledCpd",
     "CoupledNmf",

@@ -12,7 +12,7 @@ from scipy.special import digamma, gammaln, logsumexp
 from tests.conftest import tiny_labels
 
 import crowdwise as cw
-from crowdwise.aggregate import ebcc
+from crowdwise.aggregate import cbcc, ebcc
 from crowdwise.kernels import blocks_of, confusion_pass, expected_logs, reference, scatter
 from crowdwise.kernels.dirichlet import log_gamma_and_digamma
 
@@ -98,14 +98,13 @@ def test_log_gamma_and_digamma() -> None:
 def test_expected_logs(n_priors: int) -> None:
     generator = np.random.default_rng(0)
     shape, prior = generator.gamma(1, 2, (6, 3, 5)) + 0.01, generator.gamma(1, 2, (n_priors, 3, 5)) + 0.01
-    logs, loss = expected_logs(shape, prior)
+    logs, losses = expected_logs(shape, prior)
     np.testing.assert_allclose(logs, digamma(shape) - digamma(shape.sum(axis=1, keepdims=True)), atol=1e-12)
-    expected = sum(
-        relative_entropy(shape[worker, :, state], prior[worker % n_priors, :, state])
+    expected = [
+        sum(relative_entropy(shape[worker, :, n], prior[worker % n_priors, :, n]) for n in range(5))
         for worker in range(6)
-        for state in range(5)
-    )
-    assert loss == pytest.approx(expected, abs=1e-10)
+    ]
+    np.testing.assert_allclose(losses, expected, atol=1e-10)
 
 
 def test_more_states_than_classes() -> None:
@@ -329,3 +328,113 @@ def test_bwa_with_worthless_differences_is_majority_vote() -> None:
 def test_bad_parameters_of_bwa_are_named(wrong: dict[str, Any]) -> None:
     with pytest.raises(cw.InputError, match=f"^{next(iter(wrong))} is 0"):
         cw.BayesianWeightedAverage(**wrong).fit(tiny_labels(2, 0))
+
+
+# ---- bcc -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (3, 2)])
+def test_gibbs_against_every_truth(n_classes: int, seed: int) -> None:
+    """4,000 sweeps against the exact posterior, truths enumerated and matrices and shares integrated out."""
+    labels = tiny_labels(n_classes, seed)
+    model = cw.BayesianClassifierCombination(inference="gibbs", n_sweeps=4000, right=3.0, wrong=0.8).fit(labels)
+    rows = np.full((n_classes, n_classes), 0.8) + 2.2 * np.eye(n_classes)
+    _, posterior = log_evidence(labels, rows, np.ones(n_classes))
+    np.testing.assert_allclose(model.posterior_, posterior, atol=0.04)
+
+
+def test_mean_field_inference_of_bcc_is_mean_field() -> None:
+    labels = tiny_labels(3, 5, n_tasks=20, n_workers=5)
+    model = cw.BayesianClassifierCombination().fit(labels)
+    other = cw.MeanField(confusion_prior=np.full((3, 3), 1.0) + 3 * np.eye(3)).fit(labels)
+    np.testing.assert_array_equal(model.posterior_, other.posterior_)
+    np.testing.assert_array_equal(model.objective_, other.objective_)
+
+
+def test_gibbs_keeps_what_it_is_told() -> None:
+    labels = tiny_labels(2, 8)
+    gold = {0: int(labels.vote_counts()[0].argmin())}
+    known = {1: np.array([[0.1, 0.9], [0.9, 0.1]])}
+    model = cw.BayesianClassifierCombination(inference="gibbs", n_sweeps=50, burn_in=10)
+    model.fit(labels, gold=gold, class_prior=[0.3, 0.7], known_workers=known, known_weight=1e5)
+    assert model.posterior_[0, gold[0]] == pytest.approx(1, abs=1e-12)
+    np.testing.assert_array_equal(model.prior_, [0.3, 0.7])
+    np.testing.assert_allclose(model.confusion_[1], known[1], atol=0.01)
+    assert model.n_iter_ == 60
+    np.testing.assert_allclose(model.predict_proba(labels).sum(axis=1), 1, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"inference": "x"}, {"right": 0}, {"wrong": 0}, {"share_prior": 0}, {"n_sweeps": 1}, {"burn_in": -1}]
+)
+def test_bad_parameters_of_bcc_are_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(cw.InputError, match=f"^{next(iter(wrong))} is "):
+        cw.BayesianClassifierCombination(**wrong).fit(tiny_labels(2, 0))
+
+
+# ---- cbcc ----------------------------------------------------------------------------------------------------
+
+
+@SIZES
+@pytest.mark.parametrize("max_iter", [1, 4])
+def test_bound_of_cbcc(n_classes: int, seed: int, max_iter: int) -> None:
+    """Workers' communities enumerated one by one; their rows given the community by the Dirichlet-multinomial law."""
+    labels = tiny_labels(n_classes, seed, repeats=seed % 2 == 1)
+    model = cw.CommunityBcc(
+        n_communities=3, right=2.5, wrong=0.8, share_prior=0.7, community_prior=0.6, max_iter=max_iter, tol=0.0
+    ).fit(labels)
+    prior = np.full((n_classes, n_classes), 0.8) + 1.7 * np.eye(n_classes)
+    counts, alpha = (model.extra_[name].transpose(0, 2, 1) for name in ("counts", "alpha"))  # […, truth, label]
+    sizes, q, classes = model.extra_["sizes"], model.posterior_, range(n_classes)
+    shares = np.full(n_classes, 0.7)
+    if max_iter == 1:
+        shares += cw.MajorityVote().fit(labels).posterior_.sum(axis=0)
+    else:
+        earlier = cw.CommunityBcc(
+            n_communities=3, right=2.5, wrong=0.8, share_prior=0.7, community_prior=0.6, max_iter=max_iter - 1, tol=0.0
+        ).fit(labels)
+        shares += earlier.posterior_.sum(axis=0)
+    logs = np.zeros((labels.n_workers, 3))
+    for worker, c in np.ndindex(*logs.shape):
+        logs[worker, c] = mean_log(sizes, c) + sum(log_multinomial(counts[worker, k], alpha[c, k]) for k in classes)
+    chance = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+    np.testing.assert_allclose(model.community_, chance, atol=1e-10)
+    value = -relative_entropy(shares, np.full(n_classes, 0.7)) - relative_entropy(sizes, np.full(3, 0.6))
+    for task, true_class in np.ndindex(*q.shape):
+        value += q[task, true_class] * (mean_log(shares, true_class) - np.log(q[task, true_class]))
+    for c in range(3):
+        value += stats.gamma.logpdf(alpha[c], 2, scale=prior / 2).sum()
+        for worker in range(labels.n_workers):
+            after = counts[worker] + alpha[c]
+            value -= chance[worker, c] * (np.log(chance[worker, c]) - mean_log(sizes, c))
+            value -= chance[worker, c] * sum(relative_entropy(after[k], alpha[c, k]) for k in classes)
+        for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+            for k in classes:
+                value += q[task, k] * chance[worker, c] * mean_log(counts[worker, k] + alpha[c, k], label)
+    assert model.objective_[-1] == pytest.approx(value, abs=1e-8)
+
+
+def test_communities_step_rises() -> None:
+    """Also with expected answers below one, where Minka's own bound does not hold."""
+    generator = np.random.default_rng(0)
+    counts = generator.gamma(0.3, 1, (30, 3, 3))
+    chance = generator.dirichlet(np.ones(2), 30)
+    prior = np.full((3, 3), 1.0) + 3 * np.eye(3)
+    alpha = generator.gamma(2, 1, (2, 3, 3)) + 0.1
+
+    def value(alpha: Any) -> float:
+        total = stats.gamma.logpdf(alpha, 2, scale=prior / 2).sum()
+        for worker, c, k in np.ndindex(30, 2, 3):
+            total += chance[worker, c] * log_multinomial(counts[worker, :, k], alpha[c, :, k])
+        return float(total)
+
+    for _ in range(20):
+        risen = cbcc.communities_step(counts, chance, alpha, prior)
+        assert value(risen) >= value(alpha) - 1e-9
+        alpha = risen
+
+
+@pytest.mark.parametrize("wrong", [{"n_communities": 0}, {"right": 0}, {"wrong": 0}, {"community_prior": 0}])
+def test_bad_parameters_of_cbcc_are_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(cw.InputError, match=f"^{next(iter(wrong))} is "):
+        cw.CommunityBcc(**wrong).fit(tiny_labels(2, 0))

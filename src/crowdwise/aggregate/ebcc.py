@@ -42,6 +42,7 @@ from crowdwise.fitting.variational import (
     portraits,
     predicted,
     row_priors,
+    with_average,
 )
 from crowdwise.kernels import Statistics, blocks_of, scatter, vote_shares
 from crowdwise.labels.errors import InputError, quoted
@@ -284,7 +285,8 @@ class EnhancedBcc(Aggregator):
         return self._predicted(self._aligned(labels))
 
     def _predicted(self, labels: CrowdLabels) -> FloatArray:
-        return predicted(labels, self.extra_["log_prior"], self.extra_["rows"], self.labels_per_worker_)
+        table = with_average(self.extra_["rows"], self.labels_per_worker_)
+        return predicted(labels, self.extra_["log_prior"], table)
 
     def _check(self) -> None:
         check_count("n_subtypes", self.n_subtypes)

@@ -39,6 +39,7 @@ from crowdwise.fitting.variational import (
     predicted,
     row_priors,
     share_prior,
+    with_average,
 )
 from crowdwise.kernels import blocks_of, share_pass
 from crowdwise.labels.errors import InputError
@@ -97,7 +98,7 @@ def predict_mean_field(
     with np.errstate(divide="ignore"):
         log_prior = mean_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
     rows = np.ascontiguousarray(extra["confusion_counts"].transpose(0, 2, 1))
-    return predicted(labels, log_prior, rows, answers)
+    return predicted(labels, log_prior, with_average(rows, answers))
 
 
 class MeanField(Aggregator):

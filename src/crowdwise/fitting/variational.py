@@ -38,6 +38,7 @@ __all__ = [
     "predicted",
     "row_priors",
     "share_prior",
+    "with_average",
 ]
 
 
@@ -136,10 +137,10 @@ def climb_bound(
 
     def step(current: Beliefs) -> tuple[float, float, Beliefs]:
         log_prior, loss = prior_of(current.tasks)
-        table, rows_loss = expected_logs(current.rows, rows_prior)
+        table, losses = expected_logs(current.rows, rows_prior)
         found = confusion_pass(blocks, log_prior, table, gold)
         value = found.log_likelihood
-        return value - loss - rows_loss, value, tidy(found_beliefs(found, rows_prior))
+        return value - loss - float(losses.sum()), value, tidy(found_beliefs(found, rows_prior))
 
     ended = climb(starts, step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     log_prior, _ = prior_of(ended.parameters.tasks)
@@ -166,19 +167,20 @@ def portraits(
     return shape[:, 0] / shape.sum(axis=1), shape
 
 
-def predicted(labels: CrowdLabels, log_prior: FloatArray, rows: FloatArray, answers: IntArray) -> FloatArray:
-    """Posterior (N, S) of new tasks given expected log-probabilities of the states and Dirichlets of the workers' rows.
+def predicted(labels: CrowdLabels, log_prior: FloatArray, log_table: FloatArray) -> FloatArray:
+    """Posterior (N, S) of new tasks, from expected logarithms of the states and of labels [worker, label, state].
 
-    Parameters
-    ----------
-    labels
-        Aligned with the model, strangers as the worker after the last, who counts as the average of the crowd.
-    rows : (M, K, S) [worker, label, state]
-    answers : (M,)
-        Labels per worker: their weights in the average.
+    Labels are aligned with the model; strangers are the worker after the last, the last of the table.
+    """
+    posterior = np.empty((labels.n_tasks, log_prior.size))
+    confusion_pass(blocks_of(labels, log_prior.size), log_prior, log_table, NO_GOLD, posterior)
+    return posterior
+
+
+def with_average(rows: FloatArray, answers: IntArray) -> FloatArray:
+    """E[log A] of workers whose rows have these Dirichlets [worker, label, state], and the average of the crowd's last.
+
+    Workers weigh by their number of answers (M,) in the average.
     """
     average = np.average(rows / rows.sum(axis=1, keepdims=True), axis=0, weights=answers)
-    table = np.concatenate([expected_logs(rows, rows)[0], np.log(average)[None]])
-    posterior = np.empty((labels.n_tasks, log_prior.size))
-    confusion_pass(blocks_of(labels, log_prior.size), log_prior, table, NO_GOLD, posterior)
-    return posterior
+    return np.concatenate([expected_logs(rows, rows)[0], np.log(average)[None]])

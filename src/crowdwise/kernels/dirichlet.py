@@ -20,8 +20,8 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 FAR = 10.0  # from here on the asymptotic series hold to the last digit
 
 
-def expected_logs(shape: FloatArray, prior: FloatArray) -> tuple[FloatArray, float]:
-    """E[log A] of rows A[worker, :, state] ~ Dirichlet(shape), and Σ KL(Dirichlet(shape) || Dirichlet(prior)).
+def expected_logs(shape: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """E[log A] of rows A[worker, :, state] ~ Dirichlet(shape), and each worker's Σ KL(Dirichlet(shape) || prior).
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def expected_logs(shape: FloatArray, prior: FloatArray) -> tuple[FloatArray, flo
     losses = np.empty(shape.shape[0])
     edges = shares_of(shape.shape[0], shape.size)
     run_lanes(lambda n: _expected_lane(edges[n], edges[n + 1], shape, prior, out, losses), edges.size - 1)
-    return out, float(losses.sum())
+    return out, losses
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,0 +1,323 @@
+"""CBCC: workers belong to communities, whose confusion matrices are the prior of their members'.
+
+The generative story. Shares of C communities are drawn from a Dirichlet, and each worker w falls into one, c. The rows
+of her confusion matrix are drawn around the community's: A[w, k, :] ~ Dirichlet(α[c, k, :]). Class shares, truths and
+labels follow as in BCC. A worker with few labels is judged by the company she seems to keep.
+
+M. Venanzi, J. Guiver, G. Kazai, P. Kohli and M. Shokouhi (2014), "Community-based Bayesian aggregation models for
+crowdsourcing", WWW.
+
+| the model and its inference | here |
+|---|---|
+| q(community of w), q(A[w] given the community), best given expected answers | `memberships` |
+| q(truths) | `kernels.confusion_pass` on E[log A], averaged over communities |
+| community matrices, highest posterior | `communities_step` |
+| the evidence bound, which every iteration raises | `step` in `CommunityBcc._fit` |
+
+Cost of an iteration: O(labels × K + M × C × K²).
+
+Departures: the inference is variational EM. Rows are Dirichlet around α[c] where the paper has soft-max of Gaussian
+scores, so that a worker's rows can be integrated given her community; truths and shares have mean-field posteriors; the
+α, which hold both the mean and the spread of a community, are points of highest posterior under Gamma priors of shape 2
+(found by Minka's fixed point, halved until the bound does not fall). The paper runs expectation propagation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy.special import digamma, gammaln, logsumexp
+from scipy.stats import rankdata
+
+from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.em import climb
+from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.parameters import check_climb, check_count, check_number
+from crowdwise.fitting.variational import (
+    diagonal_prior,
+    dirichlet_divergence,
+    mean_logs,
+    portraits,
+    predicted,
+    share_prior,
+)
+from crowdwise.kernels import blocks_of, confusion_pass, expected_logs, share_pass
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["CommunityBcc"]
+
+SHAPE = 2.0  # of the Gamma priors of α: none is drawn to 0
+HALVINGS = 6  # of a step of α in logarithms that would lower the bound, before it is given up
+
+
+@dataclass(frozen=True)
+class Communities:
+    """What an iteration hands to the next.
+
+    Attributes
+    ----------
+    tasks : (K,)
+        Expected number of tasks of each class.
+    counts : (M, K, K) [worker, label, truth]
+        Expected answers.
+    alpha : (C, K, K) [community, label, truth]
+        Dirichlet parameters of members' rows.
+    sizes : (C,)
+        Dirichlet parameters of the communities' shares.
+    """
+
+    tasks: FloatArray
+    counts: FloatArray
+    alpha: FloatArray
+    sizes: FloatArray
+
+
+def by_agreement(counts: FloatArray, n_communities: int) -> FloatArray:
+    """Workers (M,) in communities of equal size by their share of right answers; equals stay together: (M, C)."""
+    right, total = np.einsum("wkk->w", counts), counts.sum(axis=(1, 2))
+    rank = rankdata(np.round((right + 1) / (total + 2), 9)) - 0.5
+    place = np.minimum(rank / rank.size * n_communities, n_communities - 1).astype(int)
+    groups: FloatArray = np.eye(n_communities)[place]
+    return groups
+
+
+def pooled(counts: FloatArray, chance: FloatArray, prior: FloatArray) -> FloatArray:
+    """α (C, K, K) with the mean of the members' answers and the spread of the prior (K, K) [label, truth]."""
+    answers = np.einsum("wc,wlk->clk", chance, counts) + prior
+    alpha: FloatArray = answers / answers.sum(axis=1, keepdims=True) * prior.sum(axis=0)
+    return alpha
+
+
+def memberships(counts: FloatArray, alpha: FloatArray, log_shares: FloatArray) -> tuple[FloatArray, float]:
+    """The best q(community) (M, C) given expected answers, and the divergence of q(community, A) from its prior."""
+    log_chance = np.empty((counts.shape[0], alpha.shape[0]))
+    losses = np.empty_like(log_chance)
+    for c, prior in enumerate(alpha):
+        table, losses[:, c] = expected_logs(counts + prior, prior[None])
+        log_chance[:, c] = log_shares[c] + np.einsum("wlk,wlk->w", counts, table) - losses[:, c]
+    log_chance -= logsumexp(log_chance, axis=1, keepdims=True)
+    chance = np.exp(log_chance)
+    return chance, float((chance * (log_chance - log_shares + losses)).sum())
+
+
+def expected_rows(counts: FloatArray, alpha: FloatArray, chance: FloatArray) -> FloatArray:
+    """E[log A] of each worker (M, K, K) [worker, label, truth], averaged over communities."""
+    log_table = np.zeros_like(counts)
+    for c, prior in enumerate(alpha):
+        log_table += chance[:, c, None, None] * expected_logs(counts + prior, prior[None])[0]
+    return log_table
+
+
+def mean_rows(counts: FloatArray, alpha: FloatArray, chance: FloatArray) -> FloatArray:
+    """E[A] of each worker (M, K, K) [worker, label, truth], averaged over communities."""
+    rows = np.zeros_like(counts)
+    for c, prior in enumerate(alpha):
+        shape = counts + prior
+        rows += chance[:, c, None, None] * shape / shape.sum(axis=1, keepdims=True)
+    return rows
+
+
+def log_density(alpha: FloatArray, prior: FloatArray) -> float:
+    """Log-density of α under Gamma priors of shape 2 with the means `prior`."""
+    rate = SHAPE / prior
+    cells = SHAPE * np.log(rate) - gammaln(SHAPE) + (SHAPE - 1) * np.log(alpha) - rate * alpha
+    return float(cells.sum())
+
+
+def communities_step(counts: FloatArray, chance: FloatArray, alpha: FloatArray, prior: FloatArray) -> FloatArray:
+    """α of a higher posterior given who is a member, by Minka's fixed point; each community by itself."""
+    rate = SHAPE / prior
+    risen = np.empty_like(alpha)
+    for c, current in enumerate(alpha):
+        weight = chance[:, c]
+
+        def value(trial: FloatArray, weight: FloatArray = weight) -> float:
+            cells = (gammaln(trial + counts) - gammaln(trial)).sum(axis=(1, 2))
+            mass = trial.sum(axis=0)
+            rows = (gammaln(mass) - gammaln(mass + counts.sum(axis=1))).sum(axis=1)
+            return float(weight @ (cells + rows)) + log_density(trial, prior)
+
+        mass = current.sum(axis=0)
+        up = np.einsum("w,wlk->lk", weight, digamma(current + counts) - digamma(current))
+        down = np.einsum("w,wk->k", weight, digamma(mass + counts.sum(axis=1)) - digamma(mass))
+        goal = np.log((SHAPE - 1 + current * up) / (rate + down))
+        before, height = np.log(current), value(current)
+        risen[c] = current
+        for halving in range(HALVINGS):
+            trial = np.exp(before + 0.5**halving * (goal - before))
+            if value(trial) >= height:
+                risen[c] = trial
+                break
+    return risen
+
+
+class CommunityBcc(Aggregator):
+    """Consensus where workers belong to communities with a confusion matrix each.
+
+    Parameters
+    ----------
+    n_communities : int
+        Most communities; those that are not needed stay nearly empty.
+    right, wrong : float, above 0
+        Means, on the diagonal and off it, of the pseudo-counts that a community is to its members.
+    share_prior, community_prior : float, above 0
+        Pseudo-count of each class, and of each community, in the Dirichlet priors of their shares.
+    max_iter : int
+        Most iterations.
+    tol : float
+        Stop when an iteration gains no more than this per label.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task.
+    prior_ : (K,)
+        Mean of the class shares.
+    confusion_ : (M, K, K)
+        Mean of P(worker says l | truth is k) at [worker, k, l].
+    community_ : (M, C)
+        Probability that a worker belongs to a community.
+    community_confusion_ : (C, K, K)
+        Mean matrix of a community's members, [community, truth, label].
+    skill_ : (M,)
+        Chance that a worker is right, drawn towards the crowd's where her answers are few.
+    log_likelihood_, objective_ : (n_iter_,)
+        The E-step's value, and the bound on the log-evidence with the log-density of the communities' matrices.
+    n_iter_, converged_
+        How the climb ended.
+
+    Notes
+    -----
+    Communities start as workers of like agreement with the votes. Fails where workers are all alike (one community is
+    then enough) or all different, and where workers copy each other. A worker unknown at prediction counts as a member
+    of each community by its share.
+
+    References
+    ----------
+    Venanzi, Guiver, Kazai, Kohli and Shokouhi (2014), WWW, 155-164.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
+    ... })
+    >>> model = CommunityBcc(n_communities=2).fit(labels)
+    >>> model.predict().tolist()
+    ['x', 'y', 'x', 'y']
+    >>> model.community_.shape
+    (3, 2)
+    """
+
+    slug: ClassVar[str] = "cbcc"
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+
+    def __init__(
+        self,
+        *,
+        n_communities: int = 4,
+        right: float = 4.0,
+        wrong: float = 1.0,
+        share_prior: float = 1.0,
+        community_prior: float = 1.0,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+    ) -> None:
+        self.n_communities = n_communities
+        self.right = right
+        self.wrong = wrong
+        self.share_prior = share_prior
+        self.community_prior = community_prior
+        self.max_iter = max_iter
+        self.tol = tol
+
+    @property
+    def community_(self) -> FloatArray:
+        """Probability that a worker belongs to a community, (M, C)."""
+        self._check_fitted()
+        chance: FloatArray = self.extra_["community"]
+        return chance
+
+    @property
+    def community_confusion_(self) -> FloatArray:
+        """Mean matrix of each community, (C, K, K) [community, truth, label]."""
+        self._check_fitted()
+        alpha = self.extra_["alpha"]
+        rows: FloatArray = (alpha / alpha.sum(axis=1, keepdims=True)).transpose(0, 2, 1)
+        return rows
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_count("n_communities", self.n_communities)
+        for name in ("right", "wrong", "share_prior", "community_prior"):
+            check_number(name, getattr(self, name), low=0, above=True)
+        check_climb(self.max_iter, self.tol)
+        blocks, n_classes = blocks_of(labels), labels.n_classes
+        prior = diagonal_prior(self.right, self.wrong, n_classes)
+        pseudo = np.full(n_classes, float(self.share_prior))
+        prior_of = share_prior(pseudo, known)
+        given = np.zeros((1, 1, 1)) if known.worker_counts is None else known.worker_counts.transpose(0, 2, 1)
+
+        def step(current: Communities) -> tuple[float, float, Communities]:
+            log_prior, loss = prior_of(current.tasks)
+            log_shares = mean_logs(current.sizes)
+            chance, divergence = memberships(current.counts, current.alpha, log_shares)
+            table = expected_rows(current.counts, current.alpha, chance)
+            found = confusion_pass(blocks, log_prior, table, known.gold)
+            value = found.log_likelihood + float((given * table).sum())
+            loss += divergence + dirichlet_divergence(current.sizes, self.community_prior)
+            height = value - loss + log_density(current.alpha, prior)
+            counts = found.counts + given
+            chance, _ = memberships(counts, current.alpha, log_shares)
+            alpha = communities_step(counts, chance, current.alpha, prior)
+            sizes = self.community_prior + chance.sum(axis=0)
+            return height, value, Communities(found.class_counts, counts, alpha, sizes)
+
+        votes = share_pass(blocks, labels.class_shares, known.gold)
+        counts = votes.counts + given
+        chance = by_agreement(counts, self.n_communities)
+        start = Communities(
+            votes.class_counts, counts, pooled(counts, chance, prior), self.community_prior + chance.sum(axis=0)
+        )
+        ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        last = ended.parameters
+        chance, _ = memberships(last.counts, last.alpha, mean_logs(last.sizes))
+        table = expected_rows(last.counts, last.alpha, chance)
+        log_prior, _ = prior_of(last.tasks)
+        posterior = np.empty((labels.n_tasks, n_classes))
+        found = confusion_pass(blocks, log_prior, table, known.gold, posterior)
+        class_counts = pseudo + last.tasks
+        shares = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
+        skill, skill_beta = portraits(labels, blocks, known, found, posterior, shares)
+        return Fit(
+            posterior=posterior,
+            prior=shares,
+            confusion=mean_rows(last.counts, last.alpha, chance).transpose(0, 2, 1),
+            skill=skill,
+            skill_beta=skill_beta,
+            log_likelihood=ended.log_likelihood,
+            objective=ended.objective,
+            n_iter=ended.n_iter,
+            converged=ended.converged,
+            extra={
+                "community": chance,
+                "alpha": last.alpha,
+                "sizes": last.sizes,
+                "counts": last.counts,
+                "log_table": table,
+                "log_prior": log_prior,
+            },
+        )
+
+    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+        sizes = self.extra_["sizes"]
+        stranger = np.einsum("c,ckl->lk", sizes / sizes.sum(), self.community_confusion_)
+        table = np.concatenate([self.extra_["log_table"], np.log(stranger)[None]])
+        return predicted(labels, self.extra_["log_prior"], table)
