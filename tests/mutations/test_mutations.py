@@ -170,6 +170,13 @@ MUTATIONS = (
         (ENUMERATION + "test_glad[2-0]",),
     ),
     Mutation(
+        "whole powers of a Beta density left out of its nodes",
+        "fitting/nodes.py",
+        "logs = np.log(weight) + powers[0] * log_right + powers[1] * log_wrong",
+        "logs = np.log(weight)",
+        ("tests/oracles/test_belief_propagation.py::test_quadrature_of_a_beta_has_its_moments",),
+    ),
+    Mutation(
         "sign of MACE's divergence",
         "aggregate/mace.py",
         "return -dirichlet_divergence(parameters.competence, COMPETENCE) - dirichlet",

@@ -143,7 +143,9 @@ def confusion_sureness(
     Two levels. A worker's accuracy on class k is Beta around her accuracy on all, with the weight of `CLASS_DRAW`
     answers; that in turn is Beta around the crowd's, with `OWN_DRAW`. What is not known of a class adds to the variance
     by the square of its weight, what is not known of the accuracy on all once, for all classes that lean on it. Lost
-    answers are counted with an accuracy for each class and with one for all; the larger loss is believed.
+    answers are counted with an accuracy for each class and with one for all; the larger loss is believed. That loss
+    takes the other workers as known. They are not, and what that costs is taken to be half as much again (the square
+    root of the share left): a rule that fits simulated crowds, not a derivation.
     """
     correct, total = np.einsum("wkk->wk", counts), counts.sum(axis=1)
     right, answers = correct.sum(axis=1), total.sum(axis=1)
