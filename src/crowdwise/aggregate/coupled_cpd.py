@@ -25,16 +25,15 @@ is the confusions against the majority vote. A class prior that is given is kept
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import confusion_fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.moments import Estimate, align_together, complete, floored, gather, prior_of_pairs, start_of
+from crowdwise.fitting.moments import Estimate, align_together, floored, gather, moment_fit, prior_of_pairs, start_of
 from crowdwise.fitting.parameters import check_climb, check_count
 from crowdwise.kernels import PairCounts, blocks_of, triple_counts, triple_error, triple_sweep
 
@@ -179,7 +178,7 @@ class CoupledCpd(Aggregator):
         shared = gather(labels, known, votes, self.max_workers)
         triples = None if shared is None else triples_of(labels, shared, self.triplets)
         if shared is None or triples is None:
-            return confusion_fit(labels, blocks, known, complete(labels, blocks, known, votes, None))
+            return moment_fit(labels, blocks, known, votes, None)
         given = known.class_prior if known.class_prior is None else floored(known.class_prior[shared.classes])
         prior = prior_of_pairs(shared.pairs, shared.reference) if given is None else given
         ended = climb_triples(
@@ -194,10 +193,4 @@ class CoupledCpd(Aggregator):
         order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)
         met = np.unique(triples.workers)
         found = Estimate(shared.workers[met], prior[order], confusion[met][:, :, order])
-        return replace(
-            confusion_fit(labels, blocks, known, complete(labels, blocks, known, votes, found)),
-            log_likelihood=ended.log_likelihood,
-            objective=ended.objective,
-            n_iter=ended.n_iter,
-            converged=ended.converged,
-        )
+        return moment_fit(labels, blocks, known, votes, found, ended)

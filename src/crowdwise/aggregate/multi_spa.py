@@ -30,9 +30,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import confusion_fit
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.moments import Estimate, align_each, complete, gather, prior_of_pairs, start_of
+from crowdwise.fitting.moments import Estimate, align_each, gather, moment_fit, prior_of_pairs, start_of
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import PairCounts, blocks_of
 
@@ -164,4 +163,4 @@ class MultiSpa(Aggregator):
         start = start_of(labels, blocks, known)
         shared = gather(labels, known, start, self.max_workers)
         found = None if shared is None else estimate(shared)
-        return confusion_fit(labels, blocks, known, complete(labels, blocks, known, start, found))
+        return moment_fit(labels, blocks, known, start, found)

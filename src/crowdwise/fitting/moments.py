@@ -15,16 +15,18 @@ the core stands in an order that the answers decide.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, nnls
 
-from crowdwise.fitting.edges import ConfusionParameters
+from crowdwise.fitting.edges import ConfusionParameters, confusion_fit
 from crowdwise.kernels import PairCounts, confusion_pass, pair_counts, share_pass, vote_shares, worker_sums
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.em import Climb
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Blocks, Statistics
     from crowdwise.labels.model import CrowdLabels
@@ -40,6 +42,7 @@ __all__ = [
     "complete",
     "floored",
     "gather",
+    "moment_fit",
     "prior_of_pairs",
     "ranked",
     "start_of",
@@ -189,6 +192,31 @@ def complete(
         table = _m_step(confusion_pass(blocks, log_prior, table, known.gold).counts)
         table[found.workers] = core
     return ConfusionParameters(log_prior, table)
+
+
+def moment_fit(
+    labels: CrowdLabels,
+    blocks: Blocks,
+    known: Knowledge,
+    start: Statistics,
+    found: Estimate | None,
+    ended: Climb[Any] | None = None,
+) -> Fit:
+    """The fit that belongs to an estimate, and how the search for it ended, if there was one.
+
+    Moments are not the likelihood's maximum: intervals are always taken at rows drawn towards the crowd.
+    """
+    parameters = complete(labels, blocks, known, start, found)
+    fit = confusion_fit(labels, blocks, known, parameters, few_answers=np.inf)
+    if ended is None:
+        return fit
+    return replace(
+        fit,
+        log_likelihood=ended.log_likelihood,
+        objective=ended.objective,
+        n_iter=ended.n_iter,
+        converged=ended.converged,
+    )
 
 
 def start_of(labels: CrowdLabels, blocks: Blocks, known: Knowledge) -> Statistics:
