@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENOUGH",
+    "FEWEST",
     "Estimate",
     "Shared",
     "align_each",
