@@ -6,6 +6,7 @@ Seeds are fixed, so a false alarm can come only with another random stream or ot
 from __future__ import annotations
 
 import os
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,26 @@ def test_intervals_hold_nine_in_ten(slug: str) -> None:
         table = cw.method(slug).load()().fit(crowd.labels).workers()
         held.append((table["skill_low"].to_numpy() <= crowd.skill) & (crowd.skill <= table["skill_high"].to_numpy()))
     assert 0.84 <= np.mean(held) <= 0.98
+
+
+@pytest.mark.parametrize("slug", ["multi-spa", "cnmf", "spectral", "sym-nmf", "coupled-cpd"])
+def test_a_large_crowd_is_estimated_by_its_core_within_memory(slug: str) -> None:
+    """2,000 workers, of whom 500 at most are estimated; a dense table of pairs takes 1,280 bytes a label."""
+    crowd = simulate_workers(
+        skilled(2000, 2, np.random.default_rng(0), skill=0.75, concentration=10), 20_000, 5, seed=0
+    )
+    model = cw.method(slug).load()()
+    model.set_params(**{"max_iter": 30, "tol": 0.0} if "max_iter" in model.get_params() else {})
+    tracemalloc.start()
+    model.fit(crowd.labels)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200 * crowd.labels.n_labels
+    accuracy = (model.posterior_.argmax(axis=1) == crowd.truth).mean()
+    votes = (crowd.labels.vote_counts().argmax(axis=1) == crowd.truth).mean()
+    assert accuracy > votes - 0.02, (
+        "fifty labels a worker, a tenth of a task a pair: no gain is to be had, nor much loss"
+    )
 
 
 @pytest.mark.data

@@ -57,7 +57,7 @@ __all__ = ["SymmetricNmf"]
 
 DRAW = 10.0  # joint answers that hold a worker's factor where it starts
 TURNS = 2000  # most steps of the rotation
-STILL = 1e-17  # gain at which the rotation has ended
+STILL = 1e-9  # share of what is below zero at which a step has gained nothing: far above rounding
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def rotate(factor: FloatArray) -> FloatArray:
     for _ in range(TURNS):
         turned = stacked @ turn
         below = float((np.minimum(turned, 0) ** 2).sum())
-        if before - below <= STILL:
+        if before - below <= STILL * below:
             break
         before = below
         left, _, right = np.linalg.svd(stacked.T @ np.maximum(turned, 0))

@@ -93,9 +93,21 @@ class Estimate:
 
 def ranked(labels: CrowdLabels, gold: IntArray) -> tuple[IntArray, FloatArray]:
     """Workers by answers beside others' (most first), then by agreement with the vote; and those answers (M,)."""
-    beside = worker_sums(labels, labels.labels_per_task[labels.task] - 1)
+    beside = _beside(labels)
     agreement = worker_sums(labels, vote_shares(labels, gold)[labels.task, labels.label])
     return np.lexsort((-agreement.round(9), -beside)), beside
+
+
+def _beside(labels: CrowdLabels) -> FloatArray:
+    """Answers of each worker beside others' to the same tasks (M,)."""
+    return worker_sums(labels, labels.labels_per_task[labels.task] - 1)
+
+
+def _by(labels: CrowdLabels, workers: IntArray) -> CrowdLabels:
+    """The labels of some workers."""
+    wanted = np.zeros(labels.n_workers, np.bool_)
+    wanted[workers] = True
+    return labels.keep(wanted[labels.worker])
 
 
 def gather(labels: CrowdLabels, known: Knowledge, start: Statistics, most: int) -> Shared | None:
@@ -105,12 +117,18 @@ def gather(labels: CrowdLabels, known: Knowledge, start: Statistics, most: int) 
     """
     classes = np.flatnonzero(labels.class_shares)
     order, beside = ranked(labels, known.gold)
-    core = order[beside[order] >= ENOUGH * classes.size**2][:most]
+    enough = ENOUGH * classes.size**2
+    core = order[beside[order] >= enough][:most]
+    if core.size < labels.n_workers:
+        # What counts is what the core answered beside each other.
+        labels = _by(labels, core)
+        core = core[_beside(labels)[core] >= enough]
+        labels = _by(labels, core)
     if core.size < FEWEST or classes.size < 2:
         return None
+    found = pair_counts(labels)
     place = np.full(labels.n_workers, -1)
     place[core] = np.arange(core.size)
-    found = pair_counts(labels if core.size == labels.n_workers else labels.keep(place[labels.worker] >= 0))
     counts = found.counts[:, classes[:, None], classes]
     first, second = place[found.first], place[found.second]
     swap = first > second
