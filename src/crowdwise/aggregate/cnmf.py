@@ -9,7 +9,7 @@ algorithms", NeurIPS 32.
 
 | equation | here |
 |---|---|
-| (9) min Σ KL(R̂ ‖ A D Bᵀ), columns of A and d on the simplex | `divergence` is its value, `climb_pairs` the search |
+| min Σ KL(R̂ ‖ A D Bᵀ), columns of A and d on the simplex | `divergence` is its value, `climb_pairs` the search |
 | start from MultiSPA | `multi_spa.project` |
 | update of A and d | `kernels.pair_pass`, then columns made to sum to 1 |
 

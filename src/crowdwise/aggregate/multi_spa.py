@@ -10,8 +10,8 @@ algorithms", NeurIPS 32.
 
 | equation | here |
 |---|---|
-| (5) Z_m = [R_m1, R_m2, …], columns made to sum to 1 | `stack` |
-| algorithm 1: the longest column, project it away, again | `corners` |
+| Z_m = [R_m1, R_m2, …], columns made to sum to 1 | `stack` |
+| MultiSPA: the longest column, project it away, again | `corners` |
 | columns of all workers in one order | `fitting.moments.align_each` |
 | d from R = A D Bᵀ | `fitting.moments.prior_of_pairs` |
 

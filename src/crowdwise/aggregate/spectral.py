@@ -8,14 +8,14 @@ follows from how she answers beside the groups she is not in. This is where EM s
 Y. Zhang, X. Chen, D. Zhou and M. I. Jordan (2014), "Spectral methods meet EM: a provably optimal algorithm for
 crowdsourcing", NeurIPS 27 (and JMLR 17, 2016).
 
-| algorithm 1 | here |
+| step | here |
 |---|---|
-| (1) partition into three groups, group aggregated labels Z | `deal`, `views_of` |
-| (2) M₂, M₃ from Z′_a, Z′_b and Z_c | `as_third` |
-| (3)-(4) whitening, robust tensor power method | `third_view`, `power_method` |
-| (5) C_c and the prior, columns put in order | `third_view`, `group_matrices` |
-| (6) C_i of every worker from E[z_i ⊗ Z_a] | `worker_matrices` |
-| algorithm 2, probabilities at least δ = 10⁻⁶, EM | `fitting.moments.complete`, `fitting.edges.fit_confusions` |
+| partition into three groups, group aggregated labels Z | `deal`, `views_of` |
+| M₂, M₃ from Z′_a, Z′_b and Z_c | `as_third` |
+| whitening, robust tensor power method | `third_view`, `power_method` |
+| C_c and the prior, columns put in order | `third_view`, `group_matrices` |
+| C_i of every worker from E[z_i ⊗ Z_a] | `worker_matrices` |
+| probabilities at least δ = 10⁻⁶, EM | `fitting.moments.complete`, `fitting.edges.fit_confusions` |
 
 Cost: O(labels × K + tasks × K³) for the start, O(labels × K) for each iteration of EM.
 
