@@ -227,6 +227,18 @@ def test_triplets_that_share_most_are_chosen() -> None:
     assert len(chosen) <= 18
 
 
+def test_pairs_that_share_enough_may_make_triplets_that_do_not() -> None:
+    """Each worker has 250 answers beside one other but few beside two: cnmf searches, coupled-cpd takes the vote."""
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=500, n_workers=40, n_classes=4, labels_per_task=5, seed=1
+    ).labels
+    assert cw.CoupledNmf().fit(labels).n_iter_ > 1
+    model = cw.CoupledCpd().fit(labels)
+    assert model.n_iter_ == 1
+    votes = labels.vote_counts()
+    np.testing.assert_allclose(model.confusion_, m_step(labels, votes / votes.sum(axis=1, keepdims=True)), atol=1e-5)
+
+
 def test_corners_of_a_cloud_are_found_and_flat_clouds_refused() -> None:
     generator = np.random.default_rng(0)
     vertices = np.array([[0.8, 0.1, 0.2], [0.1, 0.7, 0.2], [0.1, 0.2, 0.6]])
@@ -368,3 +380,6 @@ def test_bad_parameters_are_named(slug: str, crowd: CrowdLabels) -> None:
             method(slug).load()(max_iter=0).fit(crowd)
         with pytest.raises(InputError, match="tol"):
             method(slug).load()(tol=-1.0).fit(crowd)
+    if slug == "coupled-cpd":
+        with pytest.raises(InputError, match="triplets is 0; it must be a whole number, 1 or more"):
+            method(slug).load()(triplets=0).fit(crowd)

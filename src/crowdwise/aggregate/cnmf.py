@@ -9,7 +9,7 @@ algorithms", NeurIPS 32.
 
 | equation | here |
 |---|---|
-| (9) min Σ KL(R̂ ‖ A D Bᵀ), columns of A and d on the simplex | `divergence` is its value, `climb_pairs` the search |
+| min Σ KL(R̂ ‖ A D Bᵀ), columns of A and d on the simplex | `divergence` is its value, `climb_pairs` the search |
 | start from MultiSPA | `multi_spa.project` |
 | update of A and d | `kernels.pair_pass`, then columns made to sum to 1 |
 
@@ -24,7 +24,6 @@ is given is kept.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,16 +31,15 @@ from scipy.special import xlogy
 
 from crowdwise.aggregate import multi_spa
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import confusion_fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
     columns,
-    complete,
     floored,
     gather,
+    moment_fit,
     prior_of_pairs,
     start_of,
 )
@@ -170,7 +168,7 @@ class CoupledNmf(Aggregator):
         votes = start_of(labels, blocks, known)
         shared = gather(labels, known, votes, self.max_workers)
         if shared is None:
-            return confusion_fit(labels, blocks, known, complete(labels, blocks, known, votes, None))
+            return moment_fit(labels, blocks, known, votes, None)
         given = known.class_prior if known.class_prior is None else floored(known.class_prior[shared.classes])
         ended = climb_pairs(
             shared.pairs,
@@ -183,10 +181,4 @@ class CoupledNmf(Aggregator):
         prior, confusion = ended.parameters
         order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)
         found = Estimate(shared.workers, prior[order], confusion[:, :, order])
-        return replace(
-            confusion_fit(labels, blocks, known, complete(labels, blocks, known, votes, found)),
-            log_likelihood=ended.log_likelihood,
-            objective=ended.objective,
-            n_iter=ended.n_iter,
-            converged=ended.converged,
-        )
+        return moment_fit(labels, blocks, known, votes, found, ended)

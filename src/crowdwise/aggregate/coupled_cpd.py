@@ -25,16 +25,25 @@ is the confusions against the majority vote. A class prior that is given is kept
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import confusion_fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.moments import Estimate, align_together, complete, floored, gather, prior_of_pairs, start_of
+from crowdwise.fitting.moments import (
+    ENOUGH,
+    FEWEST,
+    Estimate,
+    align_together,
+    floored,
+    gather,
+    moment_fit,
+    prior_of_pairs,
+    start_of,
+)
 from crowdwise.fitting.parameters import check_climb, check_count
 from crowdwise.kernels import PairCounts, blocks_of, triple_counts, triple_error, triple_sweep
 
@@ -82,19 +91,20 @@ def choose(pairs: PairCounts, n_workers: int, each: int) -> IntArray:
     return np.array(sorted(chosen), np.int64).reshape(-1, 3)
 
 
-def triples_of(labels: CrowdLabels, shared: Shared, each: int) -> Triples | None:
-    """The joint answers of the chosen triplets; None where no three workers share a task."""
+def triples_of(labels: CrowdLabels, shared: Shared, each: int) -> tuple[Triples, IntArray] | None:
+    """The joint answers of the chosen triplets, and which of the core have enough of them; None where too few do."""
     size = shared.classes.size
-    fitting_in = max(1, min(each, CELLS // (shared.n_workers * size**3)))
-    workers = choose(shared.pairs, shared.n_workers, fitting_in)
+    workers = choose(shared.pairs, shared.n_workers, max(1, min(each, CELLS // (shared.n_workers * size**3))))
     counts = triple_counts(labels, shared.workers[workers])
     counts = counts[:, shared.classes[:, None, None], shared.classes[:, None], shared.classes]
     total = counts.sum(axis=(1, 2, 3))
-    if not total.any():
+    answers = np.bincount(workers.ravel(), weights=np.repeat(total, 3), minlength=shared.n_workers)
+    enough = np.flatnonzero(answers >= ENOUGH * size**2)
+    if enough.size < FEWEST:
         return None
     kept = total > 0
     share = counts[kept] / total[kept, None, None, None]
-    return Triples(workers[kept], share, total[kept] / total.sum())
+    return Triples(workers[kept], share, total[kept] / total.sum()), enough
 
 
 def climb_triples(
@@ -143,8 +153,8 @@ class CoupledCpd(Aggregator):
     Notes
     -----
     Fails with few tasks that three workers share: a third moment needs many more than a second. Gold labels take part
-    in the majority vote that names the classes and pin the posterior. Where fewer than three workers share enough
-    tasks, the answer is that of one M-step from the majority vote.
+    in the majority vote that names the classes and pin the posterior. Where fewer than three workers have ten answers
+    beside two others' for each cell of their matrix, the answer is that of one M-step from the majority vote.
 
     References
     ----------
@@ -177,9 +187,10 @@ class CoupledCpd(Aggregator):
         blocks = blocks_of(labels)
         votes = start_of(labels, blocks, known)
         shared = gather(labels, known, votes, self.max_workers)
-        triples = None if shared is None else triples_of(labels, shared, self.triplets)
-        if shared is None or triples is None:
-            return confusion_fit(labels, blocks, known, complete(labels, blocks, known, votes, None))
+        chosen = None if shared is None else triples_of(labels, shared, self.triplets)
+        if shared is None or chosen is None:
+            return moment_fit(labels, blocks, known, votes, None)
+        triples, enough = chosen
         given = known.class_prior if known.class_prior is None else floored(known.class_prior[shared.classes])
         prior = prior_of_pairs(shared.pairs, shared.reference) if given is None else given
         ended = climb_triples(
@@ -192,12 +203,5 @@ class CoupledCpd(Aggregator):
         )
         prior, confusion = ended.parameters
         order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)
-        met = np.unique(triples.workers)
-        found = Estimate(shared.workers[met], prior[order], confusion[met][:, :, order])
-        return replace(
-            confusion_fit(labels, blocks, known, complete(labels, blocks, known, votes, found)),
-            log_likelihood=ended.log_likelihood,
-            objective=ended.objective,
-            n_iter=ended.n_iter,
-            converged=ended.converged,
-        )
+        found = Estimate(shared.workers[enough], prior[order], confusion[enough][:, :, order])
+        return moment_fit(labels, blocks, known, votes, found, ended)

@@ -10,8 +10,8 @@ algorithms", NeurIPS 32.
 
 | equation | here |
 |---|---|
-| (5) Z_m = [R_m1, R_m2, …], columns made to sum to 1 | `stack` |
-| algorithm 1: the longest column, project it away, again | `corners` |
+| Z_m = [R_m1, R_m2, …], columns made to sum to 1 | `stack` |
+| MultiSPA: the longest column, project it away, again | `corners` |
 | columns of all workers in one order | `fitting.moments.align_each` |
 | d from R = A D Bᵀ | `fitting.moments.prior_of_pairs` |
 
@@ -30,9 +30,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import confusion_fit
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.moments import Estimate, align_each, complete, gather, prior_of_pairs, start_of
+from crowdwise.fitting.moments import Estimate, align_each, gather, moment_fit, prior_of_pairs, start_of
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import PairCounts, blocks_of
 
@@ -164,4 +163,4 @@ class MultiSpa(Aggregator):
         start = start_of(labels, blocks, known)
         shared = gather(labels, known, start, self.max_workers)
         found = None if shared is None else estimate(shared)
-        return confusion_fit(labels, blocks, known, complete(labels, blocks, known, start, found))
+        return moment_fit(labels, blocks, known, start, found)

@@ -8,14 +8,14 @@ follows from how she answers beside the groups she is not in. This is where EM s
 Y. Zhang, X. Chen, D. Zhou and M. I. Jordan (2014), "Spectral methods meet EM: a provably optimal algorithm for
 crowdsourcing", NeurIPS 27 (and JMLR 17, 2016).
 
-| algorithm 1 | here |
+| step | here |
 |---|---|
-| (1) partition into three groups, group aggregated labels Z | `deal`, `views_of` |
-| (2) M₂, M₃ from Z′_a, Z′_b and Z_c | `as_third` |
-| (3)-(4) whitening, robust tensor power method | `third_view`, `power_method` |
-| (5) C_c and the prior, columns put in order | `third_view`, `group_matrices` |
-| (6) C_i of every worker from E[z_i ⊗ Z_a] | `worker_matrices` |
-| algorithm 2, probabilities at least δ = 10⁻⁶, EM | `fitting.moments.complete`, `fitting.edges.fit_confusions` |
+| partition into three groups, group aggregated labels Z | `deal`, `views_of` |
+| M₂, M₃ from Z′_a, Z′_b and Z_c | `as_third` |
+| whitening, robust tensor power method | `third_view`, `power_method` |
+| C_c and the prior, columns put in order | `third_view`, `group_matrices` |
+| C_i of every worker from E[z_i ⊗ Z_a] | `worker_matrices` |
+| probabilities at least δ = 10⁻⁶, EM | `fitting.moments.complete`, `fitting.edges.fit_confusions` |
 
 Cost: O(labels × K + tasks × K³) for the start, O(labels × K) for each iteration of EM.
 
@@ -56,7 +56,8 @@ __all__ = ["SpectralDawidSkene"]
 
 GROUPS = 3
 SINGULAR = 1e-6  # least ratio of singular values at which a moment is inverted
-POWER_STEPS = 100  # the power method converges quadratically: a dozen are enough where it does at all
+POWER_STEPS = 100  # most steps of the power method, which converges quadratically: a dozen are mostly enough
+STILL = 1e-14  # a step smaller than this is rounding
 
 
 class Moments(NamedTuple):
@@ -97,7 +98,7 @@ def moments_of(a: FloatArray, b: FloatArray, c: FloatArray) -> Moments | None:
         a.T @ b / np.count_nonzero(has_a & has_b),
         a.T @ c / np.count_nonzero(has_a & has_c),
         b.T @ c / np.count_nonzero(has_b & has_c),
-        np.einsum("ti,tj,tk->ijk", a, b, c, optimize=True) / together,
+        np.stack([(one[:, None] * b).T @ c for one in a.T]) / together,
     )
 
 
@@ -120,10 +121,12 @@ def power_method(tensor: FloatArray, starts: FloatArray) -> tuple[FloatArray, Fl
     for found in range(size):
         tried = starts / np.linalg.norm(starts, axis=0)
         for _ in range(POWER_STEPS):
-            image = np.einsum("ijk,js,ks->is", left, tried, tried, optimize=True)
+            image = np.einsum("ijk,js,ks->is", left, tried, tried)
             length = np.linalg.norm(image, axis=0)
-            tried = np.where(length > SINGULAR, image / np.where(length > SINGULAR, length, 1), tried)
-        value = np.einsum("ijk,is,js,ks->s", left, tried, tried, tried, optimize=True)
+            before, tried = tried, np.where(length > SINGULAR, image / np.maximum(length, SINGULAR), tried)
+            if np.abs(tried - before).max() < STILL:
+                break
+        value = np.einsum("ijk,is,js,ks->s", left, tried, tried, tried)
         best = int(value.argmax())
         values[found], vectors[:, found] = value[best], tried[:, best]
         left -= value[best] * np.einsum("i,j,k->ijk", *3 * [vectors[:, found]])

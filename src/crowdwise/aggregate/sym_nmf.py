@@ -24,22 +24,21 @@ Small entries of H are not cut by a threshold that shrinks: the rotation starts 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import confusion_fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
     columns,
-    complete,
     floored,
     gather,
+    moment_fit,
     prior_of_pairs,
     start_of,
 )
@@ -58,7 +57,7 @@ __all__ = ["SymmetricNmf"]
 
 DRAW = 10.0  # joint answers that hold a worker's factor where it starts
 TURNS = 2000  # most steps of the rotation
-STILL = 1e-17  # gain at which the rotation has ended
+STILL = 1e-9  # share of what is below zero at which a step has gained nothing: far above rounding
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def rotate(factor: FloatArray) -> FloatArray:
     for _ in range(TURNS):
         turned = stacked @ turn
         below = float((np.minimum(turned, 0) ** 2).sum())
-        if before - below <= STILL:
+        if before - below <= STILL * below:
             break
         before = below
         left, _, right = np.linalg.svd(stacked.T @ np.maximum(turned, 0))
@@ -224,7 +223,7 @@ class SymmetricNmf(Aggregator):
         votes = start_of(labels, blocks, known)
         shared = gather(labels, known, votes, self.max_workers)
         if shared is None:
-            return confusion_fit(labels, blocks, known, complete(labels, blocks, known, votes, None))
+            return moment_fit(labels, blocks, known, votes, None)
         seen = seen_of(shared.pairs, shared.n_workers)
         ended = climb_blocks(
             seen,
@@ -235,10 +234,4 @@ class SymmetricNmf(Aggregator):
             name=self.slug,
         )
         found = Estimate(shared.workers, *matrices(shared.pairs, ended.parameters, shared.reference))
-        return replace(
-            confusion_fit(labels, blocks, known, complete(labels, blocks, known, votes, found)),
-            log_likelihood=ended.log_likelihood,
-            objective=ended.objective,
-            n_iter=ended.n_iter,
-            converged=ended.converged,
-        )
+        return moment_fit(labels, blocks, known, votes, found, ended)

@@ -134,8 +134,17 @@ def fit_confusions(
     )
 
 
-def confusion_fit(labels: CrowdLabels, blocks: Blocks, known: Knowledge, parameters: ConfusionParameters) -> Fit:
-    """What given parameters say: Bayes' rule for every task, and every worker's skill and how sure it is."""
+def confusion_fit(
+    labels: CrowdLabels,
+    blocks: Blocks,
+    known: Knowledge,
+    parameters: ConfusionParameters,
+    few_answers: float = FEW_ANSWERS,
+) -> Fit:
+    """What given parameters say: Bayes' rule for every task, and every worker's skill and how sure it is.
+
+    Below `few_answers` for a worker and class, the intervals are taken at rows drawn towards the crowd.
+    """
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     last = confusion_pass(blocks, parameters.log_prior, parameters.log_table, known.gold, posterior)
     prior = np.exp(parameters.log_prior)
@@ -145,7 +154,7 @@ def confusion_fit(labels: CrowdLabels, blocks: Blocks, known: Knowledge, paramet
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, last.counts, prior),
-        skill_beta=sureness(labels, blocks, known, parameters.log_prior, last, posterior),
+        skill_beta=sureness(labels, blocks, known, parameters.log_prior, last, posterior, few_answers),
         log_likelihood=np.array([last.log_likelihood]),
         objective=np.array([last.log_likelihood]),
     )
@@ -158,12 +167,13 @@ def sureness(
     log_prior: FloatArray,
     found: Statistics,
     posterior: FloatArray,
+    few_answers: float,
 ) -> FloatArray:
     """Beta parameters of each worker's skill, at rows drawn towards the crowd where answers are few.
 
     Answers that a worker is known to have given elsewhere count as graded.
     """
-    if labels.n_labels < FEW_ANSWERS * labels.n_workers * labels.n_classes:
+    if labels.n_labels < few_answers * labels.n_workers * labels.n_classes:
         posterior = np.empty_like(posterior)
         for _ in range(DRAWS):
             found = confusion_pass(blocks, log_prior, drawn_rows(found.counts), known.gold, posterior)

@@ -15,16 +15,18 @@ the core stands in an order that the answers decide.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, nnls
 
-from crowdwise.fitting.edges import ConfusionParameters
+from crowdwise.fitting.edges import ConfusionParameters, confusion_fit
 from crowdwise.kernels import PairCounts, confusion_pass, pair_counts, share_pass, vote_shares, worker_sums
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
+    from crowdwise.fitting.em import Climb
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Blocks, Statistics
     from crowdwise.labels.model import CrowdLabels
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENOUGH",
+    "FEWEST",
     "Estimate",
     "Shared",
     "align_each",
@@ -40,6 +43,7 @@ __all__ = [
     "complete",
     "floored",
     "gather",
+    "moment_fit",
     "prior_of_pairs",
     "ranked",
     "start_of",
@@ -89,9 +93,21 @@ class Estimate:
 
 def ranked(labels: CrowdLabels, gold: IntArray) -> tuple[IntArray, FloatArray]:
     """Workers by answers beside others' (most first), then by agreement with the vote; and those answers (M,)."""
-    beside = worker_sums(labels, labels.labels_per_task[labels.task] - 1)
+    beside = _beside(labels)
     agreement = worker_sums(labels, vote_shares(labels, gold)[labels.task, labels.label])
     return np.lexsort((-agreement.round(9), -beside)), beside
+
+
+def _beside(labels: CrowdLabels) -> FloatArray:
+    """Answers of each worker beside others' to the same tasks (M,)."""
+    return worker_sums(labels, labels.labels_per_task[labels.task] - 1)
+
+
+def _by(labels: CrowdLabels, workers: IntArray) -> CrowdLabels:
+    """The labels of some workers."""
+    wanted = np.zeros(labels.n_workers, np.bool_)
+    wanted[workers] = True
+    return labels.keep(wanted[labels.worker])
 
 
 def gather(labels: CrowdLabels, known: Knowledge, start: Statistics, most: int) -> Shared | None:
@@ -101,12 +117,18 @@ def gather(labels: CrowdLabels, known: Knowledge, start: Statistics, most: int) 
     """
     classes = np.flatnonzero(labels.class_shares)
     order, beside = ranked(labels, known.gold)
-    core = order[beside[order] >= ENOUGH * classes.size**2][:most]
+    enough = ENOUGH * classes.size**2
+    core = order[beside[order] >= enough][:most]
+    if core.size < labels.n_workers:
+        # What counts is what the core answered beside each other.
+        labels = _by(labels, core)
+        core = core[_beside(labels)[core] >= enough]
+        labels = _by(labels, core)
     if core.size < FEWEST or classes.size < 2:
         return None
+    found = pair_counts(labels)
     place = np.full(labels.n_workers, -1)
     place[core] = np.arange(core.size)
-    found = pair_counts(labels if core.size == labels.n_workers else labels.keep(place[labels.worker] >= 0))
     counts = found.counts[:, classes[:, None], classes]
     first, second = place[found.first], place[found.second]
     swap = first > second
@@ -189,6 +211,31 @@ def complete(
         table = _m_step(confusion_pass(blocks, log_prior, table, known.gold).counts)
         table[found.workers] = core
     return ConfusionParameters(log_prior, table)
+
+
+def moment_fit(
+    labels: CrowdLabels,
+    blocks: Blocks,
+    known: Knowledge,
+    start: Statistics,
+    found: Estimate | None,
+    ended: Climb[Any] | None = None,
+) -> Fit:
+    """The fit that belongs to an estimate, and how the search for it ended, if there was one.
+
+    Moments are not the likelihood's maximum: intervals are always taken at rows drawn towards the crowd.
+    """
+    parameters = complete(labels, blocks, known, start, found)
+    fit = confusion_fit(labels, blocks, known, parameters, few_answers=np.inf)
+    if ended is None:
+        return fit
+    return replace(
+        fit,
+        log_likelihood=ended.log_likelihood,
+        objective=ended.objective,
+        n_iter=ended.n_iter,
+        converged=ended.converged,
+    )
 
 
 def start_of(labels: CrowdLabels, blocks: Blocks, known: Knowledge) -> Statistics:
