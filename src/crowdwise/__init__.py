@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.glad import Glad
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
+    from crowdwise.aggregate.max_margin import MaxMarginMajorityVote
     from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
     from crowdwise.aggregate.one_coin import OneCoin
     from crowdwise.aggregate.spammer_em import SpammerEm
@@ -57,6 +58,7 @@ _HOMES = {
     "Glad": "aggregate.glad",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
+    "MaxMarginMajorityVote": "aggregate.max_margin",
     "MinimaxEntropy": "aggregate.minimax_entropy",
     "OneCoin": "aggregate.one_coin",
     "SpammerEm": "aggregate.spammer_em",
@@ -75,6 +77,7 @@ __all__ = [
     "InputError",
     "Mace",
     "MajorityVote",
+    "MaxMarginMajorityVote",
     "MinimaxEntropy",
     "NotConverged",
     "OneCoin",

@@ -161,6 +161,16 @@ _METHODS = (
         climbs=False,
         uses=("gold",),
     ),
+    Method(
+        "max-margin",
+        "crowdwise.aggregate.max_margin:MaxMarginMajorityVote",
+        "votes weigh so that truths win by a margin, with confusion matrices besides (CrowdSVM)",
+        "Tian & Zhu 2015, NeurIPS",
+        "most workers share a mistake",
+        climbs=False,
+        random=True,
+        plug_in=True,
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

@@ -208,3 +208,86 @@ def test_weights_of_crh_are_those_of_the_paper_where_all_answer_alike() -> None:
 def test_bad_parameters_of_crh() -> None:
     with pytest.raises(InputError, match="smoothing is 0; it must be a number, above 0"):
         cw.Crh(smoothing=0).fit(tiny_labels(2, 0))
+
+
+# ---- max-margin majority vote -----------------------------------------------------------------------------------
+
+
+def lacking(votes: Any, truth: int, margin: float) -> float:
+    return max(margin + vote - votes[truth] for other, vote in enumerate(votes) if other != truth)
+
+
+@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (3, 2), (3, 3), (4, 5)])
+def test_m3v(n_classes: int, seed: int) -> None:
+    """The cost at the end, in the words of the paper; it never rose; the vote is the truth that costs least."""
+    labels = tiny_labels(n_classes, seed, n_tasks=8, n_workers=4, repeats=seed == 3)
+    model = cw.MaxMarginMajorityVote(inference="m3v", cost=0.1, margin=1.5, variance=2.0).fit(labels)
+    votes = np.zeros((8, n_classes))
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        votes[task, label] += model.weights_[worker]
+    costs = np.array([[max(0.0, lacking(row, k, 1.5)) for k in range(n_classes)] for row in votes])
+    value = 0.5 / 2.0 * sum(weight**2 for weight in model.weights_) + 2 * 0.1 * costs.min(axis=1).sum()
+    assert -model.objective_[-1] == pytest.approx(value, abs=1e-8)
+    assert (np.diff(model.objective_) >= -1e-12).all()
+    named = np.bincount(labels.label, minlength=n_classes) > 0
+    chance = np.exp(-2 * 0.1 * costs) * named
+    np.testing.assert_allclose(model.posterior_, chance / chance.sum(axis=1, keepdims=True), atol=1e-12)
+
+
+def test_weights_of_m3v_solve_the_problem_for_two_classes() -> None:
+    labels = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=5, n_classes=2, labels_per_task=4, seed=1).labels
+    model = cw.MaxMarginMajorityVote(inference="m3v", cost=0.02, max_iter=500).fit(labels)
+    truths = model.predict()
+
+    def cost(weights: Any) -> float:
+        votes = np.zeros((60, 2))
+        np.add.at(votes, (labels.task, labels.label), weights[labels.worker])
+        lack = 3.0 - (votes[np.arange(60), truths] - votes[np.arange(60), 1 - truths])
+        return float(0.5 * weights @ weights + 0.04 * np.maximum(lack, 0).sum())
+
+    best = minimize(cost, model.weights_, method="Nelder-Mead", options={"maxiter": 5000, "fatol": 1e-9})
+    assert cost(model.weights_) <= best.fun + 1e-2
+
+
+def test_crowd_svm_samples_the_posterior() -> None:
+    """Truths of three tasks, with confusion matrices summed out in closed form and weights by quadrature."""
+    task, worker, label = [0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [0, 0, 1, 0, 1]
+    labels = cw.CrowdLabels.from_codes(task, worker, label, tasks=3, workers=2, classes=2)
+    cost, margin, variance = 0.4, 1.0, 1.5
+    grid = np.linspace(-6, 6, 121)
+    first, second = np.meshgrid(grid, grid, indexing="ij")
+    density = np.exp(-(first**2 + second**2) / (2 * variance))
+    exact = np.zeros((3, 2))
+    for truths in itertools.product(range(2), repeat=3):
+        counts = np.zeros((2, 2, 2))
+        votes = np.zeros((3, 2, *first.shape))
+        for t, w, given in zip(task, worker, label, strict=True):
+            counts[w, truths[t], given] += 1
+            votes[t, given] += (first, second)[w]
+        rows = np.prod([rising(row) for matrix in counts for row in matrix])
+        lack = sum(np.maximum(margin + votes[t, 1 - y] - votes[t, y], 0) for t, y in enumerate(truths))
+        # Of the two halves that are mirror images, the one where votes count for what they say.
+        chance = float(rows * (density * np.exp(-2 * cost * lack) * (3 * first + 2 * second > 0)).sum())
+        for t, y in enumerate(truths):
+            exact[t, y] += chance
+    exact /= exact.sum(axis=1, keepdims=True)
+    model = cw.MaxMarginMajorityVote(cost=cost, margin=margin, variance=variance, max_iter=6_000).fit(labels)
+    np.testing.assert_allclose(model.posterior_, exact, atol=0.03)
+
+
+def rising(counts: Any) -> float:
+    """Probability of answers in a given order under a flat Dirichlet prior."""
+    value, seen = 1.0, np.ones(counts.size)
+    for place, number in enumerate(counts):
+        for _ in range(int(number)):
+            value *= seen[place] / seen.sum()
+            seen[place] += 1
+    return value
+
+
+@pytest.mark.parametrize("name", ["margin", "cost", "variance", "smoothing"])
+def test_bad_parameters_of_max_margin(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is 0; it must be a number, above 0"):
+        cw.MaxMarginMajorityVote(**{name: 0}).fit(tiny_labels(2, 0))
+    with pytest.raises(InputError, match="inference is 'vb'; it must be one of 'gibbs', 'm3v'"):
+        cw.MaxMarginMajorityVote(inference="vb").fit(tiny_labels(2, 0))
