@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.crh import Crh
     from crowdwise.aggregate.dawid_skene import DawidSkene
     from crowdwise.aggregate.glad import Glad
+    from crowdwise.aggregate.lfc_binary import LfcBinary
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
     from crowdwise.aggregate.max_margin import MaxMarginMajorityVote
@@ -56,6 +57,7 @@ _HOMES = {
     "Crh": "aggregate.crh",
     "DawidSkene": "aggregate.dawid_skene",
     "Glad": "aggregate.glad",
+    "LfcBinary": "aggregate.lfc_binary",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
     "MaxMarginMajorityVote": "aggregate.max_margin",
@@ -75,6 +77,7 @@ __all__ = [
     "DawidSkene",
     "Glad",
     "InputError",
+    "LfcBinary",
     "Mace",
     "MajorityVote",
     "MaxMarginMajorityVote",

@@ -171,6 +171,13 @@ _METHODS = (
         random=True,
         plug_in=True,
     ),
+    Method(
+        "lfc-binary",
+        "crowdwise.aggregate.lfc_binary:LfcBinary",
+        "every worker has a sensitivity and a specificity, with Beta priors; more classes one against the rest",
+        "Raykar et al. 2010, JMLR 11",
+        "few labels per worker of either kind; classes that are easily confused with some others",
+    ),
 )
 _BY_SLUG = {entry.slug: entry for entry in _METHODS}
 

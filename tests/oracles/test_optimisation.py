@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import softmax
 from tests.conftest import tiny_labels
@@ -291,3 +292,47 @@ def test_bad_parameters_of_max_margin(name: str) -> None:
         cw.MaxMarginMajorityVote(**{name: 0}).fit(tiny_labels(2, 0))
     with pytest.raises(InputError, match="inference is 'vb'; it must be one of 'gibbs', 'm3v'"):
         cw.MaxMarginMajorityVote(inference="vb").fit(tiny_labels(2, 0))
+
+
+# ---- learning from crowds, binary ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lfc_binary(seed: int) -> None:
+    labels = tiny_labels(2, seed, repeats=seed == 1)
+    model = cw.LfcBinary(right=1.5, wrong=0.5, max_iter=3, tol=0.0).fit(labels)
+
+    def chance(_task: int, worker: int, truth: int, label: int) -> float:
+        right = model.sensitivity_[worker, 1] if truth == 1 else model.specificity_[worker, 1]
+        return float(right if truth == label else 1 - right)
+
+    value, posterior = enumerated(labels, model.prior_, chance)
+    np.testing.assert_allclose(model.posterior_, posterior, atol=1e-10)
+    assert model.log_likelihood_[-1] == pytest.approx(value, abs=1e-10)
+    rates = np.concatenate([model.sensitivity_[:, 1], model.specificity_[:, 1]])
+    assert model.objective_[-1] == pytest.approx(value + stats.beta.logpdf(rates, 2.5, 1.5).sum(), abs=1e-10)
+    np.testing.assert_array_equal(model.sensitivity_[:, 0], model.specificity_[:, 1])
+
+
+def test_lfc_binary_one_against_the_rest() -> None:
+    """Each class against the rest is its own two-class fit; the probabilities are brought to sum to 1."""
+    labels = cw.simulate.simulate("dawid-skene", n_tasks=80, n_workers=8, n_classes=3, labels_per_task=4, seed=4).labels
+    model = cw.LfcBinary().fit(labels)
+    chance, objective = np.empty((80, 3)), 0.0
+    for k in range(3):
+        is_class = (labels.label == k).astype(int)
+        pair = cw.CrowdLabels.from_codes(labels.task, labels.worker, is_class, tasks=80, workers=8, classes=2)
+        alone = cw.LfcBinary().fit(pair)
+        chance[:, k] = alone.posterior_[:, 1]
+        objective += alone.objective_[-1]
+        np.testing.assert_allclose(model.sensitivity_[:, k], alone.sensitivity_[:, 1], atol=1e-12)
+    np.testing.assert_allclose(model.posterior_, chance / chance.sum(axis=1, keepdims=True), atol=1e-12)
+    assert model.objective_[-1] == pytest.approx(objective, abs=1e-9)
+
+
+def test_lfc_binary_without_priors_is_dawid_skene() -> None:
+    labels = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=6, n_classes=2, labels_per_task=4, seed=1).labels
+    plain = cw.DawidSkene().fit(labels)
+    np.testing.assert_allclose(cw.LfcBinary(right=0).fit(labels).posterior_, plain.posterior_, atol=1e-12)
+    with pytest.raises(InputError, match="right is -1; it must be a number, 0 or more"):
+        cw.LfcBinary(right=-1).fit(labels)
