@@ -168,6 +168,16 @@ def test_spammers_are_pruned_and_others_are_not(n_classes: int) -> None:
     assert model.spammer_[spams].max() < 0.05 < model.spammer_[~spams].min()
 
 
+def test_where_labels_cannot_tell_nobody_is_pruned() -> None:
+    generator = np.random.default_rng(0)
+    task, worker = np.repeat(np.arange(90), 2), generator.integers(0, 30, 180)
+    labels = cw.CrowdLabels.from_codes(
+        task, worker, generator.integers(0, 6, 180), tasks=90, workers=30, classes=6, on_duplicate="all"
+    )
+    model = cw.SpammerEm(max_iter=30, tol=0.0).fit(labels)
+    assert labels.labels_per_worker @ model.pruned_ <= 90
+
+
 # ---- CRH ------------------------------------------------------------------------------------------------------
 
 
