@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crowdwise import datasets, evaluate, metrics, simulate
+    from crowdwise.aggregate.bcc import BayesianClassifierCombination
     from crowdwise.aggregate.belief_propagation import BeliefPropagation
     from crowdwise.aggregate.bsc import BayesianSequenceCombination
     from crowdwise.aggregate.bwa import BayesianWeightedAverage
-    from crowdwise.aggregate.cnmf import CoupledNmf
-    from crowdwise import datasets, metrics, simulate
-    from crowdwise.aggregate.bcc import BayesianClassifierCombination
-    from crowdwise.aggregate.bwa import BayesianWeightedAverage
     from crowdwise.aggregate.cbcc import CommunityBcc
+    from crowdwise.aggregate.cnmf import CoupledNmf
     from crowdwise.aggregate.confusion_vector import ConfusionVector
     from crowdwise.aggregate.coupled_cpd import CoupledCpd
     from crowdwise.aggregate.crh import Crh
@@ -36,9 +34,11 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.graph_dawid_skene import GraphDawidSkene
     from crowdwise.aggregate.hmm_crowd import HmmCrowd
     from crowdwise.aggregate.kos import Kos
+    from crowdwise.aggregate.lfc_binary import LfcBinary
     from crowdwise.aggregate.m_msr import MMsr
     from crowdwise.aggregate.mace import Mace
     from crowdwise.aggregate.majority_vote import MajorityVote
+    from crowdwise.aggregate.max_margin import MaxMarginMajorityVote
     from crowdwise.aggregate.mean_field import MeanField
     from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
     from crowdwise.aggregate.multi_spa import MultiSpa
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.errors import CrowdwiseError, InputError
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.read import read_labels
+    from crowdwise.labels.sequences import read_sequences
     from crowdwise.labels.truth import read_truth, truth_codes
     from crowdwise.registry import load, method, methods
 
@@ -79,12 +80,12 @@ _HOMES = {
     "Comparison": "evaluate.compare",
     "compare": "evaluate.compare",
     "held_out_log_probability": "evaluate.held_out",
+    "read_sequences": "labels.sequences",
     "Auto": "evaluate.auto",
+    "BayesianClassifierCombination": "aggregate.bcc",
     "BayesianSequenceCombination": "aggregate.bsc",
     "BayesianWeightedAverage": "aggregate.bwa",
     "BeliefPropagation": "aggregate.belief_propagation",
-    "BayesianClassifierCombination": "aggregate.bcc",
-    "BayesianWeightedAverage": "aggregate.bwa",
     "CommunityBcc": "aggregate.cbcc",
     "ConfusionVector": "aggregate.confusion_vector",
     "CoupledCpd": "aggregate.coupled_cpd",
@@ -98,9 +99,11 @@ _HOMES = {
     "GraphDawidSkene": "aggregate.graph_dawid_skene",
     "HmmCrowd": "aggregate.hmm_crowd",
     "Kos": "aggregate.kos",
+    "LfcBinary": "aggregate.lfc_binary",
     "MMsr": "aggregate.m_msr",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
+    "MaxMarginMajorityVote": "aggregate.max_margin",
     "MeanField": "aggregate.mean_field",
     "MinimaxEntropy": "aggregate.minimax_entropy",
     "MultiSpa": "aggregate.multi_spa",
@@ -117,13 +120,12 @@ _ROOMS = ("datasets", "evaluate", "metrics", "simulate")
 
 __all__ = [
     "Auto",
+    "BayesianClassifierCombination",
     "BayesianSequenceCombination",
     "BayesianWeightedAverage",
     "BeliefPropagation",
-    "Comparison",
-    "BayesianClassifierCombination",
-    "BayesianWeightedAverage",
     "CommunityBcc",
+    "Comparison",
     "ConfusionVector",
     "CoupledCpd",
     "CoupledNmf",
@@ -139,9 +141,11 @@ __all__ = [
     "HmmCrowd",
     "InputError",
     "Kos",
+    "LfcBinary",
     "MMsr",
     "Mace",
     "MajorityVote",
+    "MaxMarginMajorityVote",
     "MeanField",
     "MinimaxEntropy",
     "MultiSpa",
@@ -163,6 +167,7 @@ __all__ = [
     "methods",
     "metrics",
     "read_labels",
+    "read_sequences",
     "read_truth",
     "simulate",
     "truth_codes",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import softmax
 from tests.conftest import tiny_labels
@@ -167,6 +168,16 @@ def test_spammers_are_pruned_and_others_are_not(n_classes: int) -> None:
     assert model.spammer_[spams].max() < 0.05 < model.spammer_[~spams].min()
 
 
+def test_where_labels_cannot_tell_nobody_is_pruned() -> None:
+    generator = np.random.default_rng(0)
+    task, worker = np.repeat(np.arange(90), 2), generator.integers(0, 30, 180)
+    labels = cw.CrowdLabels.from_codes(
+        task, worker, generator.integers(0, 6, 180), tasks=90, workers=30, classes=6, on_duplicate="all"
+    )
+    model = cw.SpammerEm(max_iter=30, tol=0.0).fit(labels)
+    assert labels.labels_per_worker @ model.pruned_ <= 90
+
+
 # ---- CRH ------------------------------------------------------------------------------------------------------
 
 
@@ -208,3 +219,130 @@ def test_weights_of_crh_are_those_of_the_paper_where_all_answer_alike() -> None:
 def test_bad_parameters_of_crh() -> None:
     with pytest.raises(InputError, match="smoothing is 0; it must be a number, above 0"):
         cw.Crh(smoothing=0).fit(tiny_labels(2, 0))
+
+
+# ---- max-margin majority vote -----------------------------------------------------------------------------------
+
+
+def lacking(votes: Any, truth: int, margin: float) -> float:
+    return max(margin + vote - votes[truth] for other, vote in enumerate(votes) if other != truth)
+
+
+@pytest.mark.parametrize(("n_classes", "seed"), [(2, 0), (3, 2), (3, 3), (4, 5)])
+def test_m3v(n_classes: int, seed: int) -> None:
+    """The cost at the end, in the words of the paper; it never rose; the vote is the truth that costs least."""
+    labels = tiny_labels(n_classes, seed, n_tasks=8, n_workers=4, repeats=seed == 3)
+    model = cw.MaxMarginMajorityVote(inference="m3v", cost=0.1, margin=1.5, variance=2.0).fit(labels)
+    votes = np.zeros((8, n_classes))
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        votes[task, label] += model.weights_[worker]
+    costs = np.array([[max(0.0, lacking(row, k, 1.5)) for k in range(n_classes)] for row in votes])
+    value = 0.5 / 2.0 * sum(weight**2 for weight in model.weights_) + 2 * 0.1 * costs.min(axis=1).sum()
+    assert -model.objective_[-1] == pytest.approx(value, abs=1e-8)
+    assert (np.diff(model.objective_) >= -1e-12).all()
+    named = np.bincount(labels.label, minlength=n_classes) > 0
+    chance = np.exp(-2 * 0.1 * costs) * named
+    np.testing.assert_allclose(model.posterior_, chance / chance.sum(axis=1, keepdims=True), atol=1e-12)
+
+
+def test_weights_of_m3v_solve_the_problem_for_two_classes() -> None:
+    labels = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=5, n_classes=2, labels_per_task=4, seed=1).labels
+    model = cw.MaxMarginMajorityVote(inference="m3v", cost=0.02, max_iter=500).fit(labels)
+    truths = model.predict()
+
+    def cost(weights: Any) -> float:
+        votes = np.zeros((60, 2))
+        np.add.at(votes, (labels.task, labels.label), weights[labels.worker])
+        lack = 3.0 - (votes[np.arange(60), truths] - votes[np.arange(60), 1 - truths])
+        return float(0.5 * weights @ weights + 0.04 * np.maximum(lack, 0).sum())
+
+    best = minimize(cost, model.weights_, method="Nelder-Mead", options={"maxiter": 5000, "fatol": 1e-9})
+    assert cost(model.weights_) <= best.fun + 1e-2
+
+
+def test_crowd_svm_samples_the_posterior() -> None:
+    """Truths of three tasks, with confusion matrices summed out in closed form and weights by quadrature."""
+    task, worker, label = [0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [0, 0, 1, 0, 1]
+    labels = cw.CrowdLabels.from_codes(task, worker, label, tasks=3, workers=2, classes=2)
+    cost, margin, variance = 0.4, 1.0, 1.5
+    grid = np.linspace(-6, 6, 121)
+    first, second = np.meshgrid(grid, grid, indexing="ij")
+    density = np.exp(-(first**2 + second**2) / (2 * variance))
+    exact = np.zeros((3, 2))
+    for truths in itertools.product(range(2), repeat=3):
+        counts = np.zeros((2, 2, 2))
+        votes = np.zeros((3, 2, *first.shape))
+        for t, w, given in zip(task, worker, label, strict=True):
+            counts[w, truths[t], given] += 1
+            votes[t, given] += (first, second)[w]
+        rows = np.prod([rising(row) for matrix in counts for row in matrix])
+        lack = sum(np.maximum(margin + votes[t, 1 - y] - votes[t, y], 0) for t, y in enumerate(truths))
+        # Of the two halves that are mirror images, the one where votes count for what they say.
+        chance = float(rows * (density * np.exp(-2 * cost * lack) * (3 * first + 2 * second > 0)).sum())
+        for t, y in enumerate(truths):
+            exact[t, y] += chance
+    exact /= exact.sum(axis=1, keepdims=True)
+    model = cw.MaxMarginMajorityVote(cost=cost, margin=margin, variance=variance, max_iter=6_000).fit(labels)
+    np.testing.assert_allclose(model.posterior_, exact, atol=0.03)
+
+
+def rising(counts: Any) -> float:
+    """Probability of answers in a given order under a flat Dirichlet prior."""
+    value, seen = 1.0, np.ones(counts.size)
+    for place, number in enumerate(counts):
+        for _ in range(int(number)):
+            value *= seen[place] / seen.sum()
+            seen[place] += 1
+    return value
+
+
+@pytest.mark.parametrize("name", ["margin", "cost", "variance", "smoothing"])
+def test_bad_parameters_of_max_margin(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is 0; it must be a number, above 0"):
+        cw.MaxMarginMajorityVote(**{name: 0}).fit(tiny_labels(2, 0))
+    with pytest.raises(InputError, match="inference is 'vb'; it must be one of 'gibbs', 'm3v'"):
+        cw.MaxMarginMajorityVote(inference="vb").fit(tiny_labels(2, 0))
+
+
+# ---- learning from crowds, binary ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lfc_binary(seed: int) -> None:
+    labels = tiny_labels(2, seed, repeats=seed == 1)
+    model = cw.LfcBinary(right=1.5, wrong=0.5, max_iter=3, tol=0.0).fit(labels)
+
+    def chance(_task: int, worker: int, truth: int, label: int) -> float:
+        right = model.sensitivity_[worker, 1] if truth == 1 else model.specificity_[worker, 1]
+        return float(right if truth == label else 1 - right)
+
+    value, posterior = enumerated(labels, model.prior_, chance)
+    np.testing.assert_allclose(model.posterior_, posterior, atol=1e-10)
+    assert model.log_likelihood_[-1] == pytest.approx(value, abs=1e-10)
+    rates = np.concatenate([model.sensitivity_[:, 1], model.specificity_[:, 1]])
+    assert model.objective_[-1] == pytest.approx(value + stats.beta.logpdf(rates, 2.5, 1.5).sum(), abs=1e-10)
+    np.testing.assert_array_equal(model.sensitivity_[:, 0], model.specificity_[:, 1])
+
+
+def test_lfc_binary_one_against_the_rest() -> None:
+    """Each class against the rest is its own two-class fit; the probabilities are brought to sum to 1."""
+    labels = cw.simulate.simulate("dawid-skene", n_tasks=80, n_workers=8, n_classes=3, labels_per_task=4, seed=4).labels
+    model = cw.LfcBinary().fit(labels)
+    chance, objective = np.empty((80, 3)), 0.0
+    for k in range(3):
+        is_class = (labels.label == k).astype(int)
+        pair = cw.CrowdLabels.from_codes(labels.task, labels.worker, is_class, tasks=80, workers=8, classes=2)
+        alone = cw.LfcBinary().fit(pair)
+        chance[:, k] = alone.posterior_[:, 1]
+        objective += alone.objective_[-1]
+        np.testing.assert_allclose(model.sensitivity_[:, k], alone.sensitivity_[:, 1], atol=1e-12)
+    np.testing.assert_allclose(model.posterior_, chance / chance.sum(axis=1, keepdims=True), atol=1e-12)
+    assert model.objective_[-1] == pytest.approx(objective, abs=1e-9)
+
+
+def test_lfc_binary_without_priors_is_dawid_skene() -> None:
+    labels = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=6, n_classes=2, labels_per_task=4, seed=1).labels
+    plain = cw.DawidSkene().fit(labels)
+    np.testing.assert_allclose(cw.LfcBinary(right=0).fit(labels).posterior_, plain.posterior_, atol=1e-12)
+    with pytest.raises(InputError, match="right is -1; it must be a number, 0 or more"):
+        cw.LfcBinary(right=-1).fit(labels)

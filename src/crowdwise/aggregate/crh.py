@@ -1,8 +1,8 @@
 """CRH: truths and weights of workers that together make the weighted disagreement smallest.
 
 The problem. Choose a truth y[t] for every task and a weight for every worker so that Σ_w weight[w] Σ_t d(y[t], label)
-is as small as can be, where d is 1 for a label that is not the truth, and weights may not all be 0:
-Σ_w exp(-weight[w]) = 1. Alternate: given truths, a weight is minus the logarithm of the worker's share of all disagreement; given weights, a
+is as small as can be, where d is 1 for a label that is not the truth. Not all weights are 0: Σ_w exp(-weight[w]) = 1.
+Alternate: given truths, a weight is minus the logarithm of the worker's share of all disagreement; given weights, a
 truth is the weighted vote.
 
 Q. Li, Y. Li, J. Gao, B. Zhao, W. Fan and J. Han (2014), "Resolving conflicts in heterogeneous data by truth discovery

@@ -41,6 +41,7 @@ from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
+from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.kernels import NO_GOLD, blocks_of, log_rows, vote_shares
 from crowdwise.kernels.loglinear import climb_tables, table_posterior
 from crowdwise.labels.errors import InputError
@@ -82,14 +83,6 @@ def weights_of(labels: CrowdLabels, regularisation: float) -> Weights:
     """α = γ K², and β in proportion to how many more labels a worker has than a task."""
     worker = regularisation * labels.n_classes**2
     return Weights(worker * labels.n_tasks / labels.n_workers, worker)
-
-
-def uniform(labels: CrowdLabels, gold: IntArray) -> FloatArray:
-    """Logarithm of a class prior (K,) that is the same for all classes that a label or a gold truth names."""
-    named = labels.class_shares > 0
-    named[gold[gold >= 0]] = True
-    logs: FloatArray = np.where(named, -np.log(named.sum()), -np.inf)
-    return logs
 
 
 def penalty(table: FloatArray, weight: float, ordinal: bool) -> float:
@@ -240,7 +233,7 @@ class MinimaxEntropy(Aggregator):
         check_climb(self.max_iter, self.tol)
         check_count("seed", self.seed, low=0)
         n_classes, gold, ordinal = labels.n_classes, known.gold, self.ordinal
-        log_prior = uniform(labels, gold) if known.log_prior is None else known.log_prior
+        log_prior = uniform_log_prior(labels, gold) if known.log_prior is None else known.log_prior
         regularisation = self._regularisation(labels, log_prior, gold)
         weights = weights_of(labels, regularisation)
 

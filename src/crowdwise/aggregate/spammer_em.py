@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["SpammerEm"]
 
 SIGNS = 2.0  # standard deviations beyond chance at which a worker is no spammer
+MOST = 0.5  # of all labels that spammers may have given; beyond it, labels are too few to tell, and nobody is dropped
 LEARNING = 20  # iterations in which λ is learnt
 ROOT_STEPS = 100  # of Newton for the multiplier of a row, which takes a handful
 PRECISE = 1e-14  # how near a row's sum is to 1
@@ -162,9 +163,9 @@ class SpammerEm(Aggregator):
 
     Notes
     -----
-    Fails where most workers are spammers with the same habit, who then look like a consensus, and where tasks have
-    hardly more than one label: pruning then feeds on itself until nobody is left, and the posterior is the class
-    prior. A worker unknown at prediction counts as the average of the crowd.
+    Fails where most workers are spammers with the same habit, who then look like a consensus. Where more than half of
+    all labels would be dropped (tasks with hardly more than one label), nobody is, and the method is Dawid–Skene's. A
+    worker unknown at prediction counts as the average of the crowd.
 
     References
     ----------
@@ -199,6 +200,8 @@ class SpammerEm(Aggregator):
             found = share_pass(blocks, labels.class_shares, known.gold)
             for _ in range(min(LEARNING, self.max_iter)):
                 precision[:] = precisions(found.counts, habits)
+                if labels.labels_per_worker @ np.isinf(precision) > MOST * labels.n_labels:
+                    precision[:] = 0.0
                 now = m_step(found, habits, precision)
                 log_prior = now.log_prior if known.log_prior is None else known.log_prior
                 found = confusion_pass(blocks, log_prior, now.log_table, known.gold)

@@ -167,7 +167,7 @@ def sureness(
     log_prior: FloatArray,
     found: Statistics,
     posterior: FloatArray,
-    few_answers: float,
+    few_answers: float = FEW_ANSWERS,
 ) -> FloatArray:
     """Beta parameters of each worker's skill, at rows drawn towards the crowd where answers are few.
 

@@ -1,4 +1,4 @@
-"""Log-densities of the priors that several models share, constants included."""
+"""Priors that several models share: log-densities, constants included, and classes equally likely beforehand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln, xlog1py, xlogy
 
 if TYPE_CHECKING:
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["beta_log_density", "dirichlet_divergence", "dirichlet_logs"]
+__all__ = ["beta_log_density", "dirichlet_divergence", "dirichlet_logs", "uniform_log_prior"]
 
 
 def beta_log_density(probabilities: FloatArray, smoothing: float) -> float:
@@ -33,3 +34,14 @@ def dirichlet_divergence(posterior: FloatArray, prior: FloatArray, axis: int) ->
     constants = (gammaln(posterior.sum(axis=axis)) - gammaln(before.sum(axis=axis))).sum()
     constants -= (gammaln(posterior) - gammaln(before)).sum()
     return float(constants + ((posterior - before) * dirichlet_logs(posterior, axis)).sum())
+
+
+def uniform_log_prior(labels: CrowdLabels, gold: IntArray) -> FloatArray:
+    """Logarithm of a class prior (K,) that is the same for all classes that a label or a gold truth names.
+
+    Where rows of confusion matrices are drawn to something, nothing would speak against a class that nobody names.
+    """
+    named = labels.class_shares > 0
+    named[gold[gold >= 0]] = True
+    logs: FloatArray = np.where(named, -np.log(named.sum()), -np.inf)
+    return logs

@@ -1,0 +1,235 @@
+"""Learning from crowds, binary: every worker has a sensitivity and a specificity, with Beta priors.
+
+The generative story. A task is positive with probability p. Worker w says "positive" of a positive task with
+probability α[w], her sensitivity, and "negative" of a negative one with probability β[w], her specificity. α and β have
+Beta priors; EM finds the highest posterior. More than two classes: one problem for each, "this class" against
+"another", and the probabilities are brought to sum to 1.
+
+V. Raykar, S. Yu, L. Zhao, G. Hermosillo Valadez, C. Florin, L. Bogoni and L. Moy (2010), "Learning from crowds", JMLR
+11; here without features, as Zheng et al. (2017, VLDB) compare it ("LFC").
+
+| equation (2010) | here |
+|---|---|
+| (1), (2) sensitivity and specificity | two rows of a confusion matrix |
+| section 2.6, Beta priors | `LfcBinary._one` |
+| E-step, (9) with a constant p | `kernels.confusion_pass` |
+| M-step, (10) with pseudo-counts | `m_step` |
+
+Cost of an iteration: O(labels), for each class where there are more than two.
+
+Departures: no classifier; the prevalence p is estimated (its prior is flat). One against the rest is ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from crowdwise.aggregate.dawid_skene import log_density, m_step
+from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.edges import fit_confusions, log_of, statistics_of, sureness
+from crowdwise.fitting.intervals import confusion_skill
+from crowdwise.fitting.knowledge import GOLD, PRIOR, Knowledge
+from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, share_pass
+from crowdwise.labels.model import CrowdLabels
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["LfcBinary"]
+
+
+def one_against_rest(labels: CrowdLabels, positive: int) -> CrowdLabels:
+    """The same answers as "another class" (0) or "this class" (1)."""
+    return CrowdLabels.from_codes(
+        labels.task,
+        labels.worker,
+        (labels.label == positive).astype(np.int8),
+        tasks=labels.tasks,
+        workers=labels.workers,
+        classes=2,
+        on_duplicate="all",
+    )
+
+
+def known_of(known: Knowledge, positive: int) -> Knowledge:
+    """What is known, for one class against the rest."""
+    gold = known.gold if known.gold.size == 0 else np.where(known.gold < 0, -1, known.gold == positive)
+    if known.class_prior is None:
+        return Knowledge(gold.astype(np.int32))
+    share = known.class_prior[positive]
+    return Knowledge(gold.astype(np.int32), np.array([1 - share, share]))
+
+
+def problems(n_classes: int) -> range:
+    """The classes that are set against the rest: all, but of two only the second."""
+    return range(1, 2) if n_classes == 2 else range(n_classes)
+
+
+def diagonal(fit: Fit) -> FloatArray:
+    """Specificity and sensitivity (M, 2) of a fitted problem."""
+    return np.empty((0, 2)) if fit.confusion is None else np.einsum("wkk->wk", fit.confusion)
+
+
+def confusion_of(rates: FloatArray) -> FloatArray:
+    """Matrices [worker, truth, label] from (M, K, 2) specificities and sensitivities."""
+    n_classes = rates.shape[1]
+    false = np.repeat((1 - rates[:, :, 0])[:, None, :], n_classes, axis=1)
+    false[:, np.arange(n_classes), np.arange(n_classes)] = 0
+    total = false.sum(axis=2, keepdims=True)
+    others = (1 - np.eye(n_classes)) / (n_classes - 1)
+    confusion: FloatArray = np.where(total > 0, false / np.where(total > 0, total, 1), others)
+    confusion *= (1 - rates[:, :, 1])[:, :, None]
+    confusion[:, np.arange(n_classes), np.arange(n_classes)] = rates[:, :, 1]
+    return confusion
+
+
+def summed(values: list[FloatArray]) -> FloatArray:
+    """Sums by iteration; a problem that has ended stays at its last value."""
+    longest = max(each.size for each in values)
+    total: FloatArray = np.sum([np.pad(each, (0, longest - each.size), mode="edge") for each in values], axis=0)
+    return total
+
+
+def as_shares(chance: FloatArray, otherwise: FloatArray) -> FloatArray:
+    """Probabilities (N, K) from those of each class against the rest; where all are 0, the class prior."""
+    total = chance.sum(axis=1, keepdims=True)
+    shares: FloatArray = np.where(total > 0, chance / np.where(total > 0, total, 1), otherwise)
+    return shares
+
+
+class LfcBinary(Aggregator):
+    """Consensus with a sensitivity and a specificity for every worker, by EM.
+
+    Parameters
+    ----------
+    right, wrong : float, 0 or more
+        Right and wrong answers that every worker counts as having given to either kind of task: sensitivities and
+        specificities have a Beta(1 + right, 1 + wrong) prior. 0 and 0 is maximum likelihood.
+    max_iter : int
+        Most iterations, of each problem.
+    tol : float
+        Stop when an iteration gains no more than this per label.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task.
+    prior_ : (K,)
+        Share of each class.
+    sensitivity_, specificity_ : (M, K)
+        P(says k | is k) and P(says another | is another), for each class k against the rest.
+    confusion_ : (M, K, K)
+        Sensitivities on the diagonal, and the rest in proportion to how often a class is named falsely, [worker, truth,
+        label]. With two classes this is the model itself.
+    skill_ : (M,)
+        Chance that a worker is right, by her expected answers.
+    log_likelihood_, objective_ : (n_iter_,)
+        Log-probability of the labels, and with the log-density of the priors added, summed over the problems, at each
+        iteration (of a problem that has ended, at its end).
+
+    Notes
+    -----
+    Fails where workers have few labels of either kind. With many classes, what a wrong answer says about the other
+    classes is lost: use `dawid-skene`. A worker unknown at prediction counts as the average of the crowd.
+
+    References
+    ----------
+    Raykar et al. (2010), Journal of Machine Learning Research 11, 1297-1322.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["no", "no", "yes", "yes", "yes", "yes", "no", "no", "yes", "yes", "yes", "yes"],
+    ... })
+    >>> model = LfcBinary().fit(labels)
+    >>> model.predict().tolist()
+    ['no', 'yes', 'no', 'yes']
+    >>> model.specificity_[:, 1].round(2).tolist()
+    [1.0, 1.0, 0.33]
+    """
+
+    slug: ClassVar[str] = "lfc-binary"
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+
+    def __init__(self, *, right: float = 1.0, wrong: float = 0.0, max_iter: int = 500, tol: float = 1e-6) -> None:
+        self.right = right
+        self.wrong = wrong
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_number("right", self.right, low=0)
+        check_number("wrong", self.wrong, low=0)
+        check_climb(self.max_iter, self.tol)
+        fits = [self._one(one_against_rest(labels, k), known_of(known, k)) for k in problems(labels.n_classes)]
+        rates = np.stack([diagonal(fit) for fit in fits], axis=1)
+        prevalence = np.array([fit.prior[1] for fit in fits])
+        chance = np.stack([fit.posterior[:, 1] for fit in fits], axis=1)
+        if labels.n_classes == 2:
+            rates = np.concatenate([rates[:, :, ::-1], rates], axis=1)
+            prevalence, chance = np.append(1 - prevalence, prevalence), np.hstack([1 - chance, chance])
+        prior = prevalence / prevalence.sum()
+        posterior = as_shares(chance, prior)
+        blocks = blocks_of(labels)
+        found = statistics_of(blocks, posterior)
+        confusion = confusion_of(rates)
+        return Fit(
+            posterior=posterior,
+            prior=prior,
+            confusion=confusion,
+            skill=confusion_skill(confusion, found.counts, prior),
+            skill_beta=sureness(labels, blocks, known, log_of(prior), found, posterior),
+            log_likelihood=summed([fit.log_likelihood for fit in fits]),
+            objective=summed([fit.objective for fit in fits]),
+            n_iter=max(fit.n_iter for fit in fits),
+            converged=all(fit.converged for fit in fits),
+            extra={"specificity": rates[:, :, 0], "sensitivity": rates[:, :, 1], "prevalence": prevalence},
+        )
+
+    def _one(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        """EM for one class against the rest."""
+        pseudo = np.array([[[self.right, self.wrong], [self.wrong, self.right]]], np.float64)
+        return fit_confusions(
+            labels,
+            known,
+            starts=lambda blocks: [m_step(share_pass(blocks, labels.class_shares, known.gold), pseudo)],
+            m_step=lambda found: m_step(found, pseudo),
+            log_density=lambda parameters: log_density(parameters, pseudo),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            name=self.slug,
+        )
+
+    @property
+    def sensitivity_(self) -> FloatArray:
+        """P(says k | is k) of each worker and class."""
+        rates: FloatArray = self.extra_["sensitivity"]
+        return rates
+
+    @property
+    def specificity_(self) -> FloatArray:
+        """P(says another | is another) of each worker and class."""
+        rates: FloatArray = self.extra_["specificity"]
+        return rates
+
+    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+        rates = np.stack([self.specificity_, self.sensitivity_], axis=2)
+        average = np.average(rates, axis=0, weights=self.labels_per_worker_)
+        rates = np.concatenate([rates, average[None]])
+        chance = np.empty((labels.n_tasks, labels.n_classes))
+        for k in range(labels.n_classes):
+            share = self.extra_["prevalence"][k]
+            right, wrong = rates[:, k], 1 - rates[:, k]
+            table = np.stack([[right[:, 0], wrong[:, 1]], [wrong[:, 0], right[:, 1]]]).transpose(2, 0, 1)
+            with np.errstate(divide="ignore"):
+                log_prior, log_table = np.log([1 - share, share]), np.log(np.ascontiguousarray(table))
+            pair = np.empty((labels.n_tasks, 2))
+            confusion_pass(blocks_of(one_against_rest(labels, k)), log_prior, log_table, NO_GOLD, pair)
+            chance[:, k] = pair[:, 1]
+        return as_shares(chance, self.prior_)

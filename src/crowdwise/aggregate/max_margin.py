@@ -1,0 +1,315 @@
+"""Max-margin majority vote: weights under which the truth wins the vote by a margin, and CrowdSVM.
+
+The problem. Worker w's vote weighs η[w]; a task's truth y should lead every other class by ℓ votes. What is lacking,
+ζ[t] = max_{d ≠ y} (ℓ + votes[t, d] - votes[t, y]), costs 2c where it is above 0; weights are Gaussian of variance v.
+M3V chooses y and η at the least cost. CrowdSVM is Bayesian and adds Dawid–Skene's confusion matrices Φ with Dirichlet
+priors: p(y, η, Φ) ∝ p(η) p(Φ) Π_t [Π_w Φ[w, y, label] × exp(-2c max(0, ζ[t]))].
+
+T. Tian and J. Zhu (2015), "Max-margin majority voting for learning from crowds", NeurIPS.
+
+| equation | here |
+|---|---|
+| crowdsourcing margin, ζ | `lacks` |
+| M3V: min ½ ‖η‖² / v + 2c Σ max(0, ζ) | `objective`, `MaxMarginMajorityVote._point` |
+| CrowdSVM: Φ given y, Dirichlet | `draw_tables` |
+| η given y and λ, Gaussian | `kernels.renew_weights` |
+| 1/λ given η and y, inverse Gaussian | `draw_bend` |
+| y given η and Φ | `MaxMarginMajorityVote._sample` |
+
+Cost of an iteration: O(labels × K + workers × K²).
+
+Departures: weights are drawn one by one, each from its Gaussian given the others, instead of all at once, which needs a
+matrix of workers × workers. M3V is solved with the same augmentation, λ at its expectation (a bound from above on the
+cost, which is exact for two classes), instead of a quadratic program for each y. ℓ, c and v are fixed beforehand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.edges import statistics_of, sureness
+from crowdwise.fitting.intervals import confusion_skill
+from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.fitting.priors import uniform_log_prior
+from crowdwise.fitting.progress import progress
+from crowdwise.kernels import blocks_of, log_rows, vote_shares
+from crowdwise.kernels.margin import renew_weights, task_sums
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["MaxMarginMajorityVote"]
+
+BURNED = 0.25  # share of the sweeps that are not kept
+NEAREST = 1e-3  # to a margin just met, where the augmentation would divide by 0
+ROUNDS = 5  # over all weights, in one step of M3V
+GAIN = 1e-7  # of the cost, at which M3V stops
+
+
+def lacks(votes: FloatArray, margin: float) -> FloatArray:
+    """What each class k lacks as the truth (N, K): margin + the best other class's votes - its own."""
+    best = votes.max(axis=1)
+    leads = votes == best[:, None]
+    second = np.where(leads & (leads.cumsum(axis=1) == 1), -np.inf, votes).max(axis=1)
+    rival = np.where(leads & (leads.cumsum(axis=1) == 1), second[:, None], best[:, None])
+    lack: FloatArray = margin + rival - votes
+    return lack
+
+
+def rivals_of(votes: FloatArray, truths: IntArray) -> IntArray:
+    """The class with most votes that is not the truth (N,)."""
+    others = votes.copy()
+    others[np.arange(truths.size), truths] = -np.inf
+    rivals: IntArray = others.argmax(axis=1)
+    return rivals
+
+
+def objective(votes: FloatArray, weights: FloatArray, truths: IntArray, margin: float, cost: float, v: float) -> float:
+    """Minus the cost of M3V: -½ ‖η‖² / v - 2c Σ max(0, ζ)."""
+    lack = lacks(votes, margin)[np.arange(truths.size), truths]
+    return float(-0.5 * (weights @ weights) / v - 2 * cost * np.maximum(lack, 0).sum())
+
+
+def draw_tables(labels: CrowdLabels, truths: IntArray, smoothing: float, generator: np.random.Generator) -> FloatArray:
+    """Logarithm of confusion matrices [worker, label, truth] drawn from Dirichlet(smoothing + counts) rows."""
+    n_classes = labels.n_classes
+    cell = (labels.worker.astype(np.int64) * n_classes + labels.label) * n_classes + truths[labels.task]
+    counts = np.bincount(cell, minlength=labels.n_workers * n_classes**2).reshape(-1, n_classes, n_classes)
+    drawn = np.maximum(generator.standard_gamma(counts + smoothing), 1e-300)
+    table: FloatArray = np.log(drawn / drawn.sum(axis=1, keepdims=True))
+    return table
+
+
+def draw_bend(lack: FloatArray, cost: float, generator: np.random.Generator) -> FloatArray:
+    """c² / λ for each task, 1/λ from its inverse Gaussian given what is lacking."""
+    bend: FloatArray = cost**2 * generator.wald(1 / (cost * np.maximum(np.abs(lack), NEAREST)), 1.0)
+    return bend
+
+
+class MaxMarginMajorityVote(Aggregator):
+    """Votes weighed so that truths win by a margin: CrowdSVM by Gibbs sampling, or M3V.
+
+    Parameters
+    ----------
+    inference : "gibbs", "m3v"
+        CrowdSVM, which averages over truths, weights and confusion matrices; or the point estimate from weighted votes
+        alone.
+    margin : float above 0
+        ℓ: votes by which a truth should lead.
+    cost : float above 0
+        c: half of what a vote that lacks costs.
+    variance : float above 0
+        v: of the weights beforehand.
+    smoothing : float above 0
+        For "gibbs": parameter of the Dirichlet prior of every row of a confusion matrix; 1 is flat.
+    max_iter : int
+        Sweeps of "gibbs", of which the first quarter is not kept; most iterations of "m3v".
+    seed : int
+        For "gibbs".
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task; for "m3v" the shares of exp(-2c max(0, ζ)).
+    prior_ : (K,)
+        Uniform over the classes that are named at all, or the class prior given.
+    weights_ : (M,)
+        η, or its mean over sweeps (also a column of `workers()`).
+    confusion_ : (M, K, K)
+        Mean over sweeps, or for "m3v" the expected shares of answers, [worker, truth, label].
+    skill_ : (M,)
+        Chance that a worker is right, from the expected shares of answers.
+    objective_ : (n_iter_,)
+        Log-density of M3V (the cost with its sign turned) at the truths and weights of each iteration.
+
+    Notes
+    -----
+    Fails where most workers share a mistake: the vote leads. A worker unknown at prediction has the mean weight and the
+    mean confusion matrix of the crowd.
+
+    References
+    ----------
+    Tian and Zhu (2015), NeurIPS.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({
+    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
+    ...     "worker": ["ann", "bob", "cy"] * 4,
+    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
+    ... })
+    >>> model = MaxMarginMajorityVote(inference="m3v").fit(labels)
+    >>> model.predict().tolist()
+    ['x', 'y', 'x', 'y']
+    >>> model.weights_.round(1).tolist()
+    [1.5, 1.5, 0.0]
+    """
+
+    slug: ClassVar[str] = "max-margin"
+    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+
+    def __init__(
+        self,
+        *,
+        inference: str = "gibbs",
+        margin: float = 3.0,
+        cost: float = 0.25,
+        variance: float = 1.0,
+        smoothing: float = 1.0,
+        max_iter: int = 200,
+        seed: int = 0,
+    ) -> None:
+        self.inference = inference
+        self.margin = margin
+        self.cost = cost
+        self.variance = variance
+        self.smoothing = smoothing
+        self.max_iter = max_iter
+        self.seed = seed
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        check_choice("inference", self.inference, ("gibbs", "m3v"))
+        for name in ("margin", "cost", "variance", "smoothing"):
+            check_number(name, getattr(self, name), low=0, above=True)
+        check_count("max_iter", self.max_iter)
+        check_count("seed", self.seed, low=0)
+        n_classes = labels.n_classes
+        log_prior = uniform_log_prior(labels, known.gold) if known.log_prior is None else known.log_prior
+        self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
+        truths = self._decide(vote_shares(labels, known.gold))
+        solve = self._sample if self.inference == "gibbs" else self._point
+        posterior, weights, confusion, values, converged = solve(labels, known, log_prior, truths)
+        blocks = blocks_of(labels)
+        found = statistics_of(blocks, posterior)
+        shares = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes)))).transpose(0, 2, 1)
+        prior = np.exp(log_prior)
+        return Fit(
+            posterior=posterior,
+            prior=prior,
+            confusion=shares if confusion is None else confusion,
+            skill=confusion_skill(shares, found.counts, prior),
+            skill_beta=sureness(labels, blocks, known, log_prior, found, posterior),
+            objective=np.array(values),
+            n_iter=len(values),
+            converged=converged,
+            worker_columns={"weight": weights},
+        )
+
+    def _sample(
+        self, labels: CrowdLabels, known: Knowledge, log_prior: FloatArray, truths: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None, list[float], bool]:
+        """Means over the kept sweeps of the truth's probabilities, the weights and the confusion matrices."""
+        generator = np.random.default_rng(self.seed)
+        burned = int(BURNED * self.max_iter)
+        # Two classes may change names, and all weights their sign, at no cost: then votes count for what they say.
+        even = labels.n_classes == 2 and log_prior[0] == log_prior[1]
+        symmetric = even and known.gold.size == 0
+        tasks = np.arange(labels.n_tasks)
+        weights = np.ones(labels.n_workers)
+        votes = vote_counts(labels, weights)
+        posterior = np.zeros((labels.n_tasks, labels.n_classes))
+        mean_weights = np.zeros(labels.n_workers)
+        confusion = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
+        values: list[float] = []
+        with progress(self.slug, self.max_iter) as advance:
+            for sweep in range(self.max_iter):
+                table = draw_tables(labels, truths, self.smoothing, generator)
+                lack = lacks(votes, self.margin)[tasks, truths]
+                bend = draw_bend(lack, self.cost, generator)
+                noise = generator.standard_normal(labels.n_workers)
+                weights = renew_weights(
+                    labels, weights, noise, truths, rivals_of(votes, truths), lack, bend, self.cost, self.variance
+                )
+                votes, logs = task_sums(labels, weights, table)
+                chance = self._chances(votes, logs, log_prior, known.gold)
+                truths = drawn_classes(chance, generator)
+                if symmetric and labels.labels_per_worker @ weights < 0:
+                    weights, truths, votes = -weights, 1 - truths, -votes
+                    table, chance = table[:, :, ::-1], chance[:, ::-1]
+                values.append(objective(votes, weights, truths, self.margin, self.cost, self.variance))
+                advance(values[-1])
+                if sweep >= burned:
+                    posterior += chance
+                    mean_weights += weights
+                    confusion += np.exp(table).transpose(0, 2, 1)
+        kept = self.max_iter - burned
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        return posterior, mean_weights / kept, confusion / kept, values, True
+
+    def _point(
+        self, labels: CrowdLabels, known: Knowledge, log_prior: FloatArray, truths: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None, list[float], bool]:
+        """Truths by the vote, then weights that lower the cost, until it falls no more."""
+        tasks, still = np.arange(labels.n_tasks), np.zeros(labels.n_workers)
+        weights = np.ones(labels.n_workers)
+        votes = vote_counts(labels, weights)
+        values = [objective(votes, weights, truths, self.margin, self.cost, self.variance)]
+        converged = False
+        while not converged and len(values) < self.max_iter:
+            trial, at = weights, votes
+            for _ in range(ROUNDS):
+                lack = lacks(at, self.margin)[tasks, truths]
+                bend = self.cost / np.maximum(np.abs(lack), NEAREST)
+                trial = renew_weights(
+                    labels, trial, still, truths, rivals_of(at, truths), lack, bend, self.cost, self.variance
+                )
+                at = vote_counts(labels, trial)
+            value = objective(at, trial, truths, self.margin, self.cost, self.variance)
+            if value > values[-1]:
+                weights, votes = trial, at
+            truths = self._truths(votes, known.gold)
+            value = objective(votes, weights, truths, self.margin, self.cost, self.variance)
+            converged = value - values[-1] <= GAIN * abs(value)
+            values.append(value)
+        return self._chances(votes, np.zeros_like(votes), log_prior, known.gold), weights, None, values, converged
+
+    def _truths(self, votes: FloatArray, gold: IntArray) -> IntArray:
+        truths = self._decide(votes)
+        return truths if gold.size == 0 else np.where(gold >= 0, gold, truths)
+
+    def _chances(self, votes: FloatArray, logs: FloatArray, log_prior: FloatArray, gold: IntArray) -> FloatArray:
+        """Probability of each truth given weights and confusion matrices, (N, K)."""
+        logits = log_prior + logs - 2 * self.cost * np.maximum(lacks(votes, self.margin), 0)
+        chance: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
+        chance /= chance.sum(axis=1, keepdims=True)
+        if gold.size:
+            chance[gold >= 0] = np.eye(log_prior.size)[gold[gold >= 0]]
+        return chance
+
+    @property
+    def weights_(self) -> FloatArray:
+        """Weight of each worker."""
+        weights: FloatArray = self.worker_columns_["weight"]
+        return weights
+
+    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+        weights = np.append(self.weights_, np.average(self.weights_, weights=self.labels_per_worker_))
+        average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
+        with np.errstate(divide="ignore"):
+            table = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)
+            log_prior = np.log(self.prior_)
+        if self.inference == "m3v":
+            table = np.zeros_like(table)
+        votes, logs = task_sums(labels, weights, np.ascontiguousarray(table))
+        return self._chances(votes, logs, log_prior, np.empty(0, np.int64))
+
+
+def vote_counts(labels: CrowdLabels, weights: FloatArray) -> FloatArray:
+    """Weighted votes (N, K)."""
+    cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
+    votes = np.bincount(cell, weights[labels.worker], labels.n_tasks * labels.n_classes).astype(np.float64)
+    return votes.reshape(labels.n_tasks, labels.n_classes)
+
+
+def drawn_classes(chance: FloatArray, generator: np.random.Generator) -> IntArray:
+    """One class for each row of probabilities."""
+    level = generator.random((chance.shape[0], 1))
+    drawn: IntArray = np.minimum((chance.cumsum(axis=1) < level).sum(axis=1), chance.shape[1] - 1)
+    return drawn
