@@ -17,9 +17,10 @@ crowd annotations", ACL.
 An iteration costs O(labels × K + tasks × K²).
 
 Departures: the paper's chain also emits the words; there are no words here, labels alone. A sequence has a start
-distribution of its own, and EM starts from the share of votes. Where the classes are BIO tags (O, B-x, I-x), a step that tags do not make (I-x after anything
-but B-x or I-x) has the fixed probability `FORBIDDEN`; the paper has no such rule. Known truths and known workers are
-additions. Tasks that stand alone are sequences of one, and a crowd of such tasks is Dawid–Skene's.
+distribution of its own, and EM starts from the share of votes. Where the classes are BIO tags (O, B-x, I-x), a step
+that tags do not make (I-x after anything but B-x or I-x) has the fixed probability `FORBIDDEN`; the paper has no such
+rule. Known truths and known workers are additions. Tasks that stand alone are sequences of one, and a crowd of such
+tasks is Dawid–Skene's.
 """
 
 from __future__ import annotations
