@@ -10,8 +10,8 @@ E. D. Simpson and I. Gurevych (2019), "A Bayesian approach for sequence tagging 
 
 | in the paper | here |
 |---|---|
-| the sequential worker model, section 3.1 | `met_before`, `habits_of` |
-| E[ln T], E[ln π] from Dirichlet posteriors, section 4 | `fitting.priors.dirichlet_logs` |
+| the sequential worker model | `met_before`, `habits_of` |
+| E[ln T], E[ln π] from Dirichlet posteriors | `fitting.priors.dirichlet_logs` |
 | q(t): forward–backward | `fitting.structure.evidence_of`, `kernels.chain_pass` |
 | q(T), q(π): prior plus expected counts | `BayesianSequenceCombination._fit` |
 | rules of the tagging scheme in the prior of T | `step_prior` |

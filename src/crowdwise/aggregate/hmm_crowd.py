@@ -8,19 +8,19 @@ have Dirichlet priors with pseudo-counts (none for maximum likelihood). The trut
 A. T. Nguyen, B. C. Wallace, J. J. Li, A. Nenkova and M. Lease (2017), "Aggregating and predicting sequence labels from
 crowd annotations", ACL.
 
-| in the paper (section 4) | here |
+| in the paper | here |
 |---|---|
 | E-step: P(h_i, h_{i+1} given all labels), forward–backward | `fitting.structure.evidence_of`, `kernels.chain_pass` |
 | M-step: transitions from expected steps | `step_rows` |
 | M-step: worker matrices from expected answers, smoothed | `dawid_skene.m_step` |
-| start from the votes | `HmmCrowd._fit` |
 
 An iteration costs O(labels × K + tasks × K²).
 
 Departures: the paper's chain also emits the words; there are no words here, labels alone. A sequence has a start
-distribution of its own. Where the classes are BIO tags (O, B-x, I-x), a step that tags do not make (I-x after anything
-but B-x or I-x) has the fixed probability `FORBIDDEN`; the paper has no such rule. Known truths and known workers are
-additions. Tasks that stand alone are sequences of one, and a crowd of such tasks is Dawid–Skene's.
+distribution of its own, and EM starts from the share of votes. Where the classes are BIO tags (O, B-x, I-x), a step
+that tags do not make (I-x after anything but B-x or I-x) has the fixed probability `FORBIDDEN`; the paper has no such
+rule. Known truths and known workers are additions. Tasks that stand alone are sequences of one, and a crowd of such
+tasks is Dawid–Skene's.
 """
 
 from __future__ import annotations
