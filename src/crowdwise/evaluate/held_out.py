@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["Part", "error_over_tasks", "foretold", "held_out_log_probability", "parts", "said"]
+__all__ = ["Part", "drawn_table", "error_over_tasks", "foretold", "held_out_log_probability", "parts", "said"]
 
 DRAW = 5.0  # answers of the crowd that count as a worker's own, for each state of the truth
 UNSEEN = 0.5  # of an answer that nobody in the crowd gave
@@ -105,7 +105,11 @@ def said(probabilities: FloatArray, part: Part) -> FloatArray:
 
 def answer_table(labels: CrowdLabels, states: FloatArray) -> FloatArray:
     """P(label | state) of each worker, [worker, label, state], drawn towards the crowd."""
-    counts = scatter(blocks_of(labels, states.shape[1]), states)
+    return drawn_table(scatter(blocks_of(labels, states.shape[1]), states))
+
+
+def drawn_table(counts: FloatArray) -> FloatArray:
+    """Shares of each worker's answers [worker, label, state], drawn towards the crowd's by a few answers."""
     crowd = counts.sum(axis=0) + UNSEEN
     crowd /= crowd.sum(axis=0)
     table: FloatArray = (counts + DRAW * crowd) / (counts.sum(axis=1, keepdims=True) + DRAW)

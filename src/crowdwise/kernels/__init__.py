@@ -19,7 +19,7 @@ from crowdwise.kernels.passes import (
 from crowdwise.kernels.sums import answer_sums, worker_sums
 from crowdwise.kernels.threads import n_threads, use_threads
 from crowdwise.kernels.triples import triple_counts, triple_error, triple_sweep
-from crowdwise.kernels.votes import vote_shares
+from crowdwise.kernels.votes import mean_opinions, vote_shares
 
 __all__ = [
     "NO_GOLD",
@@ -35,6 +35,7 @@ __all__ = [
     "expected_logs",
     "field_pass",
     "log_rows",
+    "mean_opinions",
     "n_threads",
     "pair_counts",
     "pair_pass",
