@@ -290,7 +290,7 @@ class MinimaxEntropy(Aggregator):
         """γ that was used."""
         return float(self.extra_["regularisation"])
 
-    def _foretell(self, task: IntArray, worker: IntArray) -> FloatArray:
+    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray:  # noqa: ARG002
         effects = self.task_effects_[task] + self.worker_effects_[worker]
         foretold: FloatArray = np.einsum("ek,ekl->el", self.posterior_[task], softmax(effects, axis=2))
         return foretold

@@ -33,7 +33,7 @@ from crowdwise.aggregate.dawid_skene import DawidSkene
 from crowdwise.aggregate.ebcc import EnhancedBcc
 from crowdwise.aggregate.mace import Mace
 from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
-from crowdwise.evaluate.held_out import drawn_table, error_over_tasks, foretold, parts, said
+from crowdwise.evaluate.held_out import answers, drawn_table, error_over_tasks, foretold, parts, said
 from crowdwise.evaluate.stacking import stacking_weights
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.edges import statistics_of
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Auto"]
 
@@ -99,18 +99,18 @@ SHORTLIST = (
     Member(
         "minimax-entropy, strict",
         lambda _: MinimaxEntropy(regularisation=1 / 4, max_iter=30, tol=1e-4),
-        most_cells=1e6,
+        most_cells=4e5,
     ),
     Member(
         "minimax-entropy, free",
         lambda _: MinimaxEntropy(regularisation=1 / 64, max_iter=30, tol=1e-4),
-        most_cells=1e6,
+        most_cells=4e5,
     ),
 )
 
 
-def vote_prior(labels: CrowdLabels, known: Knowledge, answers: float) -> FloatArray:
-    """What the votes say of every worker, as so many answers for each class, (M, K, K) [worker, truth, label].
+def vote_prior(labels: CrowdLabels, known: Knowledge, weight: float) -> FloatArray:
+    """What the votes say of every worker, as `weight` answers for each class, (M, K, K) [worker, truth, label].
 
     Right as often as she agrees with the share of votes, drawn towards the crowd's agreement; wrong as the crowd is.
     A worker known from elsewhere is as known.
@@ -123,8 +123,8 @@ def vote_prior(labels: CrowdLabels, known: Knowledge, answers: float) -> FloatAr
     errors = counts.sum(axis=0) + 0.5
     errors[diagonal, diagonal] = 0
     errors /= errors.sum(axis=1, keepdims=True)
-    prior: FloatArray = answers * (1 - accuracy)[:, None, None] * errors
-    prior[:, diagonal, diagonal] = answers * accuracy[:, None]
+    prior: FloatArray = weight * (1 - accuracy)[:, None, None] * errors
+    prior[:, diagonal, diagonal] = weight * accuracy[:, None]
     if known.worker_counts is not None:
         met = known.worker_counts.any(axis=(1, 2))
         prior[met] = known.worker_counts[met]
@@ -293,8 +293,11 @@ class Auto(Aggregator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)
             weights, scores = competed(labels, known, self.seed)
+            self._members: list[tuple[float, Aggregator]] = []
             for place in np.flatnonzero(weights):
                 model = fitted(SHORTLIST[place], labels, known, self.seed)
+                if labels.n_labels <= 2 * SAMPLE:
+                    self._members.append((float(weights[place]), model))
                 posterior += weights[place] * model.posterior_
                 prior += weights[place] * model.prior_
         prior = prior / prior.sum() if known.class_prior is None else known.class_prior
@@ -316,6 +319,11 @@ class Auto(Aggregator):
             skill_beta=skill_beta,
             extra={"weights": weights, "scores": scores},
         )
+
+    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:
+        """As the members do together, where they are at hand."""
+        found = [weight * answers(member, labels, task, worker) for weight, member in getattr(self, "_members", [])]
+        return np.sum(found, axis=0) if found else None
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)

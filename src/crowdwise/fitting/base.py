@@ -220,7 +220,7 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         confusion_pass(blocks_of(labels), log_prior, np.ascontiguousarray(table), NO_GOLD, posterior)
         return posterior
 
-    def _foretell(self, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
+    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
         """Probability of every answer (n, K) of workers to tasks of the fit; None where `_states_of` says it all."""
         return None
 
