@@ -219,9 +219,7 @@ class LfcBinary(Aggregator):
         return rates
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        rates = np.stack([self.specificity_, self.sensitivity_], axis=2)
-        average = np.average(rates, axis=0, weights=self.labels_per_worker_)
-        rates = np.concatenate([rates, average[None]])
+        rates = self._with_stranger(np.stack([self.specificity_, self.sensitivity_], axis=2))
         chance = np.empty((labels.n_tasks, labels.n_classes))
         for k in range(labels.n_classes):
             share = self.extra_["prevalence"][k]

@@ -30,7 +30,7 @@ from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import VoteParameters, fit_votes, log_of
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
-from crowdwise.fitting.variational import dirichlet_divergence, mean_logs
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.kernels import answer_sums
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ def variational_step(found: Statistics, current: MaceParameters, answers: FloatA
 
 def posterior_parameters(competence: FloatArray, habit: FloatArray, log_prior: FloatArray) -> MaceParameters:
     """Vote parameters from expectations under Beta (M, 2) and Dirichlet (M, K) posteriors."""
-    logs = mean_logs(competence)
-    log_right, log_wrong = _log_votes(logs[:, 0], logs[:, 1], mean_logs(habit))
+    logs = dirichlet_logs(competence)
+    log_right, log_wrong = _log_votes(logs[:, 0], logs[:, 1], dirichlet_logs(habit))
     return MaceParameters(log_prior, log_right, log_wrong, logs[:, 0], competence, habit)
 
 

@@ -115,8 +115,7 @@ class WeightedMajorityVote(Aggregator):
         return weights
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        mean = np.average(self.weights_, weights=self.labels_per_worker_)
-        return vote_shares(labels, NO_GOLD, np.append(self.weights_, mean))
+        return vote_shares(labels, NO_GOLD, self._with_stranger(self.weights_))
 
 
 def _given_weights(given: Any, labels: CrowdLabels) -> FloatArray:
