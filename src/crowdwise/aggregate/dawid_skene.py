@@ -14,6 +14,8 @@ algorithm", Applied Statistics 28, 20-28.
 | (2.5) q[t,k] ∝ prior[k] Π_w Π_l A[w,k,l]^n[t,w,l] | `kernels.confusion_pass` |
 | (2.7) the likelihood that EM climbs | `kernels.confusion_pass`, `log_density` added |
 
+Cost of an iteration: O(labels × K + workers × K²).
+
 Departures: the start is the share of votes as in the paper's (3.1), or another; pseudo-counts and known truths
 are additions. A worker may answer a task more than once (n counts), as one did in 1979.
 """

@@ -13,6 +13,8 @@ J. Whitehill, P. Ruvolo, T. Wu, J. Bergsma and J. Movellan (2009), "Whose vote s
 | M-step, gradient of Q by α and by log β | `kernels.ability_gradient`, `expected_objective` |
 | priors on α and log β, section 3.1 | `log_density` |
 
+Cost of an iteration: O(labels + tasks × K) for the posterior, and O(labels) for each step of the M-step.
+
 Departures: the M-step climbs Q by L-BFGS, where the paper uses conjugate gradients; it need not reach the top,
 the objective rises all the same. More than two classes as in the paper's supplement (wrong answers alike).
 """

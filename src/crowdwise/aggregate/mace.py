@@ -13,6 +13,8 @@ D. Hovy, T. Berg-Kirkpatrick, A. Vaswani and E. Hovy (2013), "Learning whom to t
 | M-step, maximum a posteriori | `map_step` |
 | section 3, variational Bayes with Beta(½, ½) and Dirichlet(10) priors | `variational_step` |
 
+Cost of an iteration: O(labels + tasks × K + workers × K).
+
 Departures: the first start trusts everyone alike (θ = ½, uniform habits), so that the result does not depend on
 chance; the paper's random restarts are added by `n_restarts`. Both objectives are exact: the log-posterior, or
 the evidence lower bound, constants included.

@@ -5,8 +5,12 @@
 | 002, "weighted MV": ŷ = argmax_k Σ_m w[m] 1[label = k] | `kernels.vote_shares` |
 | Wawa: w[m] = share of m's labels that agree with the vote, again and again | `agreement` |
 
-Weights may also be given, by worker. Learnt weights start equal, so the first round is majority vote; the rounds
-end when the winners no longer change (a fixed point), when they return to earlier winners, or at `max_iter`.
+Learnt weights start equal, so the first round is majority vote; the rounds end when the winners no longer change (a
+fixed point), when they return to earlier winners, or at `max_iter`.
+
+Cost of a round: O(labels + tasks × K).
+
+Departures: weights may also be given, by worker.
 """
 
 from __future__ import annotations
