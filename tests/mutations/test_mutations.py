@@ -48,6 +48,9 @@ for line in sys.stdin:
 
 ENUMERATION = "tests/oracles/test_enumeration.py::"
 STEPS = "tests/oracles/test_steps.py::"
+BAYESIAN = "tests/oracles/test_bayesian.py::"
+BELIEFS = "tests/oracles/test_belief_propagation.py::"
+RANK_ONE = "tests/oracles/test_rank_one.py::"
 CONTRACT = "tests/contract/test_contract.py::"
 PASSES = "tests/engines/test_passes.py::"
 
@@ -116,15 +119,15 @@ MUTATIONS = (
     Mutation(
         "confusion transposed after the fit",
         "fitting/edges.py",
-        "confusion = np.exp(ended.parameters.log_table).transpose(0, 2, 1)",
-        "confusion = np.exp(ended.parameters.log_table)",
+        "confusion = np.exp(parameters.log_table).transpose(0, 2, 1)",
+        "confusion = np.exp(parameters.log_table)",
         (ENUMERATION + "test_posterior_and_log_likelihood[1-dawid-skene-2-0]",),
     ),
     Mutation(
         "confusion transposed at prediction",
         "fitting/base.py",
-        "table = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)",
-        "table = np.log(np.concatenate([self.confusion_, average[None]]))",
+        "np.ascontiguousarray(np.log(self._with_stranger(self.confusion_)).transpose(0, 2, 1))",
+        "np.ascontiguousarray(np.log(self._with_stranger(self.confusion_)))",
         (CONTRACT + "test_prediction_on_the_same_labels_is_the_posterior[dawid-skene]",),
     ),
     Mutation(
@@ -136,9 +139,9 @@ MUTATIONS = (
     ),
     Mutation(
         "smoothing counted twice",
-        "aggregate/dawid_skene.py",
-        "return np.full((1, labels.n_classes, labels.n_classes), float(self.smoothing))",
-        "return np.full((1, labels.n_classes, labels.n_classes), 2 * float(self.smoothing))",
+        "fitting/structure.py",
+        "return np.full((1, labels.n_classes, labels.n_classes), float(smoothing))",
+        "return np.full((1, labels.n_classes, labels.n_classes), 2 * float(smoothing))",
         (ENUMERATION + "test_objective_of_smoothed_dawid_skene",),
     ),
     Mutation(
@@ -150,7 +153,7 @@ MUTATIONS = (
     ),
     Mutation(
         "wrong answers of one coin not shared out",
-        "aggregate/one_coin.py",
+        "fitting/edges.py",
         "wrong = (1 - accuracy) / max(n_classes - 1, 1)",
         "wrong = 1 - accuracy",
         (CONTRACT + "test_rows_sum_to_one[one-coin]",),
@@ -174,7 +177,7 @@ MUTATIONS = (
         "fitting/nodes.py",
         "logs = np.log(weight) + powers[0] * log_right + powers[1] * log_wrong",
         "logs = np.log(weight)",
-        ("tests/oracles/test_belief_propagation.py::test_quadrature_of_a_beta_has_its_moments",),
+        (BELIEFS + "test_quadrature_of_a_beta_has_its_moments",),
     ),
     Mutation(
         "sign of MACE's divergence",
@@ -182,6 +185,69 @@ MUTATIONS = (
         "return -dirichlet_divergence(parameters.competence, COMPETENCE) - dirichlet",
         "return -dirichlet_divergence(parameters.competence, COMPETENCE) + dirichlet",
         (ENUMERATION + "test_evidence_bound_of_mace",),
+    ),
+    Mutation(
+        "logarithm of a mean for the mean of a logarithm",
+        "fitting/priors.py",
+        "logs: FloatArray = digamma(shape) - digamma(",
+        "logs: FloatArray = np.log(shape) - np.log(",
+        (ENUMERATION + "test_evidence_bound_of_mace",),
+    ),
+    Mutation(
+        "a Dirichlet prior's constant left out of the bound",
+        "fitting/priors.py",
+        "gammaln(shape.sum(axis=axis)) - gammaln(before.sum(axis=axis))",
+        "gammaln(shape.sum(axis=axis))",
+        (BAYESIAN + "test_bound_of_mean_field[1-2-0]",),
+    ),
+    Mutation(
+        "rows sampled without their prior",
+        "aggregate/bcc.py",
+        "draw_rows(scatter(blocks, truths) + rows_prior, generator)",
+        "draw_rows(scatter(blocks, truths) + 0.5, generator)",
+        (BAYESIAN + "test_gibbs_against_every_truth[2-0]",),
+    ),
+    Mutation(
+        "a worker hears herself: belief propagation",
+        "kernels/messages.py",
+        "message[0] = math.exp(logs[named] - bonus - highest)",
+        "message[0] = math.exp(logs[named] - highest)",
+        (BELIEFS + "test_one_coin_on_a_tree[2-0-None]",),
+    ),
+    Mutation(
+        "a worker hears herself: KOS",
+        "aggregate/kos.py",
+        "to_worker = np.bincount(task, said)[task] - said",
+        "to_worker = np.bincount(task, said)[task]",
+        (RANK_ONE + "test_messages_in_plain_loops[1-2-0]",),
+    ),
+    Mutation(
+        "agreement by chance not taken off",
+        "fitting/rank_one.py",
+        "value = (same - (shared - same) / others) / shared",
+        "value = (same - (shared - same)) / shared",
+        (RANK_ONE + "test_agreement_is_the_mean_product_of_coded_answers[3-2]",),
+    ),
+    Mutation(
+        "variances for standard deviations in the whitening",
+        "aggregate/spectral.py",
+        "whitening = axes / np.sqrt(spread)",
+        "whitening = axes / spread",
+        ("tests/oracles/test_moments.py::test_spectral_has_no_error_on_exact_moments[3]",),
+    ),
+    Mutation(
+        "penalty of minimax entropy doubled",
+        "aggregate/minimax_entropy.py",
+        "return 0.5 * weight * float(np.vdot(table, table))",
+        "return weight * float(np.vdot(table, table))",
+        ("tests/oracles/test_optimisation.py::test_minimax_entropy[free-3-2]",),
+    ),
+    Mutation(
+        "transitions not learnt",
+        "aggregate/hmm_crowd.py",
+        "step_rows(steps, allowed))",
+        "step_rows(0 * steps, allowed))",
+        ("tests/oracles/test_sequences.py::test_the_chain_is_learnt_from_pairs_of_neighbours",),
     ),
     Mutation(
         "second answers kept",

@@ -30,6 +30,7 @@ import numpy as np
 from crowdwise.aggregate.mean_field import fit_mean_field, predict_mean_field
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.edges import log_of
+from crowdwise.fitting.intervals import matched_beta
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
 from crowdwise.fitting.progress import progress
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["BayesianClassifierCombination"]
-
-NARROWEST = 1e-9  # variance of a skill that did not move between sweeps
 
 
 @dataclass(frozen=True)
@@ -108,13 +107,6 @@ def sweeps(
             shares = draw_shares(truths.sum(axis=0) + share_prior, generator)
         found = confusion_pass(blocks, log_of(shares), log_of(rows), known.gold, posterior)
         yield Sweep(shares, rows, posterior, found.log_likelihood)
-
-
-def matched_beta(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Beta parameters (M, 2) with these means and variances."""
-    inside = np.clip(mean, 1e-6, 1 - 1e-6)
-    size = np.maximum(inside * (1 - inside) / np.maximum(variance, NARROWEST) - 1, 1e-3)
-    return np.stack([inside * size, (1 - inside) * size], axis=1)
 
 
 def fit_gibbs(

@@ -27,18 +27,17 @@ a worker to the same task is another edge, and so a loop.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.edges import log_of
-from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.em import warn
 from crowdwise.fitting.intervals import matched_beta
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.nodes import MOST_DIMENSIONS, class_wise_nodes, coin_nodes, matrix_nodes
-from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number
+from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number, check_shares
 from crowdwise.fitting.progress import progress
 from crowdwise.kernels import task_messages, worker_messages
 from crowdwise.labels.errors import InputError, quoted
@@ -196,11 +195,9 @@ class BeliefPropagation(Aggregator):
                 converged = moved <= self.tol * labels.n_labels
                 advance(values[-1])
         if not converged and self.tol > 0:
-            warnings.warn(
+            warn(
                 f"{self.slug} stopped after {self.max_iter} iterations while its messages still moved. Raise max_iter "
-                "or tol, or set damping to 0.5.",
-                NotConverged,
-                stacklevel=3,
+                "or tol, or set damping to 0.5."
             )
         _, means = worker_messages(labels, nodes, incoming, outgoing, features_of(nodes, prior))
         return Fit(
@@ -271,8 +268,7 @@ class BeliefPropagation(Aggregator):
 def _check_shares(name: str, given: FloatArray, shape: tuple[int, ...]) -> None:
     if given.shape != shape:
         raise InputError(f"{name} has shape {given.shape}; it must have shape {shape}.")
-    if not np.isfinite(given).all() or (given < 0).any() or not np.allclose(given.sum(axis=-1), 1, atol=1e-6):
-        raise InputError(f"{name} must hold probabilities that sum to 1 along the last axis.")
+    check_shares(name, given)
 
 
 def _confusion(means: FloatArray, coins: bool, n_classes: int) -> FloatArray:

@@ -41,6 +41,7 @@ from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
 from crowdwise.fitting.parameters import check_climb, check_flag, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.structure import evidence_of, structured_sureness
+from crowdwise.fitting.variational import diagonal_prior, row_priors
 from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, scatter, vote_shares
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.sequences import read_sequences, rule_for_new
@@ -101,13 +102,6 @@ def _by(codes: IntArray, n_codes: int, labels: CrowdLabels) -> CrowdLabels:
         classes=labels.n_classes,
         on_duplicate="all",
     )
-
-
-def answer_prior(n_classes: int, right: float, wrong: float) -> FloatArray:
-    """Dirichlet parameters (1, K, K) [., label, truth] of what a worker says."""
-    prior = np.full((1, n_classes, n_classes), wrong / (n_classes - 1))
-    prior[:, np.arange(n_classes), np.arange(n_classes)] = right
-    return prior
 
 
 def step_prior(allowed: BoolArray, pseudo: float) -> FloatArray:
@@ -233,9 +227,9 @@ class BayesianSequenceCombination(Aggregator):
         blocks = blocks_of(by_habit)
         allowed = allowed_steps(labels, sequences, self.bio)
         steps = step_prior(allowed, self.steps)
-        per_worker = answer_prior(labels.n_classes, self.right, self.wrong)
-        if known.worker_counts is not None:
-            per_worker = per_worker + known.worker_counts.transpose(0, 2, 1)
+        per_worker = row_priors(
+            diagonal_prior(self.right, self.wrong / (labels.n_classes - 1), labels.n_classes), known
+        )
         answers = per_worker if per_worker.shape[0] == 1 else per_worker[who]
 
         def m_step(posterior: FloatArray, taken: FloatArray) -> SequenceParameters:
@@ -267,24 +261,18 @@ class BayesianSequenceCombination(Aggregator):
             skill_beta=structured_sureness(
                 labels, by_worker, counts, posterior, prior, lambda rows: e_step(rows[who], ended.parameters)[1]
             ),
-            log_likelihood=ended.log_likelihood,
-            objective=ended.objective,
-            n_iter=ended.n_iter,
-            converged=ended.converged,
             extra={
                 "habits": habits.astype(np.float64),
                 "answers": ended.parameters.answers,
                 "steps": ended.parameters.steps,
             },
-        )
+        ).after(ended)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         """The last E-step's tables along the new tasks' sequences; strangers are the last worker."""
         sequences = read_sequences(rule_for_new(self.sequences), labels.tasks)
         met: IntArray = self.extra_["habits"].astype(np.int64)
-        average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
-        otherwise = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)
-        table = np.concatenate([dirichlet_logs(self.extra_["answers"], 1), otherwise])
+        table = np.concatenate([dirichlet_logs(self.extra_["answers"], 1), self._log_table()])
         keys = labels.worker.astype(np.int64) * (labels.n_classes + 1) + met_before(labels, sequences)
         place = np.minimum(np.searchsorted(met, keys), met.size - 1)
         rows = np.where(met[place] == keys, place, met.size + labels.worker)

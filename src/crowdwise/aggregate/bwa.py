@@ -237,16 +237,11 @@ class BayesianWeightedAverage(Aggregator):
             prior=prior,
             skill=skill,
             skill_beta=skill_beta,
-            log_likelihood=ended.log_likelihood,
-            objective=ended.objective,
-            n_iter=ended.n_iter,
-            converged=ended.converged,
             extra={"precision": weights, "mean": mean},
-        )
+        ).after(ended)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        average = np.average(self.precision_, axis=0, weights=self.labels_per_worker_)
-        weights = np.concatenate([self.precision_, average[None]])
+        weights = self._with_stranger(self.precision_)
         return _scaled(scores(measurements(labels), weights, self.extra_["mean"], self.shrinkage))
 
 

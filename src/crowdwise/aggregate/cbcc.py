@@ -35,10 +35,9 @@ from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_count, check_number
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
     diagonal_prior,
-    dirichlet_divergence,
-    mean_logs,
     portraits,
     predicted,
     share_prior,
@@ -267,7 +266,7 @@ class CommunityBcc(Aggregator):
 
         def step(current: Communities) -> tuple[float, float, Communities]:
             log_prior, loss = prior_of(current.tasks)
-            log_shares = mean_logs(current.sizes)
+            log_shares = dirichlet_logs(current.sizes)
             chance, divergence = memberships(current.counts, current.alpha, log_shares)
             table = expected_rows(current.counts, current.alpha, chance)
             found = confusion_pass(blocks, log_prior, table, known.gold)
@@ -288,7 +287,7 @@ class CommunityBcc(Aggregator):
         )
         ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
         last = ended.parameters
-        chance, _ = memberships(last.counts, last.alpha, mean_logs(last.sizes))
+        chance, _ = memberships(last.counts, last.alpha, dirichlet_logs(last.sizes))
         table = expected_rows(last.counts, last.alpha, chance)
         log_prior, _ = prior_of(last.tasks)
         posterior = np.empty((labels.n_tasks, n_classes))
@@ -302,10 +301,6 @@ class CommunityBcc(Aggregator):
             confusion=mean_rows(last.counts, last.alpha, chance).transpose(0, 2, 1),
             skill=skill,
             skill_beta=skill_beta,
-            log_likelihood=ended.log_likelihood,
-            objective=ended.objective,
-            n_iter=ended.n_iter,
-            converged=ended.converged,
             extra={
                 "community": chance,
                 "alpha": last.alpha,
@@ -314,7 +309,7 @@ class CommunityBcc(Aggregator):
                 "log_table": table,
                 "log_prior": log_prior,
             },
-        )
+        ).after(ended)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         sizes = self.extra_["sizes"]

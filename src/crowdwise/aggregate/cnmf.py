@@ -37,14 +37,12 @@ from crowdwise.fitting.moments import (
     Estimate,
     align_together,
     columns,
+    core_fit,
     floored,
-    gather,
-    moment_fit,
     prior_of_pairs,
-    start_of,
 )
 from crowdwise.fitting.parameters import check_climb, check_count
-from crowdwise.kernels import PairCounts, blocks_of, pair_pass
+from crowdwise.kernels import PairCounts, pair_pass
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -164,21 +162,19 @@ class CoupledNmf(Aggregator):
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_count("max_workers", self.max_workers, low=3)
         check_climb(self.max_iter, self.tol)
-        blocks = blocks_of(labels)
-        votes = start_of(labels, blocks, known)
-        shared = gather(labels, known, votes, self.max_workers)
-        if shared is None:
-            return moment_fit(labels, blocks, known, votes, None)
-        given = known.class_prior if known.class_prior is None else floored(known.class_prior[shared.classes])
-        ended = climb_pairs(
-            shared.pairs,
-            start(shared, given),
-            fixed=given is not None,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
-        )
-        prior, confusion = ended.parameters
-        order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)
-        found = Estimate(shared.workers, prior[order], confusion[:, :, order])
-        return moment_fit(labels, blocks, known, votes, found, ended)
+
+        def estimate(shared: Shared) -> tuple[Estimate, Climb[Factors]]:
+            given = known.class_prior if known.class_prior is None else floored(known.class_prior[shared.classes])
+            ended = climb_pairs(
+                shared.pairs,
+                start(shared, given),
+                fixed=given is not None,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                name=self.slug,
+            )
+            prior, confusion = ended.parameters
+            order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)
+            return Estimate(shared.workers, prior[order], confusion[:, :, order]), ended
+
+        return core_fit(labels, known, self.max_workers, estimate)

@@ -10,6 +10,8 @@ prior, flat by default. For K = 2 this is Dawid–Skene (two coins).
 | a[w,k] = Σ_{label = k} q[t,k] / Σ q[t,k] | `m_step` |
 | E-step | `kernels.confusion_pass` |
 
+Cost of an iteration: O(labels × K + workers × K²).
+
 Departures: none.
 """
 

@@ -38,14 +38,12 @@ from crowdwise.fitting.moments import (
     FEWEST,
     Estimate,
     align_together,
+    core_fit,
     floored,
-    gather,
-    moment_fit,
     prior_of_pairs,
-    start_of,
 )
 from crowdwise.fitting.parameters import check_climb, check_count
-from crowdwise.kernels import PairCounts, blocks_of, triple_counts, triple_error, triple_sweep
+from crowdwise.kernels import PairCounts, triple_counts, triple_error, triple_sweep
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -184,24 +182,24 @@ class CoupledCpd(Aggregator):
         check_count("triplets", self.triplets)
         check_count("max_workers", self.max_workers, low=3)
         check_climb(self.max_iter, self.tol)
-        blocks = blocks_of(labels)
-        votes = start_of(labels, blocks, known)
-        shared = gather(labels, known, votes, self.max_workers)
-        chosen = None if shared is None else triples_of(labels, shared, self.triplets)
-        if shared is None or chosen is None:
-            return moment_fit(labels, blocks, known, votes, None)
-        triples, enough = chosen
-        given = known.class_prior if known.class_prior is None else floored(known.class_prior[shared.classes])
-        prior = prior_of_pairs(shared.pairs, shared.reference) if given is None else given
-        ended = climb_triples(
-            triples,
-            Factors(prior, np.ascontiguousarray(shared.reference)),
-            fixed=given is not None,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
-        )
-        prior, confusion = ended.parameters
-        order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)
-        found = Estimate(shared.workers[enough], prior[order], confusion[enough][:, :, order])
-        return moment_fit(labels, blocks, known, votes, found, ended)
+
+        def estimate(shared: Shared) -> tuple[Estimate | None, Climb[Factors] | None]:
+            chosen = triples_of(labels, shared, self.triplets)
+            if chosen is None:
+                return None, None
+            triples, enough = chosen
+            given = known.class_prior if known.class_prior is None else floored(known.class_prior[shared.classes])
+            prior = prior_of_pairs(shared.pairs, shared.reference) if given is None else given
+            ended = climb_triples(
+                triples,
+                Factors(prior, np.ascontiguousarray(shared.reference)),
+                fixed=given is not None,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                name=self.slug,
+            )
+            prior, confusion = ended.parameters
+            order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)
+            return Estimate(shared.workers[enough], prior[order], confusion[enough][:, :, order]), ended
+
+        return core_fit(labels, known, self.max_workers, estimate)

@@ -169,5 +169,4 @@ class Crh(Aggregator):
         return weights
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        mean = np.average(self.weights_, weights=self.labels_per_worker_)
-        return vote_shares(labels, NO_GOLD, np.maximum(np.append(self.weights_, mean), WHISPER))
+        return vote_shares(labels, NO_GOLD, np.maximum(self._with_stranger(self.weights_), WHISPER))

@@ -14,6 +14,8 @@ algorithm", Applied Statistics 28, 20-28.
 | (2.5) q[t,k] ∝ prior[k] Π_w Π_l A[w,k,l]^n[t,w,l] | `kernels.confusion_pass` |
 | (2.7) the likelihood that EM climbs | `kernels.confusion_pass`, `log_density` added |
 
+Cost of an iteration: O(labels × K + workers × K²).
+
 Departures: the start is the share of votes as in the paper's (3.1), or another; pseudo-counts and known truths
 are additions. A worker may answer a task more than once (n counts), as one did in 1979.
 """
@@ -29,7 +31,8 @@ from scipy.special import gammaln
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number
+from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number, check_shares
+from crowdwise.fitting.structure import pseudo_counts
 from crowdwise.kernels import log_rows, share_pass, vote_shares
 from crowdwise.labels.errors import InputError
 
@@ -172,7 +175,7 @@ class DawidSkene(Aggregator):
         check_climb(self.max_iter, self.tol)
         check_count("n_restarts", self.n_restarts)
         check_count("seed", self.seed, low=0)
-        pseudo = self._pseudo_counts(labels, known)
+        pseudo = pseudo_counts(self.smoothing, labels, known)
         return fit_confusions(
             labels,
             known,
@@ -213,17 +216,10 @@ class DawidSkene(Aggregator):
                 f"init has shape {start.shape}; it must be 'majority', 'random', a posterior of shape {shapes[0]} or "
                 f"confusion matrices of shape {shapes[1]} [worker, truth, label]."
             )
-        if not np.isfinite(start).all() or (start < 0).any() or not np.allclose(start.sum(axis=-1), 1, atol=1e-6):
-            raise InputError("init must hold probabilities that sum to 1 along the last axis.")
+        check_shares("init", start)
         if start.ndim == 2:
             yield m_step(statistics_of(blocks, start), pseudo)
         else:
             with np.errstate(divide="ignore"):
                 table = np.log(np.ascontiguousarray(start.transpose(0, 2, 1)))
             yield ConfusionParameters(np.full(labels.n_classes, -np.log(labels.n_classes)), table)
-
-    def _pseudo_counts(self, labels: CrowdLabels, known: Knowledge) -> FloatArray:
-        """Pseudo-counts [worker, label, truth]: one for all workers, or one each where some are known."""
-        if known.worker_counts is None:
-            return np.full((1, labels.n_classes, labels.n_classes), float(self.smoothing))
-        return self.smoothing + known.worker_counts.transpose(0, 2, 1)

@@ -34,13 +34,12 @@ from sklearn.base import clone
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_count, check_number
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
     Beliefs,
     climb_bound,
     diagonal_prior,
-    dirichlet_divergence,
     found_beliefs,
-    mean_logs,
     portraits,
     predicted,
     row_priors,
@@ -115,8 +114,8 @@ def subtype_prior(
         if logs is None:
             shape = classes + by_class.sum(axis=1)
             loss += dirichlet_divergence(shape, classes)
-            logs = mean_logs(shape)
-        return (logs[:, None] + mean_logs(within)[:, :in_use]).reshape(-1), loss
+            logs = dirichlet_logs(shape)
+        return (logs[:, None] + dirichlet_logs(within)[:, :in_use]).reshape(-1), loss
 
     return prior_of
 
@@ -264,16 +263,12 @@ class EnhancedBcc(Aggregator):
             confusion=confusion,
             skill=skill,
             skill_beta=skill_beta,
-            log_likelihood=ended.log_likelihood,
-            objective=ended.objective,
-            n_iter=ended.n_iter,
-            converged=ended.converged,
             extra={
                 "rows": ended.parameters.rows,
                 "subtype_counts": subtype_counts,
                 "log_prior": prior_of(ended.parameters.tasks)[0],
             },
-        )
+        ).after(ended)
 
     def _starts(
         self, labels: CrowdLabels, known: Knowledge, blocks: Blocks, shares: FloatArray, rows_prior: FloatArray

@@ -29,19 +29,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.knowledge import PRIOR
 from crowdwise.fitting.parameters import check_climb
 from crowdwise.fitting.rank_one import (
     answers_of,
     crowd_parts,
-    edge_levelled,
     fit_coins,
     levelled,
-    score_posterior,
-    scores_of,
     towards_majority,
 )
+from crowdwise.fitting.scores import ScoreAggregator, edge_levelled, score_posterior, scores_of
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -83,7 +80,7 @@ def others_voice(task: IntArray, worker: IntArray, answer: FloatArray, weight: F
     return np.bincount(worker, answer * rest, weight.size).astype(np.float64)
 
 
-class GhoshSvd(Aggregator):
+class GhoshSvd(ScoreAggregator):
     """Consensus by the leading singular vector of the answers.
 
     Parameters
@@ -152,17 +149,8 @@ class GhoshSvd(Aggregator):
         fit = fit_coins(labels, known, found.accuracy, name=self.slug)
         return replace(
             fit,
-            posterior=score_posterior(labels, fit.prior, weights, labels.labels_per_worker),
+            posterior=score_posterior(labels, fit.prior, weights),
             n_iter=max(end[0] for end in ends),
             converged=all(end[1] for end in ends),
             extra={"weights": weights},
         )
-
-    @property
-    def weights_(self) -> FloatArray:
-        """What each worker's answer weighs for or against each class, (M, K)."""
-        weights: FloatArray = self.extra_["weights"]
-        return weights
-
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        return score_posterior(labels, self.prior_, self.weights_, self.labels_per_worker_)

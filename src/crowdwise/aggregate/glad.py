@@ -13,6 +13,8 @@ J. Whitehill, P. Ruvolo, T. Wu, J. Bergsma and J. Movellan (2009), "Whose vote s
 | M-step, gradient of Q by α and by log β | `kernels.ability_gradient`, `expected_objective` |
 | priors on α and log β, section 3.1 | `log_density` |
 
+Cost of an iteration: O(labels + tasks × K) for the posterior, and O(labels) for each step of the M-step.
+
 Departures: the M-step climbs Q by L-BFGS, where the paper uses conjugate gradients; it need not reach the top,
 the objective rises all the same. More than two classes as in the paper's supplement (wrong answers alike).
 """
@@ -176,13 +178,9 @@ class Glad(Aggregator):
             confusion=confusion,
             skill=skill,
             skill_beta=skill_beta,
-            log_likelihood=ended.log_likelihood,
-            objective=ended.objective,
-            n_iter=ended.n_iter,
-            converged=ended.converged,
             worker_columns={"ability": ability},
             task_columns={"ease": np.exp(log_ease)},
-        )
+        ).after(ended)
 
     @property
     def ability_(self) -> FloatArray:
@@ -199,6 +197,6 @@ class Glad(Aggregator):
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         known = positions(labels.tasks, self.tasks_)
         ease = np.where(known >= 0, self.ease_[known], np.exp(np.log(self.ease_).mean()))
-        ability = np.append(self.ability_, np.average(self.ability_, weights=self.labels_per_worker_))
+        ability = self._with_stranger(self.ability_)
         _, posterior, _ = ability_posterior(labels, ability, ease, np.log(self.prior_), NO_GOLD)
         return posterior

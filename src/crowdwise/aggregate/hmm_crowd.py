@@ -212,9 +212,6 @@ class HmmCrowd(Aggregator):
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         """Forward and backward along the new tasks' sequences; strangers are the last worker."""
-        average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
-        with np.errstate(divide="ignore"):
-            table = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)
-        _, posterior = evidence_of(blocks_of(labels), np.ascontiguousarray(table), NO_GOLD)
+        _, posterior = evidence_of(blocks_of(labels), self._log_table(), NO_GOLD)
         chain_pass(read_sequences(rule_for_new(self.sequences), labels.tasks), self.extra_["steps"], posterior)
         return posterior

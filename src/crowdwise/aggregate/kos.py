@@ -31,20 +31,17 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import softmax
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.knowledge import PRIOR
 from crowdwise.fitting.parameters import check_count
 from crowdwise.fitting.rank_one import (
     answers_of,
     crowd_parts,
-    edge_levelled,
     fit_coins,
     levelled,
     prior_of,
-    score_posterior,
-    scores_of,
     towards_majority,
 )
+from crowdwise.fitting.scores import ScoreAggregator, edge_levelled, scores_of
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -77,7 +74,7 @@ def messages(
     return to_worker, to_task
 
 
-class Kos(Aggregator):
+class Kos(ScoreAggregator):
     """Consensus by messages between tasks and workers.
 
     Parameters
@@ -144,12 +141,3 @@ class Kos(Aggregator):
         posterior = softmax(prior_of(labels, known) + scale[task_part][:, None] * score, axis=1)
         fit = fit_coins(labels, known, found.accuracy, name=self.slug)
         return replace(fit, posterior=posterior, n_iter=self.max_iter, extra={"weights": weights})
-
-    @property
-    def weights_(self) -> FloatArray:
-        """What each worker's answer weighs for or against each class, (M, K)."""
-        weights: FloatArray = self.extra_["weights"]
-        return weights
-
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        return score_posterior(labels, self.prior_, self.weights_, self.labels_per_worker_)

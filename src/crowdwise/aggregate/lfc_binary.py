@@ -32,6 +32,7 @@ from crowdwise.fitting.edges import fit_confusions, log_of, statistics_of, suren
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR, Knowledge
 from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.fitting.rates import confusion_of_rates
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, share_pass
 from crowdwise.labels.model import CrowdLabels
 
@@ -71,19 +72,6 @@ def problems(n_classes: int) -> range:
 def diagonal(fit: Fit) -> FloatArray:
     """Specificity and sensitivity (M, 2) of a fitted problem."""
     return np.empty((0, 2)) if fit.confusion is None else np.einsum("wkk->wk", fit.confusion)
-
-
-def confusion_of(rates: FloatArray) -> FloatArray:
-    """Matrices [worker, truth, label] from (M, K, 2) specificities and sensitivities."""
-    n_classes = rates.shape[1]
-    false = np.repeat((1 - rates[:, :, 0])[:, None, :], n_classes, axis=1)
-    false[:, np.arange(n_classes), np.arange(n_classes)] = 0
-    total = false.sum(axis=2, keepdims=True)
-    others = (1 - np.eye(n_classes)) / (n_classes - 1)
-    confusion: FloatArray = np.where(total > 0, false / np.where(total > 0, total, 1), others)
-    confusion *= (1 - rates[:, :, 1])[:, :, None]
-    confusion[:, np.arange(n_classes), np.arange(n_classes)] = rates[:, :, 1]
-    return confusion
 
 
 def summed(values: list[FloatArray]) -> FloatArray:
@@ -178,7 +166,7 @@ class LfcBinary(Aggregator):
         posterior = as_shares(chance, prior)
         blocks = blocks_of(labels)
         found = statistics_of(blocks, posterior)
-        confusion = confusion_of(rates)
+        confusion = confusion_of_rates(rates[:, :, 1], 1 - rates[:, :, 0])
         return Fit(
             posterior=posterior,
             prior=prior,
@@ -219,9 +207,7 @@ class LfcBinary(Aggregator):
         return rates
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        rates = np.stack([self.specificity_, self.sensitivity_], axis=2)
-        average = np.average(rates, axis=0, weights=self.labels_per_worker_)
-        rates = np.concatenate([rates, average[None]])
+        rates = self._with_stranger(np.stack([self.specificity_, self.sensitivity_], axis=2))
         chance = np.empty((labels.n_tasks, labels.n_classes))
         for k in range(labels.n_classes):
             share = self.extra_["prevalence"][k]

@@ -13,6 +13,8 @@ D. Hovy, T. Berg-Kirkpatrick, A. Vaswani and E. Hovy (2013), "Learning whom to t
 | M-step, maximum a posteriori | `map_step` |
 | section 3, variational Bayes with Beta(½, ½) and Dirichlet(10) priors | `variational_step` |
 
+Cost of an iteration: O(labels + tasks × K + workers × K).
+
 Departures: the first start trusts everyone alike (θ = ½, uniform habits), so that the result does not depend on
 chance; the paper's random restarts are added by `n_restarts`. Both objectives are exact: the log-posterior, or
 the evidence lower bound, constants included.
@@ -30,7 +32,7 @@ from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.edges import VoteParameters, fit_votes, log_of
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
-from crowdwise.fitting.variational import dirichlet_divergence, mean_logs
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.kernels import answer_sums
 
 if TYPE_CHECKING:
@@ -126,8 +128,8 @@ def variational_step(found: Statistics, current: MaceParameters, answers: FloatA
 
 def posterior_parameters(competence: FloatArray, habit: FloatArray, log_prior: FloatArray) -> MaceParameters:
     """Vote parameters from expectations under Beta (M, 2) and Dirichlet (M, K) posteriors."""
-    logs = mean_logs(competence)
-    log_right, log_wrong = _log_votes(logs[:, 0], logs[:, 1], mean_logs(habit))
+    logs = dirichlet_logs(competence)
+    log_right, log_wrong = _log_votes(logs[:, 0], logs[:, 1], dirichlet_logs(habit))
     return MaceParameters(log_prior, log_right, log_wrong, logs[:, 0], competence, habit)
 
 

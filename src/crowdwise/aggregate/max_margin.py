@@ -290,14 +290,12 @@ class MaxMarginMajorityVote(Aggregator):
         return weights
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        weights = np.append(self.weights_, np.average(self.weights_, weights=self.labels_per_worker_))
-        average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
+        table = self._log_table()
         with np.errstate(divide="ignore"):
-            table = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)
             log_prior = np.log(self.prior_)
         if self.inference == "m3v":
             table = np.zeros_like(table)
-        votes, logs = task_sums(labels, weights, np.ascontiguousarray(table))
+        votes, logs = task_sums(labels, self._with_stranger(self.weights_), table)
         return self._chances(votes, logs, log_prior, np.empty(0, np.int64))
 
 

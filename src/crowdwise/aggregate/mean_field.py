@@ -30,11 +30,11 @@ import numpy as np
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import as_numbers, check_climb, check_number
+from crowdwise.fitting.priors import dirichlet_logs
 from crowdwise.fitting.variational import (
     climb_bound,
     diagonal_prior,
     found_beliefs,
-    mean_logs,
     portraits,
     predicted,
     row_priors,
@@ -83,12 +83,8 @@ def fit_mean_field(
         confusion=rows / rows.sum(axis=2, keepdims=True),
         skill=skill,
         skill_beta=skill_beta,
-        log_likelihood=ended.log_likelihood,
-        objective=ended.objective,
-        n_iter=ended.n_iter,
-        converged=ended.converged,
         extra={"confusion_counts": rows} | ({"class_counts": class_counts} if known.class_prior is None else {}),
-    )
+    ).after(ended)
 
 
 def predict_mean_field(
@@ -96,7 +92,7 @@ def predict_mean_field(
 ) -> FloatArray:
     """Posterior of new tasks under the posteriors of matrices and shares."""
     with np.errstate(divide="ignore"):
-        log_prior = mean_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
+        log_prior = dirichlet_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
     rows = np.ascontiguousarray(extra["confusion_counts"].transpose(0, 2, 1))
     return predicted(labels, log_prior, with_average(rows, answers))
 

@@ -40,11 +40,10 @@ from crowdwise.fitting.edges import statistics_of, sureness
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
+from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_flag, check_number
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.kernels import NO_GOLD, blocks_of, log_rows, vote_shares
 from crowdwise.kernels.loglinear import climb_tables, table_posterior
-from crowdwise.labels.errors import InputError
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
@@ -228,8 +227,7 @@ class MinimaxEntropy(Aggregator):
         self.seed = seed
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        if not isinstance(self.ordinal, bool):
-            raise InputError(f"ordinal is {self.ordinal!r}; it must be True or False.")
+        check_flag("ordinal", self.ordinal)
         check_climb(self.max_iter, self.tol)
         check_count("seed", self.seed, low=0)
         n_classes, gold, ordinal = labels.n_classes, known.gold, self.ordinal
@@ -255,16 +253,12 @@ class MinimaxEntropy(Aggregator):
             confusion=confusion,
             skill=confusion_skill(confusion, found.counts, prior),
             skill_beta=sureness(labels, blocks, known, log_prior, found, posterior),
-            log_likelihood=ended.log_likelihood,
-            objective=ended.objective,
-            n_iter=ended.n_iter,
-            converged=ended.converged,
             extra={
                 "task_effects": ended.parameters.task,
                 "worker_effects": ended.parameters.worker,
                 "regularisation": np.array(regularisation),
             },
-        )
+        ).after(ended)
 
     def _regularisation(self, labels: CrowdLabels, log_prior: FloatArray, gold: IntArray) -> float:
         if isinstance(self.regularisation, str):
@@ -298,8 +292,7 @@ class MinimaxEntropy(Aggregator):
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         known = positions(labels.tasks, self.tasks_)
         task = np.where((known >= 0)[:, None, None], self.task_effects_[known], 0.0)
-        mean = np.average(self.worker_effects_, axis=0, weights=self.labels_per_worker_)
-        worker = np.concatenate([self.worker_effects_, mean[None]])
+        worker = self._with_stranger(self.worker_effects_)
         with np.errstate(divide="ignore"):
             log_prior = np.log(self.prior_)
         _, posterior = table_posterior(labels, task, worker, log_prior, NO_GOLD)

@@ -31,14 +31,14 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.moments import Estimate, align_each, gather, moment_fit, prior_of_pairs, start_of
+from crowdwise.fitting.moments import Estimate, align_each, core_fit, prior_of_pairs
 from crowdwise.fitting.parameters import check_count
-from crowdwise.kernels import PairCounts, blocks_of
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.fitting.moments import Shared
+    from crowdwise.kernels import PairCounts
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
@@ -159,8 +159,4 @@ class MultiSpa(Aggregator):
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_count("max_workers", self.max_workers, low=3)
-        blocks = blocks_of(labels)
-        start = start_of(labels, blocks, known)
-        shared = gather(labels, known, start, self.max_workers)
-        found = None if shared is None else estimate(shared)
-        return moment_fit(labels, blocks, known, start, found)
+        return core_fit(labels, known, self.max_workers, lambda shared: (estimate(shared), None))

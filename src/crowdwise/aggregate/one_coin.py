@@ -10,6 +10,8 @@ default.
 | p[w] = Σ q[t, label] / n[w] | `m_step` |
 | E-step | `kernels.vote_pass` |
 
+Cost of an iteration: O(labels + tasks × K + workers × K).
+
 Departures: none. The class prior is learnt.
 """
 

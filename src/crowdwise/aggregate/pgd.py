@@ -24,7 +24,6 @@ Bayes' rule.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from crowdwise.fitting.base import Aggregator
@@ -131,11 +130,4 @@ class RankOneCompletion(Aggregator):
         low = -1 / (labels.n_classes - 1)
         ended = complete(pairs, low=low, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
         skill = ended.parameters * towards_majority(ended.parameters, pairs.parts())
-        fit = fit_coins(labels, known, accuracies_of(labels, pairs, skill), name=self.slug)
-        return replace(
-            fit,
-            objective=ended.objective,
-            log_likelihood=ended.log_likelihood,
-            n_iter=ended.n_iter,
-            converged=ended.converged,
-        )
+        return fit_coins(labels, known, accuracies_of(labels, pairs, skill), name=self.slug).after(ended)

@@ -48,6 +48,7 @@ from crowdwise.fitting.rank_one import (
     starting_skills,
     towards_majority,
 )
+from crowdwise.fitting.rates import confusion_of_rates
 from crowdwise.kernels import answer_sums, pair_counts, vote_shares
 
 if TYPE_CHECKING:
@@ -101,15 +102,6 @@ def rates(mean: FloatArray, vector: FloatArray, balance: float) -> tuple[FloatAr
     """Sensitivity ψ and specificity η (M,) from the means μ of the answers, v, and the mean b of the truth."""
     odds = np.sqrt((1 - balance) / (1 + balance))
     return (1 + mean + vector * odds) / 2, (1 - mean + vector / odds) / 2
-
-
-def confusions(sensitivity: FloatArray, false_alarm: FloatArray) -> FloatArray:
-    """Confusion matrices (M, K, K) [worker, truth, label] from rates (M, K) of one class against the rest."""
-    n_classes = sensitivity.shape[1]
-    others = false_alarm[:, None, :] * (1 - np.eye(n_classes))
-    rows = others * ((1 - sensitivity) / others.sum(axis=2))[:, :, None]
-    confusion: FloatArray = rows + sensitivity[:, :, None] * np.eye(n_classes)
-    return confusion
 
 
 class SpectralMetaLearner(Aggregator):
@@ -194,7 +186,7 @@ class SpectralMetaLearner(Aggregator):
         sensitivity, false_alarm = (
             np.clip(_filled(rate, given, paired), least, 1 - least) for rate in (sensitivity, 1 - specificity)
         )
-        table = np.log(np.ascontiguousarray(confusions(sensitivity, false_alarm).transpose(0, 2, 1)))
+        table = np.log(np.ascontiguousarray(confusion_of_rates(sensitivity, false_alarm).transpose(0, 2, 1)))
         start = ConfusionParameters(np.log(prior / prior.sum()), table)
         fit = fit_confusions(
             labels,

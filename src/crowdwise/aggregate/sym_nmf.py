@@ -36,20 +36,18 @@ from crowdwise.fitting.moments import (
     Estimate,
     align_together,
     columns,
+    core_fit,
     floored,
-    gather,
-    moment_fit,
     prior_of_pairs,
-    start_of,
 )
 from crowdwise.fitting.parameters import check_climb, check_count
-from crowdwise.kernels import PairCounts, blocks_of
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.em import Climb
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.fitting.moments import Shared
+    from crowdwise.kernels import PairCounts
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -219,19 +217,16 @@ class SymmetricNmf(Aggregator):
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_count("max_workers", self.max_workers, low=3)
         check_climb(self.max_iter, self.tol)
-        blocks = blocks_of(labels)
-        votes = start_of(labels, blocks, known)
-        shared = gather(labels, known, votes, self.max_workers)
-        if shared is None:
-            return moment_fit(labels, blocks, known, votes, None)
-        seen = seen_of(shared.pairs, shared.n_workers)
-        ended = climb_blocks(
-            seen,
-            start(shared),
-            hold=DRAW / float(shared.pairs.shared.sum()),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
-        )
-        found = Estimate(shared.workers, *matrices(shared.pairs, ended.parameters, shared.reference))
-        return moment_fit(labels, blocks, known, votes, found, ended)
+
+        def estimate(shared: Shared) -> tuple[Estimate, Climb[FloatArray]]:
+            ended = climb_blocks(
+                seen_of(shared.pairs, shared.n_workers),
+                start(shared),
+                hold=DRAW / float(shared.pairs.shared.sum()),
+                max_iter=self.max_iter,
+                tol=self.tol,
+                name=self.slug,
+            )
+            return Estimate(shared.workers, *matrices(shared.pairs, ended.parameters, shared.reference)), ended
+
+        return core_fit(labels, known, self.max_workers, estimate)

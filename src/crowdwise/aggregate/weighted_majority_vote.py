@@ -5,8 +5,12 @@
 | 002, "weighted MV": ŷ = argmax_k Σ_m w[m] 1[label = k] | `kernels.vote_shares` |
 | Wawa: w[m] = share of m's labels that agree with the vote, again and again | `agreement` |
 
-Weights may also be given, by worker. Learnt weights start equal, so the first round is majority vote; the rounds
-end when the winners no longer change (a fixed point), when they return to earlier winners, or at `max_iter`.
+Learnt weights start equal, so the first round is majority vote; the rounds end when the winners no longer change (a
+fixed point), when they return to earlier winners, or at `max_iter`.
+
+Cost of a round: O(labels + tasks × K).
+
+Departures: weights may also be given, by worker.
 """
 
 from __future__ import annotations
@@ -115,8 +119,7 @@ class WeightedMajorityVote(Aggregator):
         return weights
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        mean = np.average(self.weights_, weights=self.labels_per_worker_)
-        return vote_shares(labels, NO_GOLD, np.append(self.weights_, mean))
+        return vote_shares(labels, NO_GOLD, self._with_stranger(self.weights_))
 
 
 def _given_weights(given: Any, labels: CrowdLabels) -> FloatArray:

@@ -12,6 +12,8 @@ crowdsourcing techniques for large-scale entity linking", WWW.
 | section 4.5, EM: r[w] = mean posterior of w's labels | `m_step` |
 | E-step | `kernels.vote_pass` |
 
+Cost of an iteration: O(labels + tasks × K + workers × K).
+
 Departures: the paper links entities, with factors for "at most one link" and "same as" between candidates; here
 a task has one truth among K classes and those factors fall away. For K > 2 a wrong answer falls on the other
 K-1 classes alike, as in Zheng et al. (2017).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from crowdwise.fitting.em import Climb
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
@@ -65,6 +66,16 @@ class Fit:
     worker_columns: dict[str, FloatArray] = field(default_factory=dict)
     task_columns: dict[str, FloatArray] = field(default_factory=dict)
     extra: dict[str, FloatArray] = field(default_factory=dict)
+
+    def after(self, ended: Climb[Any]) -> Fit:
+        """The same, with how the climb that led to it went."""
+        return replace(
+            self,
+            log_likelihood=ended.log_likelihood,
+            objective=ended.objective,
+            n_iter=ended.n_iter,
+            converged=ended.converged,
+        )
 
 
 class ModelNotFittedError(InputError, NotFittedError):
@@ -212,12 +223,10 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         """Bayes' rule with `prior_` and `confusion_`; labels are aligned, strangers are the last worker."""
-        average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
         with np.errstate(divide="ignore"):
             log_prior = np.log(self.prior_)
-            table = np.log(np.concatenate([self.confusion_, average[None]])).transpose(0, 2, 1)
         posterior = np.empty((labels.n_tasks, labels.n_classes))
-        confusion_pass(blocks_of(labels), log_prior, np.ascontiguousarray(table), NO_GOLD, posterior)
+        confusion_pass(blocks_of(labels), log_prior, self._log_table(), NO_GOLD, posterior)
         return posterior
 
     def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
@@ -262,6 +271,16 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
             classes=self.classes_,
             on_duplicate="all",
         )
+
+    def _with_stranger(self, values: FloatArray) -> FloatArray:
+        """Values of the workers (M, ...), and last those of a stranger: the mean, weighed by answers."""
+        average = np.average(values, axis=0, weights=self.labels_per_worker_)
+        return np.concatenate([values, average[None]])
+
+    def _log_table(self) -> FloatArray:
+        """Logarithm of P(label | truth), [worker, label, truth], of the workers and last of a stranger."""
+        with np.errstate(divide="ignore"):
+            return np.ascontiguousarray(np.log(self._with_stranger(self.confusion_)).transpose(0, 2, 1))
 
     def _decide(self, posterior: FloatArray) -> IntArray:
         """Position of the highest posterior; a tie goes to the class more common in the labels, then the first."""

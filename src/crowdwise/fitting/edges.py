@@ -125,13 +125,7 @@ def fit_confusions(
         return found.log_likelihood + log_density(parameters), found.log_likelihood, told(m_step(found))
 
     ended = climb(map(told, starts(blocks)), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
-    return replace(
-        confusion_fit(labels, blocks, known, ended.parameters),
-        log_likelihood=ended.log_likelihood,
-        objective=ended.objective,
-        n_iter=ended.n_iter,
-        converged=ended.converged,
-    )
+    return confusion_fit(labels, blocks, known, ended.parameters).after(ended)
 
 
 def confusion_fit(
@@ -237,12 +231,8 @@ def fit_votes(
         confusion=confusion,
         skill=np.einsum("wkk,k->w", confusion, prior),
         skill_beta=coin_sureness(last.counts.sum(axis=1), answers, undecided.sum(axis=1)),
-        log_likelihood=ended.log_likelihood,
-        objective=ended.objective,
-        n_iter=ended.n_iter,
-        converged=ended.converged,
     )
-    return fit, ended.parameters
+    return fit.after(ended), ended.parameters
 
 
 def judged_as_coins(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["Climb", "NotConverged", "climb"]
+__all__ = ["Climb", "NotConverged", "climb", "warn"]
 
 P = TypeVar("P")
 
@@ -83,12 +84,16 @@ def climb(
     if best is None:
         raise ValueError("climb needs at least one start")
     if not best.converged and tol > 0:
-        warnings.warn(
-            f"{name} stopped after {max_iter} iterations while still improving. Raise max_iter, or raise tol.",
-            NotConverged,
-            stacklevel=5,
-        )
+        warn(f"{name} stopped after {max_iter} iterations while still improving. Raise max_iter, or raise tol.")
     return best
+
+
+def warn(message: str) -> None:
+    """Say `NotConverged` at the line outside the package that the fit was called from."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("crowdwise."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, NotConverged, stacklevel=level)
 
 
 def _higher(best: Climb[P] | None, attempt: Climb[P]) -> Climb[P]:

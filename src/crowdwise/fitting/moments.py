@@ -15,16 +15,18 @@ the core stands in an order that the answers decide.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, nnls
 
 from crowdwise.fitting.edges import ConfusionParameters, confusion_fit
-from crowdwise.kernels import PairCounts, confusion_pass, pair_counts, share_pass, vote_shares, worker_sums
+from crowdwise.kernels import PairCounts, blocks_of, confusion_pass, pair_counts, share_pass, vote_shares, worker_sums
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.em import Climb
     from crowdwise.fitting.knowledge import Knowledge
@@ -41,9 +43,9 @@ __all__ = [
     "align_together",
     "columns",
     "complete",
+    "core_fit",
     "floored",
     "gather",
-    "moment_fit",
     "prior_of_pairs",
     "ranked",
     "start_of",
@@ -213,7 +215,7 @@ def complete(
     return ConfusionParameters(log_prior, table)
 
 
-def moment_fit(
+def _moment_fit(
     labels: CrowdLabels,
     blocks: Blocks,
     known: Knowledge,
@@ -227,15 +229,24 @@ def moment_fit(
     """
     parameters = complete(labels, blocks, known, start, found)
     fit = confusion_fit(labels, blocks, known, parameters, few_answers=np.inf)
-    if ended is None:
-        return fit
-    return replace(
-        fit,
-        log_likelihood=ended.log_likelihood,
-        objective=ended.objective,
-        n_iter=ended.n_iter,
-        converged=ended.converged,
-    )
+    return fit if ended is None else fit.after(ended)
+
+
+def core_fit(
+    labels: CrowdLabels,
+    known: Knowledge,
+    most: int,
+    estimate: Callable[[Shared], tuple[Estimate | None, Climb[Any] | None]],
+) -> Fit:
+    """The fit of what `estimate` finds in the joint answers of a core of at most so many workers, and how it ended.
+
+    Where there is no core, or nothing is found in it, the answer is that of one M-step from the majority vote.
+    """
+    blocks = blocks_of(labels)
+    votes = start_of(labels, blocks, known)
+    shared = gather(labels, known, votes, most)
+    found, ended = (None, None) if shared is None else estimate(shared)
+    return _moment_fit(labels, blocks, known, votes, found, ended)
 
 
 def start_of(labels: CrowdLabels, blocks: Blocks, known: Knowledge) -> Statistics:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["as_numbers", "check_choice", "check_climb", "check_count", "check_flag", "check_number"]
+__all__ = ["as_numbers", "check_choice", "check_climb", "check_count", "check_flag", "check_number", "check_shares"]
 
 
 LARGEST: Any = sys.float_info.max
@@ -53,6 +53,12 @@ def check_climb(max_iter: Any, tol: Any) -> None:
     """Refuse an impossible number of iterations or tolerance."""
     check_count("max_iter", max_iter)
     check_number("tol", tol, low=0)
+
+
+def check_shares(name: str, given: FloatArray) -> None:
+    """Refuse an array that does not hold probabilities along its last axis."""
+    if not np.isfinite(given).all() or (given < 0).any() or not np.allclose(given.sum(axis=-1), 1, atol=1e-6):
+        raise InputError(f"{name} must hold probabilities that sum to 1 along the last axis.")
 
 
 def as_numbers(value: Any, what: str) -> FloatArray:

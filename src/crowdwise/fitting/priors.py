@@ -22,18 +22,18 @@ def beta_log_density(probabilities: FloatArray, smoothing: float) -> float:
     return float(logs.sum())
 
 
-def dirichlet_logs(parameters: FloatArray, axis: int) -> FloatArray:
-    """Expected logarithm of each probability under Dirichlet distributions along an axis."""
-    logs: FloatArray = digamma(parameters) - digamma(parameters.sum(axis=axis, keepdims=True))
+def dirichlet_logs(shape: FloatArray, axis: int = -1) -> FloatArray:
+    """E[log p] for p ~ Dirichlet(shape), along an axis."""
+    logs: FloatArray = digamma(shape) - digamma(shape.sum(axis=axis, keepdims=True))
     return logs
 
 
-def dirichlet_divergence(posterior: FloatArray, prior: FloatArray, axis: int) -> float:
-    """Σ of KL(Dirichlet(posterior) || Dirichlet(prior)), each along an axis; `prior` may be one for many."""
-    before = np.broadcast_to(prior, posterior.shape)
-    constants = (gammaln(posterior.sum(axis=axis)) - gammaln(before.sum(axis=axis))).sum()
-    constants -= (gammaln(posterior) - gammaln(before)).sum()
-    return float(constants + ((posterior - before) * dirichlet_logs(posterior, axis)).sum())
+def dirichlet_divergence(shape: FloatArray, prior: FloatArray | float, axis: int = -1) -> float:
+    """Σ of KL(Dirichlet(shape) || Dirichlet(prior)), each along an axis; `prior` may be one for many."""
+    before = np.broadcast_to(prior, shape.shape)
+    constants = gammaln(shape.sum(axis=axis)) - gammaln(before.sum(axis=axis))
+    cells = gammaln(before) - gammaln(shape) + (shape - before) * dirichlet_logs(shape, axis)
+    return float(constants.sum() + cells.sum())
 
 
 def uniform_log_prior(labels: CrowdLabels, gold: IntArray) -> FloatArray:

@@ -20,7 +20,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from crowdwise.fitting.edges import coin_parameters, fit_votes
-from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, pair_counts, vote_shares
+from crowdwise.kernels import NO_GOLD, pair_counts, vote_shares
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -33,19 +33,14 @@ __all__ = [
     "Answers",
     "Descent",
     "Pairs",
-    "Scores",
     "accuracies_of",
     "agreement",
     "answers_of",
     "crowd_parts",
-    "edge_levelled",
     "fit_coins",
     "levelled",
     "prior_of",
     "regressed",
-    "score_posterior",
-    "score_table",
-    "scores_of",
     "skills_along",
     "squared_loss",
     "starting_skills",
@@ -297,89 +292,6 @@ def fit_coins(labels: CrowdLabels, known: Knowledge, accuracy: FloatArray, *, na
         of_accuracies=lambda drawn, now: coin_parameters(drawn, now.log_prior),
     )
     return fit
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Skills of a method that only scores, and what turns its scores into probabilities.
-
-    Attributes
-    ----------
-    accuracy : (M,)
-        Of each worker.
-    scale : (M,)
-        What weights of root mean square 1 within a worker's part are multiplied by, so that their square is on average
-        that of the weights by Bayes' rule, (K - 1)/K log(p (K - 1)/(1 - p)) for a coded answer.
-    """
-
-    accuracy: FloatArray
-    scale: FloatArray
-
-
-def scores_of(labels: CrowdLabels, heard: FloatArray, part: IntArray) -> Scores:
-    """Read accuracies from how well workers' answers fit what the others said.
-
-    Who is good hears worse voices than who is not, her own being left out; skills are therefore regressed once on
-    those of the partners.
-
-    Parameters
-    ----------
-    heard : (M, K)
-        Σ of the worker's coded answers times what the others said, in proportion to n s, for each class.
-    part : (M,)
-        The part of the crowd.
-    """
-    n_classes = labels.n_classes
-    direction = np.zeros(labels.n_workers)
-    for column in heard.T:
-        level, there = levelled(column, part)
-        direction += np.where(there, level, 0.0)
-    pairs = agreement(labels)
-    skill = skills_along(pairs, direction / np.maximum(labels.labels_per_worker, 1))
-    skill = skills_along(pairs, regressed(pairs, skill))
-    accuracy = accuracies_of(labels, pairs, skill)
-    weight = np.log(accuracy * (n_classes - 1) / (1 - accuracy)) * (n_classes - 1) / n_classes
-    given = labels.labels_per_worker
-    n_parts = int(part.max()) + 1
-    mean_square = np.bincount(part, given * weight * weight, n_parts) / np.maximum(np.bincount(part, given, n_parts), 1)
-    return Scores(accuracy, np.sqrt(mean_square)[part])
-
-
-def score_table(weights: FloatArray) -> FloatArray:
-    """What a label adds to the log-odds of each class, [worker, label, truth], from weights (M, K) [worker, truth]."""
-    n_classes = weights.shape[1]
-    code = (n_classes * np.eye(n_classes) - 1) / (n_classes - 1)
-    table: FloatArray = weights[:, None, :] * code
-    return table
-
-
-def score_posterior(labels: CrowdLabels, prior: FloatArray, weights: FloatArray, given: IntArray) -> FloatArray:
-    """Posterior (N, K): the soft-max of log prior + Σ weight · coded answer.
-
-    Parameters
-    ----------
-    weights : (M, K)
-        Of the workers known; one who comes after them has their mean, weighed by the answers `given` (M,).
-    """
-    average = np.average(weights, axis=0, weights=given)
-    with np.errstate(divide="ignore"):
-        log_prior = np.log(prior)
-    posterior = np.empty((labels.n_tasks, labels.n_classes))
-    table = score_table(np.concatenate([weights, average[None]])[: labels.n_workers])
-    confusion_pass(blocks_of(labels), log_prior, table, NO_GOLD, posterior)
-    return posterior
-
-
-def edge_levelled(values: FloatArray, worker: IntArray, part: IntArray) -> FloatArray:
-    """Columns of `values` (M, K) with mean square 1 over the edges of each part; 1 where there is nothing."""
-    n_parts = int(part.max()) + 1
-    edges = np.bincount(worker, minlength=part.size)
-    total = np.maximum(np.bincount(part, edges, n_parts), 1)
-    columns = []
-    for column in values.T:
-        size = np.sqrt(np.bincount(part, edges * column * column, n_parts) / total)[part]
-        columns.append(np.where(size > NOTHING, column / np.where(size > NOTHING, size, 1), 1.0))
-    return np.stack(columns, axis=1)
 
 
 def _parts(graph: Any) -> IntArray:

@@ -93,11 +93,7 @@ def fit_structured(
         confusion=confusion,
         skill=confusion_skill(confusion, counts, prior),
         skill_beta=structured_sureness(labels, blocks, counts, posterior, prior, infer),
-        log_likelihood=ended.log_likelihood,
-        objective=ended.objective,
-        n_iter=ended.n_iter,
-        converged=ended.converged,
-    )
+    ).after(ended)
     return fit, ended.parameters
 
 

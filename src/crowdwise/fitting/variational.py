@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
 from crowdwise.fitting.edges import log_of, sureness
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.kernels import NO_GOLD, Statistics, blocks_of, confusion_pass, expected_logs
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ __all__ = [
     "Beliefs",
     "climb_bound",
     "diagonal_prior",
-    "dirichlet_divergence",
     "found_beliefs",
-    "mean_logs",
     "portraits",
     "predicted",
     "row_priors",
@@ -58,20 +56,6 @@ class Beliefs:
     rows: FloatArray
 
 
-def mean_logs(shape: FloatArray) -> FloatArray:
-    """E[log p] for p ~ Dirichlet(shape), along the last axis."""
-    logs: FloatArray = digamma(shape) - digamma(shape.sum(axis=-1, keepdims=True))
-    return logs
-
-
-def dirichlet_divergence(shape: FloatArray, prior: FloatArray | float) -> float:
-    """Σ over rows of KL(Dirichlet(shape) || Dirichlet(prior)), along the last axis."""
-    before = np.broadcast_to(prior, shape.shape)
-    constants = gammaln(shape.sum(axis=-1)) - gammaln(before.sum(axis=-1))
-    cells = gammaln(before) - gammaln(shape) + (shape - before) * mean_logs(shape)
-    return float(constants.sum() + cells.sum())
-
-
 def diagonal_prior(right: float, wrong: float, n_classes: int) -> FloatArray:
     """Pseudo-counts (K, K): `right` on the diagonal, `wrong` in every other cell."""
     prior: FloatArray = np.full((n_classes, n_classes), float(wrong))
@@ -94,7 +78,7 @@ def share_prior(pseudo: FloatArray, known: Knowledge) -> Callable[[FloatArray], 
         if fixed is not None:
             return fixed, 0.0
         shape = pseudo + tasks
-        return mean_logs(shape), dirichlet_divergence(shape, pseudo)
+        return dirichlet_logs(shape), dirichlet_divergence(shape, pseudo)
 
     return prior_of
 

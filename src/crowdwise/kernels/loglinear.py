@@ -78,8 +78,9 @@ def climb_tables(
         other, shares = labels.task, np.linspace(0, labels.n_labels, _n_lanes(labels) + 1)[1:-1]
         edges = np.concatenate(([0], np.searchsorted(ptr, shares), [labels.n_workers])).astype(np.int64)
     else:
-        order, ptr, other = np.arange(labels.n_labels), labels.task_ptr, labels.worker
-        edges = task_lanes(labels)
+        ptr, other, edges = labels.task_ptr, labels.worker, task_lanes(labels)
+        order = np.arange(labels.n_labels, dtype=labels.by_worker.edge.dtype)
+        order.flags.writeable = False  # as the other side's: for each kind of array, kernels are compiled anew
 
     def one_lane(lane: int) -> None:
         _climb_lane(
@@ -184,7 +185,9 @@ def _climb_lane(
                 scale *= 0.5
             if reached < value:
                 break
-            own[:] = trial
+            for k in range(n_classes):
+                for c in range(n_classes):
+                    own[k, c] = trial[k, c]
             value = reached
 
 

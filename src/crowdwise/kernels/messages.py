@@ -202,7 +202,10 @@ def _thinned(start: int, side: int, stride: int, n_dims: int, low: IntArray, hig
     counts = np.empty(n_dims, np.int64)
     for dim in range(n_dims):
         counts[dim] = (high[dim] - low[dim]) // stride + 1
-    found = np.empty(counts.prod(), np.int64)
+    size = 1
+    for dim in range(n_dims):
+        size *= counts[dim]
+    found = np.empty(size, np.int64)
     for place in range(found.size):
         rest, node, scale = place, 0, 1
         for dim in range(n_dims - 1, -1, -1):
@@ -218,7 +221,10 @@ def _bracket(
     found: IntArray, logs: FloatArray, start: int, side: int, stride: int, low: IntArray, high: IntArray
 ) -> None:
     """The box around the nodes that matter, out to the next ones looked at, into `low` and `high`."""
-    bound = logs.max() - TAIL
+    bound = logs[0]
+    for place in range(1, found.size):
+        bound = max(bound, logs[place])
+    bound -= TAIL
     low[:] = side
     high[:] = 0
     for place in range(found.size):
@@ -254,7 +260,9 @@ def _worker_lane(
     means: FloatArray,
 ) -> None:
     n_kinds = table.shape[1]
-    most = np.diff(set_ptr).max()
+    most = 0
+    for number in range(set_ptr.size - 1):
+        most = max(most, set_ptr[number + 1] - set_ptr[number])
     log_space, product_space, chance_space = np.empty(most), np.empty(most), np.empty(most)
     low, high = np.empty(n_dims, np.int64), np.empty(n_dims, np.int64)
     for worker in range(first, last):
@@ -263,22 +271,25 @@ def _worker_lane(
         side, stride = sides[own], strides[own]
         edges = order[ptr[worker] : ptr[worker + 1]]
         answers, chosen, begin = table, np.empty(0, np.int64), start
-        if stride > 0 and edges.size > 0:
-            low[:] = 0
-            high[:] = side - 1
-            chosen = _thinned(start, side, stride, n_dims, low, high)
-            logs, product, chance = log_space[: chosen.size], product_space[: chosen.size], chance_space[: chosen.size]
-            logs[:] = log_weight[chosen]
-            _log_products(edges, label, incoming, _columns(table, chosen), 0, logs, product, chance)
-            _bracket(chosen, logs, start, side, stride, low, high)
-            chosen = _thinned(start, side, 1, n_dims, low, high)
-            answers, begin, size = _columns(table, chosen), 0, chosen.size
-        else:
-            chosen = np.arange(start, start + size)
+        # Every so manieth node of a large grid first, then all that lie where those matter; of another set all at once.
+        rounds = 2 if stride > 0 and edges.size > 0 else 1
+        for number in range(rounds):
+            if rounds == 2:
+                if number == 0:
+                    low[:] = 0
+                    high[:] = side - 1
+                else:
+                    _bracket(chosen, log_space, start, side, stride, low, high)
+                chosen = _thinned(start, side, stride if number == 0 else min(stride, 1), n_dims, low, high)
+                answers, begin, size = _columns(table, chosen), 0, chosen.size
+            logs, product, chance = log_space[:size], product_space[:size], chance_space[:size]
+            for node in range(size):
+                logs[node] = log_weight[chosen[node] if rounds == 2 else start + node]
+            _log_products(edges, label, incoming, answers, begin, logs, product, chance)
         logs, product, chance = log_space[:size], product_space[:size], chance_space[:size]
-        logs[:] = log_weight[chosen]
-        _log_products(edges, label, incoming, answers, begin, logs, product, chance)
-        highest = logs.max()
+        highest = logs[0]
+        for node in range(1, size):
+            highest = max(highest, logs[node])
         mass = 0.0
         share = product
         for node in range(size):
@@ -290,7 +301,7 @@ def _worker_lane(
         for column in range(features.shape[1]):
             mean = 0.0
             for node in range(size):
-                mean += share[node] * features[chosen[node], column]
+                mean += share[node] * features[chosen[node] if rounds == 2 else start + node, column]
             means[worker, column] = mean
         for edge in edges:
             rows = answers[label[edge] if table.shape[0] > 1 else 0]
@@ -336,7 +347,9 @@ def _task_lane(
     moved = 0.0
     for task in range(first, last):
         row = posterior[task]
-        logs[:] = log_prior[task if log_prior.shape[0] > 1 else 0]
+        own = task if log_prior.shape[0] > 1 else 0
+        for k in range(n_classes):
+            logs[k] = log_prior[own, k]
         always = 0.0
         for edge in range(ptr[task], ptr[task + 1]):
             if coins:
@@ -349,7 +362,9 @@ def _task_lane(
             for k in range(n_classes):
                 if k != gold[task]:
                     logs[k] = -np.inf
-        highest = logs.max()
+        highest = logs[0]
+        for k in range(1, n_classes):
+            highest = max(highest, logs[k])
         mass = 0.0
         for k in range(n_classes):
             rest[k] = math.exp(logs[k] - highest)
@@ -373,7 +388,9 @@ def _task_lane(
                     top = max(top, message[k])
                 for k in range(n_classes):
                     message[k] = math.exp(message[k] - top)
-            mass = message.sum()
+            mass = 0.0
+            for kind in range(message.size):
+                mass += message[kind]
             for kind in range(message.size):
                 fresh = message[kind] / mass
                 old = incoming[edge, kind]

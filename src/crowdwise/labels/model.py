@@ -241,7 +241,7 @@ class CrowdLabels:
     def by_worker(self) -> WorkerOrder:
         """The worker-major order of the edges, made on first use."""
         ptr = group_offsets(self.worker, self.n_workers)
-        return WorkerOrder(group_by(self.worker, ptr), ptr)
+        return WorkerOrder(_locked(group_by(self.worker, ptr)), _locked(ptr))
 
     @cached_property
     def labels_per_task(self) -> IntArray:

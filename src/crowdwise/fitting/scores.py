@@ -1,0 +1,110 @@
+"""From scores to probabilities: what the rank-one methods share that only weigh answers for and against each class.
+
+A score of a class is Σ weight · coded answer; its direction is the method's, its scale is that of Bayes' rule with
+accuracies which are read from how workers agree (`rank_one`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.rank_one import NOTHING, accuracies_of, agreement, levelled, regressed, skills_along
+from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
+
+if TYPE_CHECKING:
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["ScoreAggregator", "Scores", "edge_levelled", "score_posterior", "score_table", "scores_of"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Skills of a method that only scores, and what turns its scores into probabilities.
+
+    Attributes
+    ----------
+    accuracy : (M,)
+        Of each worker.
+    scale : (M,)
+        What weights of root mean square 1 within a worker's part are multiplied by, so that their square is on average
+        that of the weights by Bayes' rule, (K - 1)/K log(p (K - 1)/(1 - p)) for a coded answer.
+    """
+
+    accuracy: FloatArray
+    scale: FloatArray
+
+
+def scores_of(labels: CrowdLabels, heard: FloatArray, part: IntArray) -> Scores:
+    """Read accuracies from how well workers' answers fit what the others said.
+
+    Who is good hears worse voices than who is not, her own being left out; skills are therefore regressed once on
+    those of the partners.
+
+    Parameters
+    ----------
+    heard : (M, K)
+        Σ of the worker's coded answers times what the others said, in proportion to n s, for each class.
+    part : (M,)
+        The part of the crowd.
+    """
+    n_classes = labels.n_classes
+    direction = np.zeros(labels.n_workers)
+    for column in heard.T:
+        level, there = levelled(column, part)
+        direction += np.where(there, level, 0.0)
+    pairs = agreement(labels)
+    skill = skills_along(pairs, direction / np.maximum(labels.labels_per_worker, 1))
+    skill = skills_along(pairs, regressed(pairs, skill))
+    accuracy = accuracies_of(labels, pairs, skill)
+    weight = np.log(accuracy * (n_classes - 1) / (1 - accuracy)) * (n_classes - 1) / n_classes
+    given = labels.labels_per_worker
+    n_parts = int(part.max()) + 1
+    mean_square = np.bincount(part, given * weight * weight, n_parts) / np.maximum(np.bincount(part, given, n_parts), 1)
+    return Scores(accuracy, np.sqrt(mean_square)[part])
+
+
+def score_table(weights: FloatArray) -> FloatArray:
+    """What a label adds to the log-odds of each class, [worker, label, truth], from weights (M, K) [worker, truth]."""
+    n_classes = weights.shape[1]
+    code = (n_classes * np.eye(n_classes) - 1) / (n_classes - 1)
+    table: FloatArray = weights[:, None, :] * code
+    return table
+
+
+def edge_levelled(values: FloatArray, worker: IntArray, part: IntArray) -> FloatArray:
+    """Columns of `values` (M, K) with mean square 1 over the edges of each part; 1 where there is nothing."""
+    n_parts = int(part.max()) + 1
+    edges = np.bincount(worker, minlength=part.size)
+    total = np.maximum(np.bincount(part, edges, n_parts), 1)
+    columns = []
+    for column in values.T:
+        size = np.sqrt(np.bincount(part, edges * column * column, n_parts) / total)[part]
+        columns.append(np.where(size > NOTHING, column / np.where(size > NOTHING, size, 1), 1.0))
+    return np.stack(columns, axis=1)
+
+
+def score_posterior(labels: CrowdLabels, prior: FloatArray, weights: FloatArray) -> FloatArray:
+    """Posterior (N, K): the soft-max of log prior + Σ weight · coded answer, weights (M, K) [worker, truth]."""
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(prior)
+    posterior = np.empty((labels.n_tasks, labels.n_classes))
+    confusion_pass(blocks_of(labels), log_prior, score_table(weights), NO_GOLD, posterior)
+    return posterior
+
+
+class ScoreAggregator(Aggregator):
+    """Base of methods that give each worker's answer a weight for or against each class."""
+
+    @property
+    def weights_(self) -> FloatArray:
+        """What each worker's answer weighs for or against each class, (M, K)."""
+        weights: FloatArray = self.extra_["weights"]
+        return weights
+
+    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+        return score_posterior(labels, self.prior_, self._with_stranger(self.weights_))
