@@ -200,5 +200,7 @@ class Glad(Aggregator):
         known = positions(labels.tasks, self.tasks_)
         ease = np.where(known >= 0, self.ease_[known], np.exp(np.log(self.ease_).mean()))
         ability = np.append(self.ability_, np.average(self.ability_, weights=self.labels_per_worker_))
-        _, posterior, _ = ability_posterior(labels, ability, ease, np.log(self.prior_), NO_GOLD)
+        with np.errstate(divide="ignore"):
+            log_prior = np.log(self.prior_)
+        _, posterior, _ = ability_posterior(labels, ability, ease, log_prior, NO_GOLD)
         return posterior

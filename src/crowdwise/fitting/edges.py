@@ -235,7 +235,7 @@ def fit_votes(
         posterior=posterior,
         prior=prior,
         confusion=confusion,
-        skill=np.einsum("wkk,k->w", confusion, prior),
+        skill=np.minimum(np.einsum("wkk,k->w", confusion, prior), 1),  # shares can sum to a rounding more than 1
         skill_beta=coin_sureness(last.counts.sum(axis=1), answers, undecided.sum(axis=1)),
         log_likelihood=ended.log_likelihood,
         objective=ended.objective,
