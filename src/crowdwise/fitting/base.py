@@ -116,7 +116,7 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
             Workers met in an earlier project, matched by name: a fitted model, or a mapping from worker to confusion
             matrix (K, K) [truth, label].
         known_weight
-            How many answers for each true class a known matrix counts as; above 0.
+            How many answers for each true class a known matrix counts as; above 0, at most 1e9.
 
         Notes
         -----

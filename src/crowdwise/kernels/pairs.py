@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["PairCounts", "pair_counts", "pair_pass"]
 
 CHUNK = 1 << 22  # pairs of labels held at a time
+MOST_LABELS = 2000  # of a task: one that all the crowd answered would make workers × workers pairs of one task each
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,12 @@ class PairCounts:
 def pair_counts(labels: CrowdLabels) -> PairCounts:
     """Count the joint answers of all pairs of workers over the tasks they share.
 
-    A worker's repeated answers to one task count each, but never as a pair with herself.
+    A worker's repeated answers to one task count each, but never as a pair with herself. Tasks of more than
+    `MOST_LABELS` labels are left out, so that there are at most a thousand pairs for each label.
     """
     size = labels.n_classes
     per_task = labels.labels_per_task.astype(np.int64)
+    per_task[per_task > MOST_LABELS] = 0
     ends = np.cumsum(per_task * (per_task - 1) // 2)
     keys, counts = np.empty(0, np.int64), np.empty(0)
     task = 0
@@ -144,6 +147,8 @@ def _keys(
     """((worker * M + other) * K + her label) * K + the other's label, for every pair of labels of each task."""
     n_found = 0
     for task in range(first, last):
+        if task_ptr[task + 1] - task_ptr[task] > MOST_LABELS:
+            continue
         for one in range(task_ptr[task], task_ptr[task + 1]):
             for two in range(one + 1, task_ptr[task + 1]):
                 a, b = (one, two) if worker[one] < worker[two] else (two, one)
