@@ -9,13 +9,14 @@ table, repeated answers included. Ties: ours by rule, crowd-kit's as it does. Ta
 as wrong. Methods that draw at random are averaged over seeds 0-4 where a fit takes less than `CHEAP` seconds, otherwise
 seed 0 is used; each row says which. crowd-kit is left out, with a note, where it is not installed.
 
-Each method runs through the data sets in a process of its own; a fit that takes too long ends the process, and the next
-data set is taken up by a new one. Seconds are of one fit, compiled before the clock starts.
+The fits run in a process of their own; one that takes too long ends it, and a new process goes on with the next.
+Seconds are of one fit, compiled before the clock starts.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.metadata
 import json
 import platform
@@ -26,10 +27,14 @@ import time
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import crowdwise as cw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.json"
 FOURTEEN = ["bluebird", "dog", "web", "rte", "temp", "sp", "zencrowd_us", "adult2", "fact_eval", "ducks"]
@@ -38,7 +43,7 @@ APART = ["cifar10n", "ner_crowd"]  # three workers; sequences
 PEER = "ck:"
 # GoldMajorityVote is told truths, so it is not in the league.
 PEERS = ["MajorityVote", "Wawa", "ZeroBasedSkill", "DawidSkene", "OneCoinDawidSkene", "GLAD", "MACE", "MMSR", "KOS"]
-CHEAP, SEEDS, LIMIT = 5.0, 5, 120.0
+CHEAP, SEEDS, LIMIT, COMPILING = 5.0, 5, 120.0, 60.0
 
 
 def ours(slug: str, data: cw.datasets.Dataset) -> dict[str, object]:
@@ -104,41 +109,45 @@ def one_row(who: str, data: cw.datasets.Dataset) -> dict[str, object]:
     return {"data": data.name, "method": who, **row}
 
 
-def measure(who: str, names: list[str]) -> None:
-    """In a process of its own: one JSON line for each data set, after a first that says that it is ready."""
+def measure(jobs: list[str]) -> None:
+    """In a process of its own: one JSON line for each job, "method/data set"."""
     warnings.simplefilter("ignore")
-    if not who.startswith(PEER):
-        for n_classes in (2, 3):
-            crowd = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=9, n_classes=n_classes, seed=0)
-            cw.method(who).load()().fit(crowd.labels)
-    print("ready", flush=True)
-    for name in names:
-        print(json.dumps(one_row(who, cw.datasets.load(name))), flush=True)
+    load = functools.cache(cw.datasets.load)
+    compiled = ""
+    for job in jobs:
+        who, name = job.split("/")
+        if who != compiled and not who.startswith(PEER):
+            for n_classes in (2, 3):
+                crowd = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=9, n_classes=n_classes, seed=0)
+                cw.method(who).load()().fit(crowd.labels)
+        compiled = who
+        print(json.dumps(one_row(who, load(name))), flush=True)
 
 
-def rows_of(who: str, names: list[str], limit: float) -> list[dict[str, object]]:
-    """Rows of one method, a fresh process after each fit that was given up."""
-    rows: list[dict[str, object]] = []
-    while len(rows) < len(names):
-        left = names[len(rows) :]
-        command = [sys.executable, __file__, "--measure", who, *left]
+def in_turn(jobs: list[str], limit: float) -> Iterator[dict[str, object]]:
+    """One row for each job; a fresh process takes over after each that was given up."""
+    done = 0
+    while done < len(jobs):
+        command = [sys.executable, __file__, "--measure", *jobs[done:]]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for wait in (600.0, *[limit * (SEEDS if not who.startswith(PEER) else 1)] * len(left)):
-            timer = threading.Timer(wait, process.kill)
+        line = "{}"
+        while line and done < len(jobs):
+            who, name = jobs[done].split("/")
+            fits = 1 if who.startswith(PEER) or not cw.method(who).random else SEEDS
+            timer = threading.Timer(limit * fits + COMPILING, process.kill)
             timer.start()
             line = process.stdout.readline()
             in_time = timer.is_alive()
             timer.cancel()
-            if not line:
-                break
-            if line.startswith("{"):
-                rows.append(json.loads(line))
+            if line:
+                done += 1
+                yield json.loads(line)
         process.kill()
         errors = process.communicate()[1].strip().splitlines()
-        if len(rows) < len(names):
+        if done < len(jobs):
             why = (errors or ["the process died"])[-1][:200] if in_time else f"given up after {limit:.0f} s"
-            rows.append({"data": names[len(rows)], "method": who, "note": why})
-    return rows
+            done += 1
+            yield {"data": name, "method": who, "note": why}
 
 
 def versions() -> dict[str, str]:
@@ -184,7 +193,7 @@ def main() -> None:
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        measure(arguments.measure[0], arguments.measure[1:])
+        measure(arguments.measure)
         return
     at_hand = cw.datasets.available()
     names = [name for name in arguments.sets or FOURTEEN + APART if name in at_hand]
@@ -192,12 +201,11 @@ def main() -> None:
     if find_spec("crowdkit") is None:
         peers = []
         print("crowd-kit is not installed: only our own methods are run (pip install crowd-kit)")
-    for who in arguments.methods or [entry.slug for entry in cw.methods()] + peers:
-        rows = rows_of(who, names, arguments.limit)
-        for row in rows:
-            value = f"{row['accuracy']:.4f}  {row['seconds']:8.2f} s" if "accuracy" in row else row["note"]
-            print(f"{who:24}{row['data']:14}{value}", flush=True)
-        keep(rows)
+    methods = arguments.methods or [entry.slug for entry in cw.methods()] + peers
+    for row in in_turn([f"{who}/{name}" for who in methods for name in names], arguments.limit):
+        value = f"{row['accuracy']:.4f}  {row['seconds']:8.2f} s" if "accuracy" in row else row["note"]
+        print(f"{row['method']:24}{row['data']:14}{value}", flush=True)
+        keep([row])
 
 
 if __name__ == "__main__":
