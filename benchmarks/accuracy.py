@@ -134,7 +134,7 @@ def in_turn(jobs: list[str], limit: float) -> Iterator[dict[str, object]]:
         while line and done < len(jobs):
             who, name = jobs[done].split("/")
             fits = 1 if who.startswith(PEER) or not cw.method(who).random else SEEDS
-            timer = threading.Timer(limit * fits + COMPILING, process.kill)
+            timer = threading.Timer(limit * fits + (0 if who.startswith(PEER) else COMPILING), process.kill)
             timer.start()
             line = process.stdout.readline()
             in_time = timer.is_alive()

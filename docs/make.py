@@ -201,8 +201,7 @@ def league_figure() -> str:
         accuracies = {name: place.rows[name]["accuracy"] for name in place.sets}
         kind = "peer" if place.peer else "auto" if place.name == "auto" else "ours"
         note = "" if len(place.sets) == len(found["sets"]) else f"{len(place.sets)} of {len(found['sets'])} sets"
-        name = place.name + ("†" if not place.peer and cw.method(place.name).needs else "")
-        rows.append(Row(name, kind, accuracies, place.mean("accuracy"), note))
+        rows.append(Row(place.title.replace("`", ""), kind, accuracies, place.mean("accuracy"), note))
     rows.sort(key=lambda row: row.kind != "auto")
     return drawn(rows, n_sets=len(found["sets"]))
 
