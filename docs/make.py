@@ -108,11 +108,14 @@ def accuracy() -> str:
     found = league()
     places = standings(found)
     complete = [place for place in places if len(place.sets) == len(found["sets"])]
-    by_name = {place.method: place for place in complete}
     best = next(place for place in complete if not place.peer and place.name != "auto")
     peer = next((place for place in complete if place.peer), None)
-    shown = [by_name["majority-vote"], by_name["dawid-skene"], best, by_name["auto"], *([peer] if peer else [])]
-    shown = list({place.method: place for place in shown}.values())
+    wanted = list(
+        dict.fromkeys(["majority-vote", "dawid-skene", best.method, "auto", *([peer.method] if peer else [])])
+    )
+    shown = sorted(
+        (place for place in complete if place.method in wanted), key=lambda place: wanted.index(place.method)
+    )
     lines = [[name, *(short(place.accuracy(name)) for place in shown)] for name in found["sets"]]
     lines.append(["**mean**", *(f"**{short(place.mean('accuracy'))}**" for place in shown)])
     note = (
