@@ -169,8 +169,8 @@ what each assumes.
 ## Means
 
 The gain is on majority vote, in points, over the same data sets. The calibration error (15 bins; lower is better) says
-how far the confidence is from the share that is right. Seconds are of one fit of every set, together, once compiled,
-on a machine with other work: a rough guide.
+how far the confidence is from the share that is right. Seconds are of the processor for one fit of every set, together,
+once compiled.
 
 {table(["method", "accuracy", "gain", "calibration error", "seconds"], summary)}
 
