@@ -177,7 +177,7 @@ once compiled.
 † made for sequences or a graph of tasks; here it has none.
 
 Ties are broken by rule in our methods and as crowd-kit does in its own. Tasks that an aggregator leaves out count as
-wrong. Means over seeds 0–4 (seed 0 alone where a fit takes over five seconds): {seeds}. crowd-kit's `KOS` is for two
+wrong. Means over seeds 0–4 (seed 0 alone where a fit takes long): {seeds}. crowd-kit's `KOS` is for two
 classes, and its `KOS` and `MMSR` give no probabilities. Measured on {found["machine"]}; {versions}.
 
 ## Accuracy by data set
