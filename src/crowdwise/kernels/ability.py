@@ -13,6 +13,7 @@ from numba import njit
 
 from crowdwise.kernels.exponential import exp_of_nonpositive
 from crowdwise.kernels.layout import task_lanes
+from crowdwise.kernels.rows import settled
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:
@@ -85,17 +86,7 @@ def _posterior_lane(
             # log(1 - σ(x)) - log(K-1) for every class, and x + log(K-1) more for the class named.
             total -= max(odds, 0.0) + math.log1p(math.exp(-abs(odds))) + log_others
             row[label[edge]] += odds + log_others
-        if gold.size > 0 and gold[task] >= 0:
-            for k in range(n_classes):
-                if k != gold[task]:
-                    row[k] = -np.inf
-        highest = row.max()
-        for k in range(n_classes):
-            row[k] = math.exp(row[k] - highest)
-        mass = row.sum()
-        total += highest + math.log(mass)
-        for k in range(n_classes):
-            row[k] /= mass
+        total += settled(row, gold, task)
         for edge in range(task_ptr[task], task_ptr[task + 1]):
             right[edge] = row[label[edge]]
     return total

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from crowdwise.kernels.layout import LANE_LABELS, MOST_LANES
+from crowdwise.kernels.layout import cut
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:
@@ -50,18 +50,16 @@ def chain_pass(sequences: Sequences, steps: FloatArray, evidence: FloatArray) ->
     -----
     Where no path has weight, the log-likelihood is -inf and the chain begins anew at the task that no path reaches.
     """
-    n_lanes = max(1, min(MOST_LANES, sequences.order.size // LANE_LABELS))
-    shares = np.arange(1, n_lanes) * (sequences.order.size / n_lanes)
-    edges = np.concatenate(([0], np.searchsorted(sequences.ptr, shares), [sequences.ptr.size - 1])).astype(np.int64)
-    values = np.zeros(n_lanes)
-    counts = np.zeros((n_lanes, *steps.shape))
+    edges = cut(sequences.ptr)
+    values = np.zeros(edges.size - 1)
+    counts = np.zeros((edges.size - 1, *steps.shape))
 
     def one_lane(lane: int) -> None:
         values[lane] = _chain_lane(
             edges[lane], edges[lane + 1], sequences.order, sequences.ptr, steps, evidence, counts[lane]
         )
 
-    run_lanes(one_lane, n_lanes)
+    run_lanes(one_lane, values.size)
     return ChainStatistics(float(values.sum()), counts.sum(axis=0))
 
 

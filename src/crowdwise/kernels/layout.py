@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Blocks", "blocks_of", "task_lanes"]
+__all__ = ["Blocks", "blocks_of", "cut", "task_lanes"]
 
 BLOCK_CELLS = 2**19  # posterior cells of one block: 4 MiB; rows are asked for ahead, so the third-level cache will do
 MOST_TASKS = 2**16  # so that a task's place in its block fits 16 unsigned bits
@@ -89,8 +89,7 @@ def blocks_of(labels: CrowdLabels, n_states: int | None = None) -> Blocks:
     edges = np.minimum(np.arange(n_blocks + 1) * size, labels.n_tasks)
     ptr = labels.task_ptr[edges]
     # Lanes end at the block edge nearest to an equal share of the labels.
-    shares = np.arange(1, n_lanes) * (labels.n_labels / n_lanes)
-    lanes = np.concatenate(([0], np.searchsorted(ptr, shares), [n_blocks])).astype(np.int64)
+    lanes = cut(ptr, n_lanes)
     n_rows = labels.n_workers * labels.n_classes
     blocks = Blocks(
         row=np.empty(labels.n_labels, np.int32 if n_rows < 2**31 else np.int64),
@@ -116,9 +115,18 @@ def blocks_of(labels: CrowdLabels, n_states: int | None = None) -> Blocks:
 
 def task_lanes(labels: CrowdLabels) -> IntArray:
     """Tasks at which lanes begin and end, an equal share of labels in each, for work without tables."""
-    n_lanes = max(1, min(MOST_LANES, labels.n_labels // LANE_LABELS))
-    shares = np.arange(1, n_lanes) * (labels.n_labels / n_lanes)
-    return np.concatenate(([0], np.searchsorted(labels.task_ptr, shares), [labels.n_tasks])).astype(np.int64)
+    return cut(labels.task_ptr)
+
+
+def cut(done: IntArray | FloatArray, n_lanes: int | None = None) -> IntArray:
+    """Groups at which lanes begin and end: an equal share of the work in each, of which `done[n]` is before group n.
+
+    As many lanes as the work is worth, where their number is not given.
+    """
+    if n_lanes is None:
+        n_lanes = int(max(1, min(MOST_LANES, done[-1] // LANE_LABELS)))
+    shares = np.arange(1, n_lanes) * (done[-1] / n_lanes)
+    return np.concatenate(([0], np.searchsorted(done, shares), [done.size - 1])).astype(np.int64)
 
 
 def lanes_for(n_labels: int, n_workers: int, n_classes: int) -> int:

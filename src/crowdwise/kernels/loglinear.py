@@ -18,7 +18,8 @@ import numpy as np
 from numba import njit
 
 from crowdwise.kernels.exponential import exp_of_nonpositive
-from crowdwise.kernels.layout import LANE_LABELS, MOST_LANES, task_lanes
+from crowdwise.kernels.layout import cut, task_lanes
+from crowdwise.kernels.rows import settled
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:
@@ -75,8 +76,7 @@ def climb_tables(
     better = table.copy()
     if of_workers:
         order, ptr = labels.by_worker
-        other, shares = labels.task, np.linspace(0, labels.n_labels, _n_lanes(labels) + 1)[1:-1]
-        edges = np.concatenate(([0], np.searchsorted(ptr, shares), [labels.n_workers])).astype(np.int64)
+        other, edges = labels.task, cut(ptr)
     else:
         ptr, other, edges = labels.task_ptr, labels.worker, task_lanes(labels)
         order = np.arange(labels.n_labels, dtype=labels.by_worker.edge.dtype)
@@ -90,10 +90,6 @@ def climb_tables(
 
     run_lanes(one_lane, edges.size - 1)
     return better
-
-
-def _n_lanes(labels: CrowdLabels) -> int:
-    return max(1, min(MOST_LANES, labels.n_labels // LANE_LABELS))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -124,17 +120,7 @@ def _posterior_lane(
                 for c in range(n_classes):
                     mass += exp_of_nonpositive(mine[k, c] + theirs[k, c] - highest)
                 row[k] += mine[k, label[edge]] + theirs[k, label[edge]] - highest - math.log(mass)
-        if gold.size > 0 and gold[task] >= 0:
-            for k in range(n_classes):
-                if k != gold[task]:
-                    row[k] = -np.inf
-        highest = row.max()
-        for k in range(n_classes):
-            row[k] = math.exp(row[k] - highest)
-        mass = row.sum()
-        total += highest + math.log(mass)
-        for k in range(n_classes):
-            row[k] /= mass
+        total += settled(row, gold, task)
     return total
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from crowdwise.kernels.layout import LANE_LABELS, MOST_LANES, task_lanes
+from crowdwise.kernels.layout import cut, task_lanes
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:
@@ -147,10 +147,7 @@ def task_messages(
 def _worker_lanes(labels: CrowdLabels, nodes: NodeSets) -> IntArray:
     """Workers at which lanes begin and end: an equal share of labels times nodes in each."""
     work = labels.labels_per_worker * (1 + np.diff(nodes.ptr)[nodes.set_of] / NODE_COST)
-    done = np.concatenate(([0.0], np.cumsum(work)))
-    n_lanes = int(max(1, min(MOST_LANES, done[-1] // LANE_LABELS)))
-    shares = np.arange(1, n_lanes) * (done[-1] / n_lanes)
-    return np.concatenate(([0], np.searchsorted(done, shares), [labels.n_workers])).astype(np.int64)
+    return cut(np.concatenate(([0.0], np.cumsum(work))))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=True)

@@ -1,0 +1,37 @@
+"""What the passes that go task by task share: the end of Bayes' rule."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["settled"]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def settled(row: FloatArray, gold: IntArray, task: int) -> float:
+    """Turn a task's log-weights (K,) into probabilities, in place, and return the logarithm of their sum.
+
+    Where the truth is known, the other classes have none.
+    """
+    if gold.size > 0 and gold[task] >= 0:
+        for k in range(row.size):
+            if k != gold[task]:
+                row[k] = -np.inf
+    highest = row[0]
+    for k in range(1, row.size):
+        highest = max(highest, row[k])
+    mass = 0.0
+    for k in range(row.size):
+        row[k] = math.exp(row[k] - highest)
+        mass += row[k]
+    for k in range(row.size):
+        row[k] /= mass
+    total: float = highest + math.log(mass)
+    return total
