@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EVERY = pytest.mark.parametrize("method", cw.methods(), ids=lambda method: method.slug)
 
 
-def those_that_use(*told: str) -> Any:
+def those_that_use(*told: str) -> pytest.MarkDecorator:
     """Parametrised over the methods that can be told all of these."""
     able = [method for method in cw.methods() if set(told) <= set(method.uses)]
     return pytest.mark.parametrize("method", able, ids=lambda method: method.slug)
