@@ -66,7 +66,8 @@ def pair_agreements(labels: CrowdLabels) -> tuple[IntArray, IntArray, FloatArray
     """
     keys, counts = _counted(labels, joint=False)
     pairs, pair_of = np.unique(keys // 2, return_inverse=True)
-    same, shared = (np.bincount(pair_of, weights=each, minlength=pairs.size) for each in (counts * (keys % 2), counts))
+    same = np.bincount(pair_of, weights=counts * (keys % 2), minlength=pairs.size).astype(np.float64)
+    shared = np.bincount(pair_of, weights=counts, minlength=pairs.size).astype(np.float64)
     return pairs // labels.n_workers, pairs % labels.n_workers, same, shared
 
 
