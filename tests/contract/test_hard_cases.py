@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EVERY = pytest.mark.parametrize("method", cw.methods(), ids=lambda method: method.slug)
 
 
-def those_that_use(*told: str) -> Any:
+def those_that_use(*told: str) -> pytest.MarkDecorator:
     """Parametrised over the methods that can be told all of these."""
     able = [method for method in cw.methods() if set(told) <= set(method.uses)]
     return pytest.mark.parametrize("method", able, ids=lambda method: method.slug)
@@ -33,8 +33,8 @@ def scattered(seed: int) -> CrowdLabels:
     """A few answers of a few workers, with repeats, silent workers and classes, and tasks without labels."""
     generator = np.random.default_rng(seed)
     shape = (6, 4, 4)
-    columns = (generator.integers(0, size, 9) for size in shape)
-    return answers(*columns, shape)
+    task, worker, label = (generator.integers(0, size, 9) for size in shape)
+    return answers(task, worker, label, shape)
 
 
 def all_right(n_tasks: int, n_classes: int) -> CrowdLabels:

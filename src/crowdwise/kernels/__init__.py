@@ -5,7 +5,7 @@ from crowdwise.kernels.dirichlet import expected_logs
 from crowdwise.kernels.fields import field_pass
 from crowdwise.kernels.layout import Blocks, blocks_of
 from crowdwise.kernels.messages import NodeSets, task_messages, worker_messages
-from crowdwise.kernels.pairs import PairCounts, pair_counts, pair_pass
+from crowdwise.kernels.pairs import PairCounts, pair_agreements, pair_counts, pair_pass
 from crowdwise.kernels.passes import (
     NO_GOLD,
     Statistics,
@@ -37,6 +37,7 @@ __all__ = [
     "log_rows",
     "mean_opinions",
     "n_threads",
+    "pair_agreements",
     "pair_counts",
     "pair_pass",
     "scatter",
