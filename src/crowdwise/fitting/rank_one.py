@@ -20,11 +20,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from crowdwise.fitting.edges import coin_parameters, fit_votes
-<<<<<<< HEAD
-from crowdwise.kernels import NO_GOLD, pair_counts, vote_shares
-=======
-from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, pair_agreements, vote_shares
->>>>>>> breaker
+from crowdwise.kernels import NO_GOLD, pair_agreements, vote_shares
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
