@@ -74,8 +74,8 @@ class Member:
         Class shares that it is told: "learnt", "uniform", or "labels".
     votes
         How many answers for each class the vote prior of a worker counts as; 0 for none.
-    most_cells
-        Labels × classes² up to which it is worth its cost.
+    most_cells, most_classes
+        Labels × classes², and classes, up to which it is worth its cost.
     """
 
     name: str
@@ -83,6 +83,7 @@ class Member:
     shares: str = "learnt"
     votes: float = 0.0
     most_cells: float = np.inf
+    most_classes: float = np.inf
 
 
 SHORTLIST = (
@@ -94,6 +95,7 @@ SHORTLIST = (
         ),
         "labels",
         20.0,
+        most_classes=50,
     ),
     Member("mace", lambda _: Mace(tol=1e-5)),
     Member(
@@ -162,8 +164,8 @@ def may_enter(member: Member, labels: CrowdLabels, known: Knowledge) -> bool:
         KNOWN_WORKERS: known.worker_counts is not None,
     }
     uses = member.make(0).uses
-    cells = labels.n_labels * labels.n_classes**2
-    return cells <= member.most_cells and all(name in uses for name, told in given.items() if told)
+    small = labels.n_classes <= member.most_classes and labels.n_labels * labels.n_classes**2 <= member.most_cells
+    return small and all(name in uses for name, told in given.items() if told)
 
 
 def competed(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArray, FloatArray]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from crowdwise import metrics, registry
 from crowdwise.evaluate.held_out import error_over_tasks, foretold, parts, said
+from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.em import NotConverged
 from crowdwise.fitting.progress import counted_work
 from crowdwise.kernels import n_threads, use_threads
@@ -154,6 +155,7 @@ def compare(
     'one-coin'
     """
     answers = read_labels(labels)
+    check_enough(answers)
     slugs = _slugs(methods)
     codes = None if truth is None else truth_codes(truth, answers)
     cuts = list(parts(answers, folds, seed))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
+from crowdwise.fitting.base import check_enough
 from crowdwise.kernels import blocks_of, scatter
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.read import read_labels
@@ -77,9 +78,10 @@ def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5,
     >>> held_out_log_probability(DawidSkene(smoothing=0.1), labels).mean().round(1)
     np.float64(-0.9)
     """
-    answers = read_labels(labels)
-    found = np.empty(answers.n_labels)
-    for part in parts(answers, folds, seed):
+    known = read_labels(labels)
+    check_enough(known)
+    found = np.empty(known.n_labels)
+    for part in parts(known, folds, seed):
         found[part.hidden] = said(foretold(clone(method).fit(part.kept), part), part)
     return np.log(found)
 

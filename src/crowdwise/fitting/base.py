@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["Aggregator", "Fit", "ModelNotFittedError"]
+__all__ = ["Aggregator", "Fit", "ModelNotFittedError", "check_enough"]
 
 TIE = 1e-12  # posteriors closer than this are a tie
 NEGLIGIBLE = 1e-12  # entropies below this are rounding
@@ -82,6 +82,18 @@ class ModelNotFittedError(InputError, NotFittedError):
     """A model was asked for results before `fit`."""
 
 
+def check_enough(labels: CrowdLabels) -> None:
+    """Refuse labels that there is nothing to learn from."""
+    if labels.n_labels == 0:
+        raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
+    if labels.n_classes < 2:
+        only = listed(labels.classes.to_pylist())
+        raise InputError(
+            f"Labels need at least two classes to choose from; there is only {only}. "
+            "Declare all that could have been chosen with classes= in read_labels (on the command line --classes)."
+        )
+
+
 class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
     """Base of all methods that turn labels into a consensus.
 
@@ -123,14 +135,7 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         A method that has no use for one of these says so in an error.
         """
         answers = read_labels(labels)
-        if answers.n_labels == 0:
-            raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
-        if answers.n_classes < 2:
-            only = listed(answers.classes.to_pylist())
-            raise InputError(
-                f"Labels need at least two classes to choose from; there is only {only}. "
-                "Declare all that could have been chosen with classes= in read_labels (on the command line --classes)."
-            )
+        check_enough(answers)
         known = knowledge_of(
             answers,
             gold=gold,
