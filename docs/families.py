@@ -22,7 +22,7 @@ FAMILIES = (
     Family(
         "By itself",
         "Chooses and combines the others.",
-        {"auto": "several fits of each method on its shortlist, to at most 60,000 labels, and one to all labels"},
+        {"auto": "several fits of each method on its shortlist, to at most 100,000 labels, and one to all labels"},
     ),
     Family(
         "Votes",
