@@ -1,16 +1,35 @@
-"""Make the tables of the README and docs/methods.md from the registry and from benchmarks/results."""
+"""Make the tables of the README, docs/choosing.md and docs/league.md from the registry and from benchmarks/results.
+
+python docs/make.py                      # write them
+python docs/make.py --check              # fail if one is out of date
+python docs/make.py --check --registry   # look only at what follows from the registry, not at measurements
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
+import math
 import re
-import sys
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from families import FAMILIES
+from figure import Row, drawn
 
 import crowdwise as cw
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from crowdwise.registry import Method
+
 ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 RESULTS = ROOT / "benchmarks" / "results"
+PEER = "ck:"  # as benchmarks/accuracy.py marks crowd-kit's
 
 
 def table(headings: list[str], rows: list[list[str]]) -> str:
@@ -25,17 +44,169 @@ def methods() -> str:
     )
 
 
-def accuracy() -> str:
-    rows = json.loads((RESULTS / "accuracy.json").read_text())
-    slugs = [entry.slug for entry in cw.methods()]
-    found = {(row["data"], row["method"]): row["accuracy"] for row in rows}
-    names = list(dict.fromkeys(row["data"] for row in rows))
-    lines = [[name, *(f"{found[name, slug]:.3f}".lstrip("0") for slug in slugs)] for name in names]
-    note = (
-        "Accuracy over the tasks with truth, default parameters, ties by rule, `python benchmarks/accuracy.py`. The "
-        "data sets are not part of this repository; `crowdwise.datasets` says where to put them."
+def league() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / "accuracy.json").read_text())
+    return found
+
+
+def standings(found: dict[str, Any]) -> list[Standing]:
+    """Every method, best mean accuracy first; those without a result for some data set follow."""
+    places: dict[str, Standing] = {}
+    for row in found["rows"]:
+        place = places.setdefault(row["method"], Standing(row["method"]))
+        place.rows[row["data"]] = row
+    for place in places.values():
+        place.sets = [name for name in found["sets"] if place.accuracy(name) is not None]
+    full = len(found["sets"])
+    return sorted(
+        (place for place in places.values() if place.sets),
+        key=lambda place: (len(place.sets) < full, -place.mean("accuracy")),
     )
-    return f"{table(['data set', *slugs], lines)}\n\n{note}"
+
+
+@dataclass
+class Standing:
+    """A method's rows by data set, and the data sets of the league for which it has an accuracy."""
+
+    method: str
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sets: list[str] = field(default_factory=list)
+
+    @property
+    def peer(self) -> bool:
+        """Whether it is crowd-kit's."""
+        return self.method.startswith(PEER)
+
+    @property
+    def name(self) -> str:
+        """Its name in its own package."""
+        return self.method.removeprefix(PEER)
+
+    @property
+    def title(self) -> str:
+        """Its name in a table."""
+        if self.peer:
+            return f"crowd-kit {self.name}"
+        return f"`{self.name}`" + ("†" if cw.method(self.name).needs else "")
+
+    def accuracy(self, name: str) -> float | None:
+        """Accuracy on a data set, if there is one."""
+        value: float | None = self.rows.get(name, {}).get("accuracy")
+        return value
+
+    def mean(self, what: str) -> float:
+        """Mean over the league's data sets that it has; NaN where one of them lacks this figure."""
+        return fmean(math.nan if (value := self.rows[name][what]) is None else value for name in self.sets)
+
+
+def short(value: float | None) -> str:
+    """Three digits, as accuracies are printed: .873."""
+    return "–" if value is None or math.isnan(value) else f"{value:.3f}".removeprefix("0")
+
+
+def accuracy() -> str:
+    found = league()
+    places = standings(found)
+    complete = [place for place in places if len(place.sets) == len(found["sets"])]
+    best = next(place for place in complete if not place.peer and place.name != "auto")
+    peer = next((place for place in complete if place.peer), None)
+    wanted = list(
+        dict.fromkeys(["majority-vote", "dawid-skene", best.method, "auto", *([peer.method] if peer else [])])
+    )
+    shown = sorted(
+        (place for place in complete if place.method in wanted), key=lambda place: wanted.index(place.method)
+    )
+    lines = [[name, *(short(place.accuracy(name)) for place in shown)] for name in found["sets"]]
+    lines.append(["**mean**", *(f"**{short(place.mean('accuracy'))}**" for place in shown)])
+    note = (
+        "Accuracy over the tasks with truth, default parameters, ties by rule, `python benchmarks/accuracy.py`. "
+        f"Shown: two classics, the best single method on average ({best.title}), `auto`"
+        + (f", and the best aggregator of crowd-kit {found['versions']['crowd-kit']}" if peer else "")
+        + ". All methods: [docs/league.md](docs/league.md). The data sets are not part of this repository; "
+        "`crowdwise.datasets` says where to put them."
+    )
+    return f"{table(['data set', *(place.title for place in shown)], lines)}\n\n{note}"
+
+
+def league_page() -> str:
+    found = league()
+    places = standings(found)
+    base = next(place for place in places if place.method == "majority-vote")
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items() if name != "crowdwise")
+    summary = []
+    for place in places:
+        gain = place.mean("accuracy") - fmean(base.accuracy(name) or 0.0 for name in place.sets)
+        short_of = f" ({len(place.sets)} of {len(found['sets'])} sets)" if len(place.sets) < len(found["sets"]) else ""
+        summary.append(
+            [
+                place.title + short_of,
+                short(place.mean("accuracy")),
+                f"{100 * gain:+.1f}",
+                short(place.mean("calibration_error")),
+                f"{sum(place.rows[name]['seconds'] for name in place.sets):.3g} s",
+            ]
+        )
+    every = [[place.title, *(short(place.accuracy(name)) for name in found["sets"])] for place in places]
+    apart = [[place.title, *(short(place.accuracy(name)) for name in found["apart"])] for place in places]
+    missing = [
+        f"- {place.title}, {name}: {place.rows.get(name, {}).get('note', 'not measured')}"
+        for place in places
+        for name in found["sets"]
+        if place.accuracy(name) is None
+    ]
+    seeds = ", ".join(f"`{entry.slug}`" for entry in cw.methods() if entry.random)
+    return f"""# The league
+
+Made by `docs/make.py` from `benchmarks/results/accuracy.json` (`python benchmarks/accuracy.py`).
+
+Every method with its default parameters on {len(found["sets"])} public data sets, none of which it was told the truth
+of; and every aggregator of crowd-kit on the same tables. A mean over data sets is a rough guide: no method is best
+everywhere, and a difference of a point is within chance on most of these sets. [Which method when](choosing.md) says
+what each assumes.
+
+![Accuracy of every method](league.svg)
+
+## Means
+
+The gain is on majority vote, in points, over the same data sets. The calibration error (15 bins; lower is better) says
+how far the confidence is from the share that is right. Seconds are for one fit of every set, together, once
+compiled; some were taken by the wall clock of a busy machine, so they are a rough guide.
+
+{table(["method", "accuracy", "gain", "calibration error", "seconds"], summary)}
+
+† made for sequences or a graph of tasks; here it has none.
+
+Ties are broken by rule in our methods and as crowd-kit does in its own. Tasks that an aggregator leaves out count as
+wrong. Means over seeds 0–4 (seed 0 alone where a fit takes long): {seeds}. crowd-kit's `KOS` is for two
+classes, and its `KOS` and `MMSR` give no probabilities. Measured on {found["machine"]}; {versions}.
+
+## Accuracy by data set
+
+{table(["method", *found["sets"]], every)}
+
+## Two more data sets
+
+cifar10n has three (merged) workers, ner_crowd is sequences of words, told to no method here; accuracy of ner_crowd is
+over words, most of which are outside any name.
+
+{table(["method", *found["apart"]], apart)}
+
+## No result
+
+{chr(10).join(missing) or "Every method gave a result for every data set it is made for."}
+"""
+
+
+def league_figure() -> str:
+    found = league()
+    rows = []
+    for place in standings(found):
+        accuracies = {name: place.rows[name]["accuracy"] for name in place.sets}
+        kind = "peer" if place.peer else "auto" if place.name == "auto" else "ours"
+        note = "" if len(place.sets) == len(found["sets"]) else f"{len(place.sets)} of {len(found['sets'])} sets"
+        rows.append(Row(place.title.replace("`", ""), kind, accuracies, place.mean("accuracy"), note))
+    rows.sort(key=lambda row: row.kind != "auto")
+    return drawn(rows, n_sets=len(found["sets"]))
 
 
 def speed() -> str:
@@ -69,41 +240,69 @@ def speed() -> str:
     return f"{table(headings, lines)}\n\n{note}"
 
 
-def methods_page() -> str:
-    parts = [
-        "# Methods: what each assumes, and when it fails",
-        "Made by `docs/make.py` from the registry. `crowdwise methods --long` says the same in a terminal.",
-    ]
-    for entry in cw.methods():
-        uses = ", ".join(f"`{name}`" for name in entry.uses) or "nothing besides the labels"
-        climbs = "climbs an objective that never falls" if entry.climbs else "has no objective to climb"
-        parts.append(
-            f"## {entry.slug}\n\n`crowdwise.{entry.class_name}` · {entry.paper}\n\n"
-            f"- **Assumes**: {entry.summary}.\n- **Do not use it when**: {entry.fails}.\n"
-            f"- It {climbs}; `fit` can be told {uses}."
-        )
-    return "\n\n".join(parts) + "\n"
+def families() -> str:
+    """Every method under its family."""
+    placed = [slug for family in FAMILIES for slug in family.costs]
+    known = [entry.slug for entry in cw.methods()]
+    if sorted(placed) != sorted(known):
+        wrong = sorted(set(placed) ^ set(known)) or [slug for slug in placed if placed.count(slug) > 1]
+        raise SystemExit(f"docs/families.py must name every method of the registry once; look at {', '.join(wrong)}")
+    parts = []
+    for family in FAMILIES:
+        parts.append(f"### {family.name}\n\n{family.words}")
+        for slug, cost in family.costs.items():
+            parts.append(one_method(cw.method(slug), cost))
+    return "\n\n".join(parts)
 
 
-def filled(text: str) -> str:
-    for name, make in (("methods", methods), ("accuracy", accuracy), ("speed", speed)):
+def one_method(entry: Method, cost: str) -> str:
+    told = ", ".join(f"`{name}`" for name in entry.uses) or "nothing besides the labels"
+    habits = ["climbs an objective that never falls" if entry.climbs else "has no objective to climb"]
+    if entry.random:
+        habits.append("draws at random (`seed`)")
+    if entry.needs:
+        habits.append(f"is made for {'sequences' if entry.needs == 'sequences' else 'a graph'} of tasks")
+    return (
+        f"#### {entry.slug}\n\n`crowdwise.{entry.class_name}` · {entry.paper}\n\n"
+        f"- **Assumes**: {entry.summary}.\n- **Do not use it when**: {entry.fails}.\n"
+        f"- **Can be told**: {told}. **Cost**: {cost}. It {' and '.join(habits)}."
+    )
+
+
+def filled(path: Path, text: str, makers: dict[str, Callable[[], str]]) -> str:
+    for name, make in makers.items():
         pattern = rf"(<!-- {name}: [^>]*-->\n).*?(<!-- end -->)"
         made = make()
         text, count = re.subn(pattern, lambda found, made=made: f"{found[1]}{made}\n{found[2]}", text, flags=re.DOTALL)
         if count != 1:
-            raise SystemExit(f"README.md has {count} places for {name}; it needs one")
+            raise SystemExit(f"{path.name} has {count} places for {name}; it needs one")
     return text
 
 
+def pages(*, measured: bool) -> dict[Path, str]:
+    """What every page should say; without `measured`, its measured parts are taken as they are."""
+    readme, choosing = ROOT / "README.md", DOCS / "choosing.md"
+    makers = {"methods": methods} | ({"accuracy": accuracy, "speed": speed} if measured else {})
+    made = {
+        readme: filled(readme, readme.read_text(), makers),
+        choosing: filled(choosing, choosing.read_text(), {"families": families}),
+    }
+    if measured:
+        made |= {DOCS / "league.md": league_page(), DOCS / "league.svg": league_figure()}
+    return made
+
+
 def main() -> None:
-    pages = {ROOT / "README.md": filled((ROOT / "README.md").read_text()), ROOT / "docs" / "methods.md": methods_page()}
-    if "--check" in sys.argv:
-        stale = [path.name for path, text in pages.items() if path.read_text() != text]
-        if stale:
-            raise SystemExit(f"out of date: {', '.join(stale)}; run make docs")
-        return
-    for path, text in pages.items():
-        path.write_text(text)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
+    parser.add_argument("--registry", action="store_true", help="only what follows from the registry")
+    arguments = parser.parse_args()
+    made = pages(measured=not arguments.registry)
+    stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
+    if arguments.check and stale:
+        raise SystemExit(f"out of date: {', '.join(path.name for path in stale)}; run make docs")
+    for path in stale:
+        path.write_text(made[path])
 
 
 if __name__ == "__main__":

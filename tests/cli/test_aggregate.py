@@ -27,13 +27,18 @@ def rows(text: str) -> list[dict[str, str]]:
 
 def test_json_is_one_object_with_the_promised_keys(cw: Callable[..., Any], labels: Path, truth: Path) -> None:
     ran = cw("aggregate", labels, "--json")
+    assert list(ran.json) == [*FACTS, "league"]
+    assert ran.json["method"] == "auto"
+    assert set(ran.json["league"][0]) == {"method", "weight", "held_out", "standard_error"}
+
+    ran = cw("aggregate", labels, "--json", "--method", "dawid-skene")
     assert (ran.code, ran.err) == (0, "")
     assert list(ran.json) == FACTS
     assert ran.json["method"] == "dawid-skene"
     assert [ran.json[f"n_{what}"] for what in ("tasks", "workers", "classes", "labels")] == [4, 3, 2, 12]
     assert ran.json["converged"] is True
 
-    ran = cw("aggregate", labels, "--json", "--truth", truth)
+    ran = cw("aggregate", labels, "--json", "--truth", truth, "--method", "dawid-skene")
     assert list(ran.json) == FACTS + SCORES
     assert ran.json["n_truth"] == 4
     assert ran.json["accuracy"] == 1.0
@@ -120,7 +125,8 @@ def test_page(cw: Callable[..., Any], labels: Path, truth: Path) -> None:
     assert ran.out.startswith("Consensus on 4 tasks from 12 labels by 3 workers")
     for part in ("Against the truth of 4 tasks", "4 of 4 tasks right", "Classes", "Workers, best first", "What next"):
         assert part in ran.out
-    assert f"crowdwise aggregate {labels} --method dawid-skene --out results" in ran.out
+    assert f"crowdwise aggregate {labels} --method auto --out results" in ran.out
+    assert "Methods that foretold hidden labels best" in ran.out
     assert "\x1b" not in ran.out
     prose = [line for line in ran.out.splitlines() if not line.startswith("    crowdwise")]
     assert max(map(len, prose)) <= 80
@@ -139,11 +145,11 @@ def test_page_of_many_workers(cw: Callable[..., Any], tmp_path: Path) -> None:
 
 
 def test_not_converged_is_a_note(cw: Callable[..., Any], labels: Path) -> None:
-    page = cw("aggregate", labels, "--max-iter", 2)
+    page = cw("aggregate", labels, "--method", "dawid-skene", "--max-iter", 2)
     assert page.code == 0
     assert "while still improving" in page.out
     assert "--max-iter 20" in page.out
-    ran = cw("aggregate", labels, "--max-iter", 2, "--json")
+    ran = cw("aggregate", labels, "--method", "dawid-skene", "--max-iter", 2, "--json")
     assert ran.json["converged"] is False
     assert ran.err.startswith("crowdwise: note: The fit stopped after 2 iterations")
 

@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import tiny_labels
 
 from crowdwise.kernels import pairs
+from crowdwise.labels import CrowdLabels
 
 
 @pytest.mark.parametrize("chunk", [1 << 22, 3])
@@ -27,6 +28,10 @@ def test_pair_counts_equal_plain_loops(repeats: bool, chunk: int, monkeypatch: p
     for pair, counts in zip(zip(found.first.tolist(), found.second.tolist(), strict=True), found.counts, strict=True):
         np.testing.assert_array_equal(counts, expected[pair])
     np.testing.assert_array_equal(found.shared, found.counts.sum(axis=(1, 2)))
+    first, second, same, shared = pairs.pair_agreements(labels)
+    np.testing.assert_array_equal([first, second], [found.first, found.second])
+    np.testing.assert_array_equal(same, np.einsum("pkk->p", found.counts))
+    np.testing.assert_array_equal(shared, found.shared)
 
 
 def test_no_pairs() -> None:
@@ -51,3 +56,14 @@ def test_pair_pass_equals_plain_loops() -> None:
     assert log_likelihood == pytest.approx(total, rel=1e-12)
     np.testing.assert_allclose(found_classes, class_counts, rtol=1e-12)
     np.testing.assert_allclose(found_counts, counts, rtol=1e-12)
+
+
+def test_a_task_that_all_the_crowd_answered_makes_no_pairs() -> None:
+    """As many pairs as its labels squared, of one shared task each: 20,000 labels would be 200 million."""
+    crowd = pairs.MOST_LABELS + 1
+    labels = CrowdLabels.from_codes(
+        [0] * crowd + [1, 1], [*range(crowd), 0, 7], [0] * (crowd + 1) + [1], tasks=2, workers=crowd, classes=2
+    )
+    found = pairs.pair_counts(labels)
+    assert (found.first.tolist(), found.second.tolist()) == ([0], [7])
+    np.testing.assert_array_equal(found.counts, [[[0, 1], [0, 0]]])

@@ -173,7 +173,8 @@ class BeliefPropagation(Aggregator):
         check_count("seed", self.seed, low=0)
         task_prior = self._task_prior(labels, known)
         nodes = self._nodes(labels)
-        log_prior, prior = log_of(task_prior), task_prior.mean(axis=0)
+        with np.errstate(divide="ignore"):
+            log_prior, prior = np.log(task_prior), task_prior.mean(axis=0)
 
         posterior = np.empty((labels.n_tasks, labels.n_classes))
         outgoing = np.zeros((labels.n_labels, nodes.table.shape[1]))

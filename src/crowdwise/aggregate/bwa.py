@@ -229,7 +229,7 @@ class BayesianWeightedAverage(Aggregator):
         ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
         mean = means(ended.parameters, known)
         _, weights = weights_at(ended.parameters)
-        posterior = _scaled(scores(data, weights, mean, self.shrinkage, known.gold))
+        posterior = _scaled(scores(data, weights, mean, self.shrinkage, known.gold), mean)
         prior = mean / mean.sum()
         skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
         return Fit(
@@ -242,9 +242,12 @@ class BayesianWeightedAverage(Aggregator):
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         weights = self._with_stranger(self.precision_)
-        return _scaled(scores(measurements(labels), weights, self.extra_["mean"], self.shrinkage))
+        mean: FloatArray = self.extra_["mean"]
+        return _scaled(scores(measurements(labels), weights, mean, self.shrinkage), mean)
 
 
-def _scaled(z: FloatArray) -> FloatArray:
-    shares: FloatArray = z / z.sum(axis=1, keepdims=True)
+def _scaled(z: FloatArray, mean: FloatArray) -> FloatArray:
+    """Scores as shares; a class that the class prior rules out has none, whatever its votes."""
+    possible = np.where(mean > 0, z, 0.0)
+    shares: FloatArray = possible / possible.sum(axis=1, keepdims=True)
     return shares

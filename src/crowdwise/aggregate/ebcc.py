@@ -20,7 +20,8 @@ Cost of an iteration: O(labels × K × R + M × K² × R).
 Departures: none in the model. As in the authors' released code, the start splits each task's share of votes over the
 subtypes at random, the start that ends with the highest bound is kept, and the prior of the class shares counts the
 votes (here plus one task for each class, so that a class without votes has a prior). Fewer restarts than their 40 by
-default.
+default; every second one splits the posterior of the model without subtypes, from where higher bounds are found that
+votes seldom lead to.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
@@ -237,7 +239,7 @@ class EnhancedBcc(Aggregator):
             labels,
             blocks,
             known.gold,
-            starts=self._starts(blocks, shares, rows_prior),
+            starts=self._starts(labels, known, blocks, shares, rows_prior),
             prior_of=prior_of,
             rows_prior=rows_prior,
             max_iter=self.max_iter,
@@ -268,9 +270,15 @@ class EnhancedBcc(Aggregator):
             },
         ).after(ended)
 
-    def _starts(self, blocks: Blocks, shares: FloatArray, rows_prior: FloatArray) -> Iterator[Beliefs]:
-        for generator in np.random.default_rng(self.seed).spawn(self.n_restarts):
-            yield start(blocks, random_split(shares, self.n_subtypes, generator), rows_prior)
+    def _starts(
+        self, labels: CrowdLabels, known: Knowledge, blocks: Blocks, shares: FloatArray, rows_prior: FloatArray
+    ) -> Iterator[Beliefs]:
+        """The votes, split at random; every second time the posterior of the model without subtypes."""
+        for number, generator in enumerate(np.random.default_rng(self.seed).spawn(self.n_restarts)):
+            if number == 1 and self.n_subtypes > 1:
+                whole = clone(self).set_params(n_subtypes=1, n_restarts=1)._fit(labels, known).posterior
+            split = random_split(whole if number % 2 and self.n_subtypes > 1 else shares, self.n_subtypes, generator)
+            yield start(blocks, split, rows_prior)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         posterior: FloatArray = self._predicted(labels).reshape(labels.n_tasks, labels.n_classes, -1).sum(axis=2)

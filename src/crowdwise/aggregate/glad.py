@@ -198,5 +198,7 @@ class Glad(Aggregator):
         known = positions(labels.tasks, self.tasks_)
         ease = np.where(known >= 0, self.ease_[known], np.exp(np.log(self.ease_).mean()))
         ability = self._with_stranger(self.ability_)
-        _, posterior, _ = ability_posterior(labels, ability, ease, np.log(self.prior_), NO_GOLD)
+        with np.errstate(divide="ignore"):
+            log_prior = np.log(self.prior_)
+        _, posterior, _ = ability_posterior(labels, ability, ease, log_prior, NO_GOLD)
         return posterior

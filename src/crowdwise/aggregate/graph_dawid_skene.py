@@ -168,11 +168,18 @@ class GraphDawidSkene(Aggregator):
         sweeps = SWEEPS if graph.n_pairs else 1
         coupling = float(self.coupling)
         degree = np.diff(graph.ptr)[:, None]
+        ruled_out = np.zeros((labels.n_tasks, labels.n_classes), bool)
+        if known.gold.size:
+            told = np.flatnonzero(known.gold >= 0)
+            ruled_out[told] = True
+            ruled_out[told, known.gold[told]] = False
 
         def e_step(parameters: FieldParameters) -> tuple[float, FloatArray, FloatArray]:
             value, evidence = evidence_of(blocks, parameters.log_table, known.gold)
             believed, prior = parameters.believed.copy(), np.exp(parameters.log_prior)
-            log_evidence = log_of(evidence) + (log_of(prior) - coupling * degree * prior)
+            # What prior or gold rules out stays out, however many neighbours pull at it: no finite logarithm would do.
+            log_evidence = log_of(evidence) + (parameters.log_prior - coupling * degree * prior)
+            log_evidence[ruled_out] = -np.inf
             value += field_pass(graph, order, log_evidence, coupling, believed, sweeps)
             return value + coupling * graph.n_pairs * float(prior @ prior), believed, parameters.log_prior
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LfcBinary"]
 
+UNLIKELY = 1e-9  # every class against the rest: what is left of them then is rounding, and no word on the truth
+
 
 def one_against_rest(labels: CrowdLabels, positive: int) -> CrowdLabels:
     """The same answers as "another class" (0) or "this class" (1)."""
@@ -82,9 +84,10 @@ def summed(values: list[FloatArray]) -> FloatArray:
 
 
 def as_shares(chance: FloatArray, otherwise: FloatArray) -> FloatArray:
-    """Probabilities (N, K) from those of each class against the rest; where all are 0, the class prior."""
+    """Probabilities (N, K) from those of each class against the rest; where all are next to 0, those given."""
     total = chance.sum(axis=1, keepdims=True)
-    shares: FloatArray = np.where(total > 0, chance / np.where(total > 0, total, 1), otherwise)
+    some = total > UNLIKELY
+    shares: FloatArray = np.where(some, chance / np.where(some, total, 1), otherwise)
     return shares
 
 
@@ -162,7 +165,7 @@ class LfcBinary(Aggregator):
         if labels.n_classes == 2:
             rates = np.concatenate([rates[:, :, ::-1], rates], axis=1)
             prevalence, chance = np.append(1 - prevalence, prevalence), np.hstack([1 - chance, chance])
-        prior = prevalence / prevalence.sum()
+        prior = as_shares(prevalence[None], labels.class_shares)[0]  # every problem may say "another class"
         posterior = as_shares(chance, prior)
         blocks = blocks_of(labels)
         found = statistics_of(blocks, posterior)

@@ -23,8 +23,8 @@ Cost of an iteration: O(labels × K²) for each Newton step and for the posterio
 
 Departures: the objective is the dual with the truth summed out, Σ_t log mean_k Π_w P(l | k) less the penalties, which
 these steps climb and which can be compared with other likelihoods. Newton steps with a safe curvature take the place
-of L-BFGS. The grid for γ goes further down than the authors' ¼ … 4: with many classes and few labels, γ = ¼ leaves
-only a uniform posterior. A class that no label names is ruled out: nothing would speak against it.
+of L-BFGS. Where labels are few for their classes, the authors' γ of 1 or ¼ leaves only a uniform posterior: then, and
+only then, smaller ones are tried. A class that no label names is ruled out: nothing would speak against it.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 
 __all__ = ["MinimaxEntropy"]
 
-GRID = (1.0, 2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8)  # of γ: the authors' 1 and ¼, and smaller
+AUTHORS, SMALLER = (1.0, 2.0**-2), (2.0**-4, 2.0**-6, 2.0**-8)  # of γ
 FOLDS = 5  # as the authors
 ENOUGH = 2000  # labels held out that decide between regularisations; folds that would hold out more are left
-TELLS = 0.95  # a model whose held-out log-likelihood is nearer to guessing than this has collapsed: look on
+TELLS = 0.95  # a model whose held-out log-likelihood is nearer to guessing than this has collapsed
 ROUNDS = 20  # iterations at most of a fit that only compares regularisations
 ROUGHLY = 1e-4  # gain per label at which such a fit stops
 CHUNK = 2**16  # held-out labels scored at a time
@@ -110,13 +110,15 @@ def start(labels: CrowdLabels, gold: IntArray, weights: Weights, ordinal: bool) 
 
 
 def chosen(labels: CrowdLabels, log_prior: FloatArray, gold: IntArray, ordinal: bool, rounds: int, seed: int) -> float:
-    """The regularisation under which labels held out are most likely: less and less, until they are less likely."""
+    """The regularisation under which labels held out are most likely; smaller than the authors' only in need."""
     fold = np.random.default_rng(seed).permutation(labels.n_labels) % FOLDS
     n_folds = min(FOLDS, -(-ENOUGH * FOLDS // labels.n_labels))
     parts = [(labels.keep(fold != number), labels.keep(fold == number)) for number in range(n_folds)]
     guessing = -np.log(labels.n_classes) * sum(unseen.n_labels for _, unseen in parts)
-    best, highest = GRID[0], -np.inf
-    for regularisation in GRID:
+    best, highest = AUTHORS[0], -np.inf
+    for regularisation in (*AUTHORS, *SMALLER):
+        if regularisation == SMALLER[0] and highest > TELLS * guessing:
+            break
         weights = weights_of(labels, regularisation)
         score = 0.0
         for seen, unseen in parts:
@@ -130,8 +132,6 @@ def chosen(labels: CrowdLabels, log_prior: FloatArray, gold: IntArray, ordinal: 
             score += predictive(unseen, posterior, tables)
         if score > highest:
             best, highest = regularisation, score
-        elif highest > TELLS * guessing:
-            break
     return best
 
 
@@ -284,7 +284,7 @@ class MinimaxEntropy(Aggregator):
         """γ that was used."""
         return float(self.extra_["regularisation"])
 
-    def _foretell(self, task: IntArray, worker: IntArray) -> FloatArray:
+    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray:  # noqa: ARG002
         effects = self.task_effects_[task] + self.worker_effects_[worker]
         foretold: FloatArray = np.einsum("ek,ekl->el", self.posterior_[task], softmax(effects, axis=2))
         return foretold

@@ -83,7 +83,9 @@ def crowd(
 def aggregate(
     labels: Labels,
     *,
-    method: Annotated[str, typer.Option(metavar="SLUG", help="See `crowdwise methods`.")] = "dawid-skene",
+    method: Annotated[
+        str, typer.Option(metavar="SLUG", help="See `crowdwise methods`; auto finds what suits the labels.")
+    ] = "auto",
     truth: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="True labels (task, label) to score the consensus with."),
@@ -91,6 +93,14 @@ def aggregate(
     gold: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="True labels (task, label) of some tasks to learn from."),
+    ] = None,
+    class_prior: Annotated[
+        str | None,
+        typer.Option(metavar="A=.7,B=.3", help="Known shares of the classes, which are then not learnt."),
+    ] = None,
+    known_workers: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="A saved model that knows some of the workers already."),
     ] = None,
     out: Annotated[
         str | None,
@@ -124,7 +134,7 @@ def aggregate(
         raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
     place = None if out in (None, "-") else work.checked_place(str(out))
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
-    request = work.Request(reading, method, truth, gold, seed, max_iter, sequences, graph)
+    request = work.Request(reading, method, truth, gold, seed, max_iter, sequences, graph, class_prior, known_workers)
     say_if_compiling()
     result = work.aggregated(request, work.read(reading))
     if place is not None:

@@ -56,6 +56,7 @@ def aggregate_page(result: Result, place: Path | None) -> None:
     _classes(console, result)
     _workers(console, result)
     _disputed(console, result, DISPUTED)
+    _league(console, result)
     if result.notes:
         show.heading(console, "Please note")
         show.notes(console, result.notes)
@@ -265,6 +266,15 @@ def _disputed(console: Any, result: Result, most: int) -> None:
     console.print(Text("  None: every task is as good as certain.") if disputed is None else disputed)
 
 
+def _league(console: Any, result: Result) -> None:
+    """How auto came to its methods."""
+    members = [row for row in result.league if row["weight"] > 0]
+    if members:
+        named = ", ".join(f"{row['method']} ({row['weight']:.0%})" for row in members)
+        show.heading(console, "Methods that foretold hidden labels best")
+        console.print(Padding(Text(named), (0, 0, 0, 2)))
+
+
 def _first_tasks(result: Result, most: int) -> Padding:
     rows: list[list[str | Text]] = [
         [shown(row["task"]), shown(row["label"]), f"{row['confidence']:.1%}", show.votes(result, at)]
@@ -306,7 +316,6 @@ def _next(result: Result, place: Path | None) -> list[tuple[str, str]]:
         steps.append(("Use the model in Python:", f"import crowdwise; crowdwise.load({str(place / 'model')!r})"))
     if not result.scores:
         steps.append(("Score it, if you know the truth of some tasks:", shell(*same, "--truth", "truth.csv")))
-    other = "majority-vote" if request.method != "majority-vote" else "dawid-skene"
     known = ["--truth", request.truth] if request.truth else []
-    steps.append(("Compare with another method:", shell(*base, *known, "--method", other)))
+    steps.append(("Compare the methods:", shell("crowdwise", "compare", *request.reading.words(), *known)))
     return [(reason, visible(command)) for reason, command in steps]

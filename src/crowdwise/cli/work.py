@@ -85,6 +85,8 @@ class Request:
     max_iter: int | None = None
     sequences: str | None = None
     graph: str | None = None
+    class_prior: str | None = None
+    known_workers: str | None = None
 
     def words(self) -> list[str]:
         """Give the options that change the fit, on a command line."""
@@ -94,6 +96,8 @@ class Request:
             "--max-iter": self.max_iter,
             "--sequences": self.sequences,
             "--graph": self.graph,
+            "--class-prior": self.class_prior,
+            "--known-workers": self.known_workers,
         }
         return [word for option, value in options.items() if value is not None for word in (option, str(value))]
 
@@ -132,8 +136,14 @@ class Result:
             "n_iter": int(self.model.n_iter_),
             "converged": bool(self.model.converged_),
             "seconds": round(self.seconds, 6),
+            **({"league": self.league} if self.league else {}),
             **self.scores,
         }
+
+    @property
+    def league(self) -> list[dict[str, Any]]:
+        """The table by which auto chose its methods; empty for other methods, and where nothing could be hidden."""
+        return self.model.league().to_pylist() if hasattr(self.model, "league") else []
 
 
 # ---- in ---------------------------------------------------------------------------------------------------
@@ -153,14 +163,14 @@ def read(reading: Reading) -> CrowdLabels:
     )
 
 
-def _class_names(given: str) -> list[str]:
+def _class_names(given: str, option: str = "--classes") -> list[str]:
     """Split names at commas; a name with a comma stands in double quotes, as in CSV."""
     try:
         names = next(csv.reader([given], skipinitialspace=True, strict=True), [])
     except csv.Error as error:
-        raise InputError(f"--classes {quoted(given)} cannot be read as a list of names: {error}.") from error
+        raise InputError(f"{option} {quoted(given)} cannot be read as a list of names: {error}.") from error
     if not names or not all(name.strip() for name in names):
-        raise InputError(f"--classes {quoted(given)} holds an empty name. Give names with commas between: cat,dog.")
+        raise InputError(f"{option} {quoted(given)} holds an empty name. Give names with commas between: cat,dog.")
     return [name.strip() for name in names]
 
 
@@ -192,7 +202,7 @@ def aggregated(request: Request, labels: CrowdLabels) -> Result:
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # said as a note
-        model.fit(labels, **({} if request.gold is None else {"gold": request.gold}))
+        model.fit(labels, **_known(request, labels))
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
     if not model.converged_:
@@ -219,6 +229,34 @@ def league(comparison: Comparison) -> dict[str, Any]:
         for row in map(asdict, comparison.standings)
     ]
     return {"best": comparison.best, "n_truth": comparison.n_truth, "methods": rows}
+
+
+def _known(request: Request, labels: CrowdLabels) -> dict[str, Any]:
+    """What the user knows besides the labels, as `fit` takes it."""
+    from crowdwise.registry import load
+
+    known: dict[str, Any] = {}
+    if request.gold is not None:
+        known["gold"] = request.gold
+    if request.class_prior is not None:
+        known["class_prior"] = _shares(request.class_prior, [str(name) for name in labels.classes.to_pylist()])
+    if request.known_workers is not None:
+        known["known_workers"] = load(request.known_workers)
+    return known
+
+
+def _shares(given: str, classes: list[str]) -> list[float]:
+    """Shares in the order of the classes, from NAME=SHARE with commas between."""
+    shares = dict.fromkeys(classes, 0.0)
+    for part in _class_names(given, "--class-prior"):
+        name, _, share = part.rpartition("=")
+        if name not in shares:
+            raise InputError(f"--class-prior: {quoted(part)} names no class; give NAME=SHARE for {listed(classes)}.")
+        try:
+            shares[name] = float(share)
+        except ValueError as error:
+            raise InputError(f"--class-prior: {quoted(share)} is no number, in {quoted(part)}.") from error
+    return list(shares.values())
 
 
 def _model(request: Request) -> Any:

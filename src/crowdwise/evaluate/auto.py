@@ -1,21 +1,24 @@
 """Auto: the right method without being told.
 
 No method is best everywhere, and without a truth one cannot see which is best here. But one can hide some labels and
-see which method foretells them. Auto does so for a shortlist of methods that make different assumptions, gives each
-the weight with which together they foretell best (stacking), fits those that matter to all labels, and averages their
-posteriors. Then it asks how far workers err together: many labels that err together are worth few, and the confidence
-is drawn towards the share of votes by as much.
+see which method foretells them. Auto does so for a shortlist of methods that make different assumptions. Those that the
+hidden labels do not tell apart from the best stay; each gets the weight with which together they foretell best
+(stacking), is fitted to all labels, and their posteriors are averaged.
+
+How sure? All these methods take workers to err independently, and are too sure where they do not. Against that, a
+part of the belief goes to the other extreme: that the workers of a task share what they know, so that many labels say
+no more than one. The posterior is then the mean of what each label says alone (a linear opinion pool).
 
 | step | here |
 |---|---|
-| labels hidden in turn, Σ_k q[t,k] A[w,k,l] | `held_out.foretold` |
-| weights: max Σ log Σ_m w[m] p[m] (Yao et al. 2018) | `stacking.stacking_weights` |
-| ρ, the correlation of errors on one task | `metrics.error_correlation` |
-| n labels weigh as n / (1 + (n - 1) ρ) | `stacking.believed` |
+| labels hidden in turn, P = Σ_k q[t,k] A[w,k,l] | `held_out.foretold` |
+| kept: behind the best by less than two standard errors | `competed` |
+| weights: max Σ log Σ_m w[m] P[m] (Yao et al. 2018) | `stacking.stacking_weights` |
+| posterior = (1 - s) Σ_m w[m] q[m] + s × pool | `Auto._fit`, `SHARED` |
 
-The members get what the votes say beforehand, so that few labels lead none of them astray: a prior for every worker's
-matrix (her agreement with the votes, errors as the crowd's; `vote_prior`), and fixed class shares (uniform, or those of
-the labels). Cost: `FOLDS` fits of each member to at most `SAMPLE` labels, then one fit of those that matter to all.
+Members are told beforehand what the votes say, so that few labels lead none of them astray: a prior for every
+worker's matrix (her agreement with the votes, errors as the crowd's; `vote_prior`), and class shares (uniform, or
+those of the labels). Cost: `FOLDS` fits of every member to at most `SAMPLE` labels, one fit of each that stays to all.
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ from crowdwise.aggregate.dawid_skene import DawidSkene
 from crowdwise.aggregate.ebcc import EnhancedBcc
 from crowdwise.aggregate.mace import Mace
 from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
-from crowdwise.evaluate.held_out import error_over_tasks, foretold, parts, said
-from crowdwise.evaluate.stacking import believed, stacking_weights
+from crowdwise.evaluate.held_out import answers, drawn_table, error_over_tasks, foretold, parts, said
+from crowdwise.evaluate.stacking import stacking_weights
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.edges import statistics_of
 from crowdwise.fitting.em import NotConverged
@@ -39,22 +42,21 @@ from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR, Knowledge
 from crowdwise.fitting.parameters import check_count
 from crowdwise.fitting.progress import counted_work
 from crowdwise.fitting.variational import portraits
-from crowdwise.kernels import NO_GOLD, blocks_of, share_pass, vote_shares
+from crowdwise.kernels import blocks_of, mean_opinions, share_pass
 from crowdwise.labels.tables import native_table
-from crowdwise.metrics.dependence import error_correlation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Auto"]
 
-SAMPLE = 60_000  # labels on which the members compete, where there are more
+SAMPLE = 50_000  # labels on which the members compete, where there are more
 FOLDS = 5
-FOLDS_OF_SAMPLE = 2  # where there are labels enough
-MATTERS = 0.05  # weight from which a member is fitted to all labels
+TOLD_APART = 2.0  # standard errors behind the best from which a member is out
+SHARED = 0.2  # belief that the workers of a task share what they know
 OWN_DRAW = 8.0  # answers of the crowd that count towards a worker's agreement with the votes
 
 
@@ -67,39 +69,51 @@ class Member:
     name
         What the league table calls it.
     make
-        The method, unfitted.
+        The method, unfitted, given a seed.
     shares
         Class shares that it is told: "learnt", "uniform", or "labels".
     votes
         How many answers for each class the vote prior of a worker counts as; 0 for none.
-    largest
-        Most labels for which its cost is worth it.
+    most_cells
+        Labels × classes² up to which it is worth its cost.
     """
 
     name: str
-    make: Callable[[], Aggregator]
+    make: Callable[[int], Aggregator]
     shares: str = "learnt"
     votes: float = 0.0
-    largest: float = np.inf
+    most_cells: float = np.inf
 
 
 SHORTLIST = (
-    Member("dawid-skene", lambda: DawidSkene(tol=1e-5), "uniform", 15.0),
+    Member("dawid-skene", lambda _: DawidSkene(tol=1e-5), "uniform", 15.0),
     Member(
         "ebcc",
-        lambda: EnhancedBcc(n_subtypes=3, subtype_prior=1.0, right=0.01, wrong=0.01, n_restarts=2, tol=1e-5),
+        lambda seed: EnhancedBcc(
+            n_subtypes=3, subtype_prior=1.0, right=0.01, wrong=0.01, n_restarts=1, tol=1e-5, seed=seed
+        ),
         "labels",
         20.0,
     ),
-    Member("mace", lambda: Mace(tol=1e-5)),
-    Member("minimax-entropy", MinimaxEntropy, largest=3e5),
+    Member("mace", lambda _: Mace(tol=1e-5)),
+    Member(
+        "minimax-entropy, strict",
+        lambda _: MinimaxEntropy(regularisation=1 / 4, max_iter=30, tol=1e-4),
+        most_cells=4e5,
+    ),
+    Member(
+        "minimax-entropy, free",
+        lambda _: MinimaxEntropy(regularisation=1 / 64, max_iter=30, tol=1e-4),
+        most_cells=4e5,
+    ),
 )
 
 
-def vote_prior(labels: CrowdLabels, known: Knowledge, answers: float) -> FloatArray:
-    """What the votes say of every worker, as so many answers for each class, (M, K, K) [worker, truth, label].
+def vote_prior(labels: CrowdLabels, known: Knowledge, weight: float) -> FloatArray:
+    """What the votes say of every worker, as `weight` answers for each class, (M, K, K) [worker, truth, label].
 
     Right as often as she agrees with the share of votes, drawn towards the crowd's agreement; wrong as the crowd is.
+    A worker known from elsewhere is as known.
     """
     counts = share_pass(blocks_of(labels), labels.class_shares, known.gold).counts.transpose(0, 2, 1)
     diagonal = np.arange(labels.n_classes)
@@ -109,9 +123,8 @@ def vote_prior(labels: CrowdLabels, known: Knowledge, answers: float) -> FloatAr
     errors = counts.sum(axis=0) + 0.5
     errors[diagonal, diagonal] = 0
     errors /= errors.sum(axis=1, keepdims=True)
-    rows = (1 - accuracy)[:, None, None] * errors
-    rows[:, diagonal, diagonal] = accuracy[:, None]
-    prior: FloatArray = answers * rows
+    prior: FloatArray = weight * (1 - accuracy)[:, None, None] * errors
+    prior[:, diagonal, diagonal] = weight * accuracy[:, None]
     if known.worker_counts is not None:
         met = known.worker_counts.any(axis=(1, 2))
         prior[met] = known.worker_counts[met]
@@ -125,13 +138,13 @@ def class_shares(labels: CrowdLabels, shares: str) -> FloatArray | None:
     if shares == "uniform":
         return np.full(labels.n_classes, 1 / labels.n_classes)
     lifted = labels.class_shares + 0.01 / labels.n_classes
-    shares_of_labels: FloatArray = lifted / lifted.sum()
-    return shares_of_labels
+    of_labels: FloatArray = lifted / lifted.sum()
+    return of_labels
 
 
-def fitted(member: Member, labels: CrowdLabels, known: Knowledge) -> Aggregator:
+def fitted(member: Member, labels: CrowdLabels, known: Knowledge, seed: int) -> Aggregator:
     """The member, told what it can use, fitted."""
-    model = member.make()
+    model = member.make(seed)
     told = Knowledge(
         known.gold,
         class_shares(labels, member.shares) if known.class_prior is None else known.class_prior,
@@ -139,6 +152,71 @@ def fitted(member: Member, labels: CrowdLabels, known: Knowledge) -> Aggregator:
     )
     model._remember(labels, model._fit(labels, told))
     return model
+
+
+def may_enter(member: Member, labels: CrowdLabels, known: Knowledge) -> bool:
+    """Whether a member can use all that is known, and is worth its cost."""
+    given = {
+        GOLD: known.gold.size > 0,
+        PRIOR: known.class_prior is not None,
+        KNOWN_WORKERS: known.worker_counts is not None,
+    }
+    uses = member.make(0).uses
+    cells = labels.n_labels * labels.n_classes**2
+    return cells <= member.most_cells and all(name in uses for name, told in given.items() if told)
+
+
+def competed(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Weights of the members (members,), and their mean log-probability of hidden labels and its error (members, 2)."""
+    places = [place for place, member in enumerate(SHORTLIST) if may_enter(member, labels, known)]
+    weights, scores = np.zeros(len(SHORTLIST)), np.full((len(SHORTLIST), 2), np.nan)
+    field, told = sampled(labels, known, seed)
+    folds = min(FOLDS, field.n_labels)
+    if folds < 2:  # one label: nothing can be hidden
+        weights[places[0]] = 1.0
+        return weights, scores
+    given = np.empty((field.n_labels, len(places)))
+    with counted_work("auto", folds * len(places), "fits") as advance:
+        for part in parts(field, folds, seed):
+            for column, place in enumerate(places):
+                model = fitted(SHORTLIST[place], part.kept, told, seed)
+                given[part.hidden, column] = said(foretold(model, part), part)
+                advance()
+    logs = np.log(given)
+    means = logs.mean(axis=0)
+    scores[places] = np.stack([means, [error_over_tasks(field, column) for column in logs.T]], axis=1)
+    best = int(means.argmax())
+    gaps = logs[:, best, None] - logs
+    limits = [TOLD_APART * error_over_tasks(field, gap) for gap in gaps.T]
+    stays = np.flatnonzero(gaps.mean(axis=0) <= limits)
+    weights[np.array(places)[stays]] = stacking_weights(given[:, stays])
+    return weights, scores
+
+
+def sampled(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[CrowdLabels, Knowledge]:
+    """About `SAMPLE` labels at most: tasks drawn at random, with what is known of them."""
+    if labels.n_labels <= 2 * SAMPLE:
+        return labels, known
+    order = np.random.default_rng(seed).permutation(labels.n_tasks)
+    enough = int(np.searchsorted(np.cumsum(labels.labels_per_task[order]), SAMPLE)) + 1
+    chosen = np.zeros(labels.n_tasks, np.bool_)
+    chosen[order[:enough]] = True
+    return labels.keep_tasks(chosen), replace(known, gold=known.gold[chosen] if known.gold.size else known.gold)
+
+
+def with_pool(labels: CrowdLabels, posterior: FloatArray, prior: FloatArray, table: FloatArray) -> FloatArray:
+    """The posterior, with a share of belief for the mean of what each label says alone.
+
+    Parameters
+    ----------
+    table : (M, K, K) [worker, label, truth]
+    """
+    opinions = table * prior
+    opinions /= np.maximum(opinions.sum(axis=2, keepdims=True), np.finfo(np.float64).tiny)
+    believed: FloatArray = mean_opinions(labels, opinions, prior)
+    believed *= SHARED
+    believed += (1 - SHARED) * posterior
+    return believed
 
 
 class Auto(Aggregator):
@@ -156,24 +234,23 @@ class Auto(Aggregator):
     prior_ : (K,)
         Share of each class.
     confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l], averaged over the members.
+        P(worker says l | truth is k) at [worker, k, l], under the consensus, drawn towards the crowd by a few answers.
     skill_ : (M,)
         Chance that a worker is right.
     weights_ : (members,)
         Weight of each member of the shortlist.
-    error_correlation_ : float
-        How far workers err together on a task: 0 where they do not, 1 where they are as one.
 
     Notes
     -----
-    `league()` is the table by which it decided. With more than 60,000 labels, members compete on a sample of tasks, and
-    those that matter are fitted to all. Fails where most workers share a mistake: no hidden label tells. Labels are
+    `league()` is the table by which it decided. With more than 100,000 labels, members compete on a sample of tasks,
+    and those that stay are fitted to all. Fails where most workers share a mistake: no hidden label tells. Labels are
     hidden at random: renumbered tasks give nearly, not exactly, the same answer. New tasks are judged by Bayes' rule
-    with `prior_` and `confusion_`.
+    with `prior_` and `confusion_`, and the same share of the pool.
 
     References
     ----------
-    Yao, Vehtari, Simpson and Gelman (2018), Bayesian Analysis 13, 917-1007, for the weights.
+    Yao, Vehtari, Simpson and Gelman (2018), Bayesian Analysis 13, 917-1007, for the weights. Genest and Zidek (1986),
+    Statistical Science 1, 114-135, for opinion pools.
 
     Examples
     --------
@@ -197,12 +274,6 @@ class Auto(Aggregator):
         weights: FloatArray = self.extra_["weights"]
         return weights
 
-    @property
-    def error_correlation_(self) -> float:
-        """How far workers err together on a task."""
-        self._check_fitted()
-        return float(self.extra_["error_correlation"])
-
     def league(self) -> Any:
         """Table of the members, best first: weight, mean log-probability of hidden labels and its standard error."""
         self._check_fitted()
@@ -218,79 +289,43 @@ class Auto(Aggregator):
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_count("seed", self.seed, low=0)
+        prior, posterior = np.zeros(labels.n_classes), np.zeros((labels.n_tasks, labels.n_classes))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)
-            weights, scores = self._competed(labels, known)
-            prior, confusion = np.zeros(labels.n_classes), np.zeros((labels.n_workers, *(labels.n_classes,) * 2))
-            posterior = np.zeros((labels.n_tasks, labels.n_classes))
+            weights, scores = competed(labels, known, self.seed)
+            self._members: list[tuple[float, Aggregator]] = []
             for place in np.flatnonzero(weights):
-                model = fitted(SHORTLIST[place], labels, known)
+                model = fitted(SHORTLIST[place], labels, known, self.seed)
+                if labels.n_labels <= 2 * SAMPLE:
+                    self._members.append((float(weights[place]), model))
                 posterior += weights[place] * model.posterior_
                 prior += weights[place] * model.prior_
-                confusion += weights[place] * model.confusion_
-        correlation = error_correlation(labels, posterior)
-        correlation = 0.0 if np.isnan(correlation) else max(correlation, 0.0)
-        posterior = believed(posterior, vote_shares(labels, known.gold), labels.labels_per_task, correlation)
-        if known.gold.size:
-            posterior[known.gold >= 0] = np.eye(labels.n_classes)[known.gold[known.gold >= 0]]
         prior = prior / prior.sum() if known.class_prior is None else known.class_prior
         blocks = blocks_of(labels)
-        found = statistics_of(blocks, posterior)
-        skill, skill_beta = portraits(labels, blocks, known, found, posterior, prior)
+        counts = statistics_of(blocks, posterior).counts
+        if known.worker_counts is not None:
+            counts += known.worker_counts.transpose(0, 2, 1)
+        table = drawn_table(counts)
+        posterior = with_pool(labels, posterior, prior, table)
+        if known.gold.size:
+            told = known.gold >= 0
+            posterior[told] = np.eye(labels.n_classes)[known.gold[told]]
+        skill, skill_beta = portraits(labels, blocks, known, statistics_of(blocks, posterior), posterior, prior)
         return Fit(
             posterior=posterior,
             prior=prior,
-            confusion=confusion,
+            confusion=table.transpose(0, 2, 1),
             skill=skill,
             skill_beta=skill_beta,
-            extra={"weights": weights, "scores": scores, "error_correlation": np.array(correlation)},
+            extra={"weights": weights, "scores": scores},
         )
 
-    def _competed(self, labels: CrowdLabels, known: Knowledge) -> tuple[FloatArray, FloatArray]:
-        """Weights of the members (members,), and their mean log-probability of hidden labels and its error."""
-        field, told = _sampled(labels, known, self.seed)
-        folds = min(FOLDS if field is labels else FOLDS_OF_SAMPLE, field.n_labels)
-        places = [place for place, member in enumerate(SHORTLIST) if self._may_enter(member, labels, known)]
-        weights, scores = np.zeros(len(SHORTLIST)), np.full((len(SHORTLIST), 2), np.nan)
-        if folds < 2:
-            weights[places[0]] = 1.0
-            return weights, scores
-        given = np.empty((field.n_labels, len(places)))
-        with counted_work(self.slug, folds * len(places), "fits") as advance:
-            for part in parts(field, folds, self.seed):
-                for column, place in enumerate(places):
-                    model = fitted(SHORTLIST[place], part.kept, told)
-                    given[part.hidden, column] = said(foretold(model, part), part)
-                    advance()
-        logs = np.log(given)
-        scores[places] = np.stack([logs.mean(axis=0), [error_over_tasks(field, column) for column in logs.T]], axis=1)
-        weights[places] = stacking_weights(given)
-        weights[weights < MATTERS] = 0
-        return weights / weights.sum(), scores
-
-    @staticmethod
-    def _may_enter(member: Member, labels: CrowdLabels, known: Knowledge) -> bool:
-        """Whether a member can use all that is known, and is worth its cost."""
-        uses = member.make().uses
-        told = {
-            GOLD: known.gold.size > 0,
-            PRIOR: known.class_prior is not None,
-            KNOWN_WORKERS: known.worker_counts is not None,
-        }
-        return labels.n_labels <= member.largest and all(name in uses for name, given in told.items() if given)
+    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:
+        """As the members do together, where they are at hand."""
+        found = [weight * answers(member, labels, task, worker) for weight, member in getattr(self, "_members", [])]
+        return np.sum(found, axis=0) if found else None
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        independent = super()._posterior_of(labels)
-        return believed(independent, vote_shares(labels, NO_GOLD), labels.labels_per_task, self.error_correlation_)
-
-
-def _sampled(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[CrowdLabels, Knowledge]:
-    """At most about `SAMPLE` labels: tasks drawn at random, with what is known of them."""
-    if labels.n_labels <= SAMPLE:
-        return labels, known
-    order = np.random.default_rng(seed).permutation(labels.n_tasks)
-    enough = int(np.searchsorted(np.cumsum(labels.labels_per_task[order]), SAMPLE)) + 1
-    chosen = np.zeros(labels.n_tasks, np.bool_)
-    chosen[order[:enough]] = True
-    field = labels.keep_tasks(chosen)
-    return field, replace(known, gold=known.gold[chosen] if known.gold.size else known.gold)
+        average = np.average(self.confusion_, axis=0, weights=self.labels_per_worker_)
+        table = np.concatenate([self.confusion_, average[None]]).transpose(0, 2, 1)
+        return with_pool(labels, super()._posterior_of(labels), self.prior_, table)

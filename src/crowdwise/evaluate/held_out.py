@@ -24,9 +24,18 @@ if TYPE_CHECKING:
 
     from crowdwise.fitting.base import Aggregator
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import BoolArray, FloatArray
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Part", "error_over_tasks", "foretold", "held_out_log_probability", "parts", "said"]
+__all__ = [
+    "Part",
+    "answers",
+    "drawn_table",
+    "error_over_tasks",
+    "foretold",
+    "held_out_log_probability",
+    "parts",
+    "said",
+]
 
 DRAW = 5.0  # answers of the crowd that count as a worker's own, for each state of the truth
 UNSEEN = 0.5  # of an answer that nobody in the crowd gave
@@ -86,14 +95,20 @@ def parts(labels: CrowdLabels, folds: int, seed: int) -> Iterator[Part]:
 
 def foretold(model: Aggregator, part: Part) -> FloatArray:
     """Probability of every answer (hidden labels, K) to what was hidden, by a model of the labels that were kept."""
-    worker, task = part.held.worker, part.held.task
-    found = np.empty((task.size, part.held.n_classes))
-    states = model._states_of(part.kept)
-    table = answer_table(part.kept, states)
+    return answers(model, part.kept, part.held.task, part.held.worker)
+
+
+def answers(model: Aggregator, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray:
+    """Probability of every answer (n, K) of workers to tasks, by a model of `labels`."""
+    own = model._foretell(labels, task, worker)
+    if own is not None:
+        return own
+    states = model._states_of(labels)
+    table = answer_table(labels, states)
+    found = np.empty((task.size, labels.n_classes))
     for first in range(0, task.size, BLOCK):
         some = slice(first, first + BLOCK)
-        own = model._foretell(task[some], worker[some])
-        found[some] = np.einsum("es,els->el", states[task[some]], table[worker[some]]) if own is None else own
+        found[some] = np.einsum("es,els->el", states[task[some]], table[worker[some]])
     return found
 
 
@@ -105,7 +120,11 @@ def said(probabilities: FloatArray, part: Part) -> FloatArray:
 
 def answer_table(labels: CrowdLabels, states: FloatArray) -> FloatArray:
     """P(label | state) of each worker, [worker, label, state], drawn towards the crowd."""
-    counts = scatter(blocks_of(labels, states.shape[1]), states)
+    return drawn_table(scatter(blocks_of(labels, states.shape[1]), states))
+
+
+def drawn_table(counts: FloatArray) -> FloatArray:
+    """Shares of each worker's answers [worker, label, state], drawn towards the crowd's by a few answers."""
     crowd = counts.sum(axis=0) + UNSEEN
     crowd /= crowd.sum(axis=0)
     table: FloatArray = (counts + DRAW * crowd) / (counts.sum(axis=1, keepdims=True) + DRAW)

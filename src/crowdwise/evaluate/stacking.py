@@ -1,4 +1,4 @@
-"""Weights of methods that together foretell hidden labels best, and what of a consensus is believed."""
+"""Weights of methods that together foretell hidden labels best."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray
 
-__all__ = ["believed", "stacking_weights"]
+__all__ = ["stacking_weights"]
 
 ROUNDS = 200
 SETTLED = 1e-5
@@ -43,15 +43,3 @@ def stacking_weights(probabilities: FloatArray) -> FloatArray:
         if moved < SETTLED:
             break
     return weights
-
-
-def believed(posterior: FloatArray, votes: FloatArray, n_labels: IntArray, correlation: float) -> FloatArray:
-    """A posterior for workers who err together: drawn towards the share of votes by what their n labels lack.
-
-    With a correlation ρ of errors, n labels weigh as n / (1 + (n - 1) ρ) independent ones. The rest, the share
-    (n - 1) ρ / (1 + (n - 1) ρ), says no more than one worker drawn from them would: the share of votes.
-    """
-    surplus = np.maximum(n_labels - 1, 0) * max(correlation, 0.0)
-    share = (surplus / (1 + surplus))[:, None]
-    drawn: FloatArray = (1 - share) * posterior + share * votes
-    return drawn

@@ -116,7 +116,7 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
             Workers met in an earlier project, matched by name: a fitted model, or a mapping from worker to confusion
             matrix (K, K) [truth, label].
         known_weight
-            How many answers for each true class a known matrix counts as; above 0.
+            How many answers for each true class a known matrix counts as; above 0, at most 1e9.
 
         Notes
         -----
@@ -229,7 +229,7 @@ class Aggregator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         confusion_pass(blocks_of(labels), log_prior, self._log_table(), NO_GOLD, posterior)
         return posterior
 
-    def _foretell(self, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
+    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
         """Probability of every answer (n, K) of workers to tasks of the fit; None where `_states_of` says it all."""
         return None
 

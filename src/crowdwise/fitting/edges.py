@@ -229,7 +229,7 @@ def fit_votes(
         posterior=posterior,
         prior=prior,
         confusion=confusion,
-        skill=np.einsum("wkk,k->w", confusion, prior),
+        skill=np.minimum(np.einsum("wkk,k->w", confusion, prior), 1),  # shares can sum to a rounding more than 1
         skill_beta=coin_sureness(last.counts.sum(axis=1), answers, undecided.sum(axis=1)),
     )
     return fit.after(ended), ended.parameters

@@ -121,7 +121,7 @@ def confusion_skill(confusion: FloatArray, counts: FloatArray, weights: FloatArr
     mean_accuracy = (accuracy * total).sum(axis=1) / np.where(answers > 0, answers, 1)
     pooled = np.where(answers > 0, mean_accuracy, accuracy @ weights)
     skill: FloatArray = ((accuracy * total + pooled[:, None]) / (total + 1)) @ weights
-    return skill
+    return np.minimum(skill, 1)  # shares can sum to a rounding more than 1
 
 
 def confusion_sureness(
@@ -150,7 +150,7 @@ def confusion_sureness(
     correct, total = np.einsum("wkk->wk", counts), counts.sum(axis=1)
     right, answers = correct.sum(axis=1), total.sum(axis=1)
     overall = _drawn(right, answers, OWN_DRAW)
-    rate = (correct + CLASS_DRAW * overall[:, None]) / (total + CLASS_DRAW)
+    rate = np.clip((correct + CLASS_DRAW * overall[:, None]) / (total + CLASS_DRAW), SHARPEST, 1 - SHARPEST)
     by_class = _graded(correct - undecided_named, total - correct - (undecided - undecided_named), rate)
     by_class = np.clip(by_class, 0, total)
     as_one = _graded(right, answers - right, overall) - undecided_named.sum(axis=1) / (overall * (1 - overall))
@@ -188,7 +188,7 @@ def _crowd(correct: FloatArray, total: FloatArray) -> float:
 def _drawn(correct: FloatArray, total: FloatArray, answers: float) -> FloatArray:
     """Share of right answers, drawn towards that of the crowd by so many answers."""
     rate: FloatArray = (correct + answers * _crowd(correct, total)) / (total + answers)
-    return rate
+    return np.clip(rate, SHARPEST, 1 - SHARPEST)  # 0 or 1 by rounding where answers are a great many
 
 
 def _graded(right: FloatArray, wrong: FloatArray, rate: FloatArray) -> FloatArray:

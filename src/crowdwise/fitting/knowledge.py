@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["GOLD", "KNOWN_WORKERS", "PRIOR", "Knowledge", "knowledge_of"]
 
 GOLD, PRIOR, KNOWN_WORKERS = "gold", "class_prior", "known_workers"
+HEAVIEST = 1e9  # answers beyond this would drown those of the labels in rounding
 _WORDS = {GOLD: "gold labels", PRIOR: "a class prior", KNOWN_WORKERS: "workers known from elsewhere"}
 
 
@@ -70,12 +71,27 @@ def knowledge_of(
                 f"{slug} has no use for {_WORDS[name]} ({name}). Fit without, or use a method that has, such as "
                 "dawid-skene."
             )
-    check_number("known_weight", known_weight, low=0, above=True)
-    return Knowledge(
+    check_number("known_weight", known_weight, low=0, high=HEAVIEST, above=True)
+    known = Knowledge(
         NO_GOLD if gold is None else truth_codes(gold, labels),
         None if class_prior is None else _shares(class_prior, labels),
         None if known_workers is None else _answers(known_workers, labels, float(known_weight)),
     )
+    _check_agree(known, labels)
+    return known
+
+
+def _check_agree(known: Knowledge, labels: CrowdLabels) -> None:
+    """Refuse gold labels of a class that the class prior rules out: together they have no probability."""
+    if known.class_prior is None or not known.gold.size:
+        return
+    named = np.unique(known.gold[known.gold >= 0])
+    barred = [labels.classes[int(place)].as_py() for place in named if known.class_prior[place] == 0]
+    if barred:
+        raise InputError(
+            f"class_prior gives no share to {listed(barred)}, which gold names as the truth of some task. Give every "
+            "class that occurs a share above 0."
+        )
 
 
 def _shares(given: Any, labels: CrowdLabels) -> FloatArray:

@@ -197,13 +197,16 @@ def complete(
     """Parameters for every worker and class from an estimate for some; from the majority vote where there is none.
 
     Workers outside the estimate get the M-step's matrix against the posterior in which they take part with their
-    confusions against the majority vote. A class that nobody named has no prior, and labels at random.
+    confusions against the majority vote. A class that nobody named has the prior of its gold labels, none without,
+    and labels at random.
     """
     classes = np.flatnonzero(labels.class_shares)
     table = _m_step(start.counts)
     if found is None:
-        return ConfusionParameters(_log_prior(labels, known, start.class_counts[classes], classes), table)
-    log_prior = _log_prior(labels, known, found.prior, classes)
+        return ConfusionParameters(_log_prior(labels, known, start.class_counts), table)
+    weight = np.bincount(known.gold[known.gold >= 0], minlength=labels.n_classes) / labels.n_tasks
+    weight[classes] = found.prior
+    log_prior = _log_prior(labels, known, weight)
     whole = np.full((found.workers.size, labels.n_classes, labels.n_classes), 1 / labels.n_classes)
     whole[:, :, classes] = 0
     whole[:, classes[:, None], classes] = found.confusion
@@ -254,12 +257,13 @@ def start_of(labels: CrowdLabels, blocks: Blocks, known: Knowledge) -> Statistic
     return share_pass(blocks, labels.class_shares, known.gold)
 
 
-def _log_prior(labels: CrowdLabels, known: Knowledge, weight: FloatArray, classes: IntArray) -> FloatArray:
-    """Log of the prior (K,): what is given, or the weights of the classes that anyone named."""
+def _log_prior(labels: CrowdLabels, known: Knowledge, weight: FloatArray) -> FloatArray:
+    """Log of the prior (K,): what is given, or the weights of the classes that anyone or gold named."""
     if known.log_prior is not None:
         return known.log_prior
     logs = np.full(labels.n_classes, -np.inf)
-    logs[classes] = np.log(floored(weight / weight.sum()))
+    possible = (labels.class_shares > 0) | (weight > 0)
+    logs[possible] = np.log(floored(weight[possible] / weight.sum()))
     return logs
 
 

@@ -20,7 +20,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from crowdwise.fitting.edges import coin_parameters, fit_votes
-from crowdwise.kernels import NO_GOLD, pair_counts, vote_shares
+from crowdwise.kernels import NO_GOLD, pair_agreements, vote_shares
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -94,12 +94,10 @@ class Pairs:
 
 
 def agreement(labels: CrowdLabels) -> Pairs:
-    """C of every pair of workers who share tasks, weighed by the number of shared tasks. O(co-labelling pairs · K²)."""
-    found = pair_counts(labels)
-    shared, others = found.shared, labels.n_classes - 1
-    same = np.einsum("pkk->p", found.counts)
-    value = (same - (shared - same) / others) / shared
-    return Pairs(found.first, found.second, value, shared, labels.n_workers)
+    """C of every pair of workers who share tasks, weighed by the number of shared tasks. O(co-labelling pairs)."""
+    first, second, same, shared = pair_agreements(labels)
+    value = (same - (shared - same) / (labels.n_classes - 1)) / shared
+    return Pairs(first, second, value, shared, labels.n_workers)
 
 
 def squared_loss(pairs: Pairs, vector: FloatArray) -> float:

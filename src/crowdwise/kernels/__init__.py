@@ -5,7 +5,7 @@ from crowdwise.kernels.dirichlet import expected_logs
 from crowdwise.kernels.fields import field_pass
 from crowdwise.kernels.layout import Blocks, blocks_of
 from crowdwise.kernels.messages import NodeSets, task_messages, worker_messages
-from crowdwise.kernels.pairs import PairCounts, pair_counts, pair_pass
+from crowdwise.kernels.pairs import PairCounts, pair_agreements, pair_counts, pair_pass
 from crowdwise.kernels.passes import (
     NO_GOLD,
     Statistics,
@@ -19,7 +19,7 @@ from crowdwise.kernels.passes import (
 from crowdwise.kernels.sums import answer_sums, worker_sums
 from crowdwise.kernels.threads import n_threads, use_threads
 from crowdwise.kernels.triples import triple_counts, triple_error, triple_sweep
-from crowdwise.kernels.votes import vote_shares
+from crowdwise.kernels.votes import mean_opinions, vote_shares
 
 __all__ = [
     "NO_GOLD",
@@ -35,7 +35,9 @@ __all__ = [
     "expected_logs",
     "field_pass",
     "log_rows",
+    "mean_opinions",
     "n_threads",
+    "pair_agreements",
     "pair_counts",
     "pair_pass",
     "scatter",

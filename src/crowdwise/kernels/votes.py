@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["vote_shares"]
+__all__ = ["mean_opinions", "vote_shares"]
 
 
 def vote_shares(labels: CrowdLabels, gold: IntArray, weights: FloatArray | None = None) -> FloatArray:
@@ -34,6 +34,54 @@ def vote_shares(labels: CrowdLabels, gold: IntArray, weights: FloatArray | None 
 
     run_lanes(one_lane, edges.size - 1)
     return shares
+
+
+def mean_opinions(labels: CrowdLabels, opinions: FloatArray, otherwise: FloatArray) -> FloatArray:
+    """Each task's mean (N, K) of what its labels say one by one.
+
+    Parameters
+    ----------
+    opinions : (M, K, K) [worker, label, truth]
+        What a label of a worker says of the truth; sums to one along the last axis.
+    otherwise : (K,)
+        For a task without labels.
+    """
+    means = np.empty((labels.n_tasks, labels.n_classes))
+    edges = task_lanes(labels)
+
+    def one_lane(lane: int) -> None:
+        _means_lane(
+            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label, opinions, otherwise, means
+        )
+
+    run_lanes(one_lane, edges.size - 1)
+    return means
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _means_lane(
+    first: int,
+    last: int,
+    task_ptr: IntArray,
+    worker: IntArray,
+    label: IntArray,
+    opinions: FloatArray,
+    otherwise: FloatArray,
+    means: FloatArray,
+) -> None:
+    for task in range(first, last):
+        row = means[task]
+        n_labels = task_ptr[task + 1] - task_ptr[task]
+        if n_labels == 0:
+            row[:] = otherwise
+            continue
+        row[:] = 0.0
+        for edge in range(task_ptr[task], task_ptr[task + 1]):
+            opinion = opinions[worker[edge], label[edge]]
+            for k in range(row.size):
+                row[k] += opinion[k]
+        for k in range(row.size):
+            row[k] /= n_labels
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

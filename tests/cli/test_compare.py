@@ -1,0 +1,98 @@
+"""`crowdwise compare`, and what a user may know besides the labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+THREE = ("--methods", "majority-vote,dawid-skene, mace", "--folds", "3")
+
+
+@pytest.fixture
+def many(cw: Callable[..., Any], tmp_path: Path) -> Path:
+    file = tmp_path / "many.csv"
+    cw("simulate", "one-coin", "--tasks", 100, "--workers", 10, "--labels-per-task", 5, "--out", file,
+       "--truth-out", tmp_path / "many-truth.csv")  # fmt: skip
+    return file
+
+
+def test_page(cw: Callable[..., Any], many: Path) -> None:
+    ran = cw("compare", many, *THREE)
+    assert (ran.code, ran.err) == (0, "")
+    for part in ("majority-vote", "dawid-skene", "mace", "score", "behind", "How to read it", "What next"):
+        assert part in ran.out
+    assert f"crowdwise aggregate {many} --method " in ran.out
+    assert "accuracy" not in ran.out
+    with_truth = cw("compare", many, *THREE, "--truth", many.with_name("many-truth.csv"))
+    assert "against the truth of 100 tasks" in " ".join(with_truth.out.split())
+    for page in (ran, with_truth):
+        prose = [line for line in page.out.splitlines() if not line.startswith("    crowdwise")]
+        assert max(map(len, prose)) <= 80
+        assert "…" not in page.out, "a column was cut"
+
+
+def test_json(cw: Callable[..., Any], many: Path) -> None:
+    ran = cw("compare", many, *THREE, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.json["best"] == ran.json["methods"][0]["method"]
+    assert ran.json["n_truth"] == 0
+    assert [row["accuracy"] for row in ran.json["methods"]] == [None] * 3
+    scored = cw("compare", many, *THREE, "--json", "--truth", many.with_name("many-truth.csv"))
+    assert all(0.5 < row["accuracy"] <= 1 for row in scored.json["methods"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--methods", "dawid-skeen"], "Did you mean 'dawid-skene'?"),
+        (["--methods", ","], "methods is empty"),
+        (["--methods", "mace", "--folds", "1000000"], "folds is 1000000"),
+        (["--truth", "gone.csv"], "gone.csv"),
+        (["--truth", "-"], "standard input"),
+    ],
+)
+def test_bad_input(words: list[str], message: str, cw: Callable[..., Any], labels: Path) -> None:
+    ran = cw("compare", "-" if "-" in words else labels, *words)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.out == ""
+
+
+def test_class_prior(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> None:
+    ran = cw(
+        "aggregate", labels, "--method", "dawid-skene", "--class-prior", "dog=.25, cat=.75", "--out", tmp_path / "o"
+    )
+    assert ran.code == 0
+    from crowdwise.registry import load
+
+    assert load(tmp_path / "o" / "model").prior_.tolist() == [0.75, 0.25]
+
+
+def test_known_workers(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> None:
+    assert cw("aggregate", labels, "--method", "dawid-skene", "--out", tmp_path / "first").code == 0
+    ran = cw("aggregate", labels, "--known-workers", tmp_path / "first" / "model", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert {row["method"] for row in ran.json["league"]} == {"dawid-skene", "ebcc"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--class-prior", "cow=1"], "'cow=1' names no class; give NAME=SHARE for 'cat', 'dog'"),
+        (["--class-prior", "cat=x,dog=.5"], "'x' is no number"),
+        (["--class-prior", "cat=.5,dog=.1"], "shares that sum to 1"),
+        (["--class-prior", ""], "holds an empty name"),
+        (["--known-workers", "gone"], "holds no saved model"),
+        (["--method", "majority-vote", "--class-prior", "cat=.5,dog=.5"], "no use for a class prior"),
+    ],
+)
+def test_bad_knowledge(words: list[str], message: str, cw: Callable[..., Any], labels: Path) -> None:
+    ran = cw("aggregate", labels, *words)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.out == ""
