@@ -13,6 +13,7 @@ import crowdwise as cw
 from crowdwise.aggregate import dalvi, ghosh_svd, kos, m_msr, pgd, sml
 from crowdwise.fitting import rank_one
 from crowdwise.fitting.rank_one import Pairs
+from crowdwise.fitting.rates import confusion_of_rates
 from crowdwise.kernels import pair_counts
 from crowdwise.simulate import simulate_workers
 from crowdwise.simulate.workers import symmetric
@@ -204,10 +205,10 @@ def test_covariances_and_third_moment_in_plain_loops() -> None:
 
 def test_confusions_of_two_classes_are_the_rates() -> None:
     sensitivity = np.array([[0.8, 0.7], [0.4, 0.9]])
-    found = sml.confusions(sensitivity, np.array([[0.3, 0.2], [0.1, 0.6]]))
+    found = confusion_of_rates(sensitivity, np.array([[0.3, 0.2], [0.1, 0.6]]))
     wanted = [[[0.8, 0.2], [0.3, 0.7]], [[0.4, 0.6], [0.1, 0.9]]]
     np.testing.assert_allclose(found, wanted, atol=1e-12)
-    three = sml.confusions(np.full((1, 3), 0.7), np.array([[0.1, 0.2, 0.3]]))
+    three = confusion_of_rates(np.full((1, 3), 0.7), np.array([[0.1, 0.2, 0.3]]))
     np.testing.assert_allclose(three[0, 0], [0.7, 0.12, 0.18], atol=1e-12)
 
 
