@@ -224,7 +224,7 @@ MUTATIONS = (
     Mutation(
         "agreement by chance not taken off",
         "fitting/rank_one.py",
-        "value = (same - (shared - same) / others) / shared",
+        "value = (same - (shared - same) / (labels.n_classes - 1)) / shared",
         "value = (same - (shared - same)) / shared",
         (RANK_ONE + "test_agreement_is_the_mean_product_of_coded_answers[3-2]",),
     ),
@@ -248,6 +248,20 @@ MUTATIONS = (
         "step_rows(steps, allowed))",
         "step_rows(0 * steps, allowed))",
         ("tests/oracles/test_sequences.py::test_the_chain_is_learnt_from_pairs_of_neighbours",),
+    ),
+    Mutation(
+        "a worker's hidden label foretold without the crowd",
+        "evaluate/held_out.py",
+        "(counts + DRAW * crowd)",
+        "(counts + 0 * crowd)",
+        ("tests/evaluate/test_held_out.py::test_a_hidden_label_is_foretold_by_task_and_worker",),
+    ),
+    Mutation(
+        "stacking by the mean probability",
+        "evaluate/stacking.py",
+        "(scaled / (scaled @ weights)[:, None]).mean(axis=0)",
+        "scaled.mean(axis=0)",
+        ("tests/evaluate/test_held_out.py::test_stacking_weights_are_the_maximum",),
     ),
     Mutation(
         "second answers kept",
