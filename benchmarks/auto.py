@@ -3,8 +3,8 @@
     python benchmarks/auto.py [LABELS ...]
 
 Simulated crowds, 10 classes, 5 labels a task, 1,000 labels a worker: of workers with one accuracy each, and of workers
-who are good at one of two kinds of tasks (so that EBCC, the costliest member, wins). Default parameters, two fits, the quicker
-counts; compiling is apart.
+who are good at one of two kinds of tasks (so that EBCC, the costliest member, wins). Default parameters; of two fits,
+the quicker counts (one with 10 M labels); compiling is apart.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def main() -> None:
             }
             rows.append(row)
             print(
-                f"{size:>11,} {kind:11} dawid-skene {plain:6.2f} s, auto {auto:6.2f} s: {auto / plain:4.1f} ×  {members}"
+                f"{size:>11,} {kind:9} dawid-skene {plain:6.2f} s, auto {auto:6.2f} s: {auto / plain:4.1f} × {members}"
             )
     machine = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
     found = {"machine": machine, "rows": rows}

@@ -1,8 +1,9 @@
 """How sure we are of a worker's skill: a Beta distribution matched to what the labels can tell.
 
 The truth is not seen, so n labels tell less than n graded answers. Louis (1982): observed information =
-complete information - variance of the complete score under the posterior. In units of answers, with accuracy a,
-`effective = right (1-a)/a + wrong a/(1-a) - lost`, where `lost` is that variance times a(1-a).
+complete information - variance of the complete score under the posterior. In units of answers, with accuracy a:
+`effective = answers - lost`, where `lost` is that variance times a(1-a). (The complete information is taken as
+expected, n: as observed, it would say that a worker who is never wrong has told nothing.)
 
 Where answers are few, the posterior at the maximum of the likelihood is too sure of itself, and so would be the
 intervals. They are therefore taken at parameters drawn towards the crowd (`drawn_accuracies`, `drawn_rows`), by as
@@ -42,8 +43,10 @@ UNLIKE = 2.0  # tosses of a coin that an answer to a task of its own ease tells 
 SHARPEST = 1e-9  # share of its largest possible value that a variance is taken to have at least
 COIN_DRAW = 3.0  # answers of the crowd that count as a worker's own, where one accuracy describes her
 ROW_DRAW = 15.0  # the same for a row of a confusion matrix
-OWN_DRAW = 10.0  # the same for the accuracy that rows are drawn towards
-CLASS_DRAW = 4.0  # answers at a worker's accuracy on all that count for each class
+OWN_DRAW = 8.0  # the same for the accuracy that rows are drawn towards
+CLASS_DRAW = 3.0  # answers at a worker's accuracy on all that count for each class
+OTHERS = 1.0  # power of the share of answers left that is lost once more, to the other workers' uncertainty
+COIN_OTHERS = 0.4  # the same where one accuracy describes each of them
 FEW_ANSWERS = 40.0  # for a worker and class: above it, drawing changes nothing worth a pass over the labels
 FEW_LABELS = 200.0  # of a worker, where one accuracy describes her: the same
 DRAWS = 2  # passes at drawn rows, each of which starts from the counts of the one before
@@ -83,7 +86,8 @@ def coin_sureness(correct: FloatArray, total: FloatArray, undecided: FloatArray)
         Σ q(1-q) over the worker's labels, q the posterior that the label is right.
     """
     rate = drawn_accuracies(correct, total)
-    effective = np.clip(_graded(correct, total - correct, rate) - undecided / (rate * (1 - rate)), 0, total)
+    effective = np.clip(total - undecided / (rate * (1 - rate)), 0, total)
+    effective *= ((effective + COIN_DRAW) / (total + COIN_DRAW)) ** COIN_OTHERS
     crowd = _crowd(correct, total)
     return np.stack([rate * effective + crowd, (1 - rate) * effective + 1 - crowd], axis=1)
 
@@ -144,19 +148,19 @@ def confusion_sureness(
     answers; that in turn is Beta around the crowd's, with `OWN_DRAW`. What is not known of a class adds to the variance
     by the square of its weight, what is not known of the accuracy on all once, for all classes that lean on it. Lost
     answers are counted with an accuracy for each class and with one for all; the larger loss is believed. That loss
-    takes the other workers as known. They are not, and what that costs is taken to be half as much again (the square
-    root of the share left): a rule that fits simulated crowds, not a derivation.
+    takes the other workers as known. They are not, and what that costs is taken to be as much again (a power, `OTHERS`,
+    of the share left): a rule that fits simulated crowds, not a derivation.
     """
     correct, total = np.einsum("wkk->wk", counts), counts.sum(axis=1)
     right, answers = correct.sum(axis=1), total.sum(axis=1)
     overall = _drawn(right, answers, OWN_DRAW)
     rate = np.clip((correct + CLASS_DRAW * overall[:, None]) / (total + CLASS_DRAW), SHARPEST, 1 - SHARPEST)
-    by_class = _graded(correct - undecided_named, total - correct - (undecided - undecided_named), rate)
-    by_class = np.clip(by_class, 0, total)
-    as_one = _graded(right, answers - right, overall) - undecided_named.sum(axis=1) / (overall * (1 - overall))
+    lost = undecided_named * (1 - rate) / rate + (undecided - undecided_named) * rate / (1 - rate)
+    by_class = np.clip(total - lost, 0, total)
+    as_one = answers - undecided_named.sum(axis=1) / (overall * (1 - overall))
     effective = by_class.sum(axis=1)
     believed = np.minimum(effective, np.clip(as_one, 0, answers))
-    believed *= np.sqrt((believed + OWN_DRAW) / (answers + OWN_DRAW))
+    believed *= ((believed + OWN_DRAW) / (answers + OWN_DRAW)) ** OTHERS
     by_class *= (believed / np.maximum(effective, SHARPEST))[:, None]
     leaning = (CLASS_DRAW / (by_class + CLASS_DRAW)) @ weights
     variance = (rate * (1 - rate) / (by_class + CLASS_DRAW + 1)) @ weights**2
@@ -189,12 +193,6 @@ def _drawn(correct: FloatArray, total: FloatArray, answers: float) -> FloatArray
     """Share of right answers, drawn towards that of the crowd by so many answers."""
     rate: FloatArray = (correct + answers * _crowd(correct, total)) / (total + answers)
     return np.clip(rate, SHARPEST, 1 - SHARPEST)  # 0 or 1 by rounding where answers are a great many
-
-
-def _graded(right: FloatArray, wrong: FloatArray, rate: FloatArray) -> FloatArray:
-    """Observed information of graded answers on an accuracy, in units of answers."""
-    information: FloatArray = right * (1 - rate) / rate + wrong * rate / (1 - rate)
-    return information
 
 
 def agreement_skill(labels: CrowdLabels, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
