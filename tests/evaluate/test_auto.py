@@ -65,7 +65,7 @@ def test_hard_tasks_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     model = cw.Auto().fit(labels)
     members = {row["method"]: row["weight"] for row in model.league().to_pylist()}
     assert members["dawid-skene"] < 0.1
-    assert members["ebcc"] + members["minimax-entropy, free"] + members["minimax-entropy, strict"] > 0.9
+    assert members["ebcc"] + members["minimax-entropy (γ = 1/64)"] + members["minimax-entropy (γ = 1/4)"] > 0.9
 
 
 def test_less_sure_than_its_members() -> None:

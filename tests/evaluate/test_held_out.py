@@ -96,7 +96,7 @@ def test_the_error_counts_tasks_not_labels() -> None:
         np.repeat(np.arange(50), 4), np.tile(np.arange(4), 50), np.zeros(200, int), tasks=50, workers=4, classes=2
     )
     by_task = np.repeat(np.random.default_rng(0).normal(size=50), 4)
-    assert held_out.error_over_tasks(labels, by_task) == pytest.approx(by_task[::4].std() / np.sqrt(50))
+    assert held_out.error_over_tasks(labels.task, by_task) == pytest.approx(by_task[::4].std() / np.sqrt(50))
 
 
 def test_mean_opinions_equal_plain_loops() -> None:

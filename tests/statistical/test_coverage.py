@@ -1,7 +1,7 @@
 """Nine in ten of the 90 % intervals of `workers()` hold the worker's true skill, or nearly.
 
-`benchmarks/skill_coverage.py` measures crowds of six sizes with 2, 4 and 7 classes, drawn from each model: 162 settings of
-1,500 workers (standard error .006 to .01). 151 lie between .85 and .95; eleven, with seven classes or three labels a
+`benchmarks/skill_coverage.py` measures crowds of six sizes with 2, 4 and 7 classes, drawn from each model: 162 settings
+of 1,500 workers (standard error .006 to .01). 151 lie between .85 and .95; eleven, with seven classes or three labels a
 task, between .826 and .85. The constants of `fitting.intervals` were chosen by looking at these crowds.
 
 Intervals that take the posterior at its word would cover .49 to .80 with three labels a task.

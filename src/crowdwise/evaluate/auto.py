@@ -18,7 +18,8 @@ no more than one. The posterior is then the mean of what each label says alone (
 
 Members are told beforehand what the votes say, so that few labels lead none of them astray: a prior for every
 worker's matrix (her agreement with the votes, errors as the crowd's; `vote_prior`), and class shares (uniform, or
-those of the labels). Cost: `FOLDS` fits of every member to at most `SAMPLE` labels, one fit of each that stays to all.
+those of the labels). Cost: `FOLDS` fits of every member to at most 2 × `SAMPLE` labels, one fit of each that stays to
+all labels.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["Auto"]
 
 SAMPLE = 50_000  # labels on which the members compete, where there are more
-FOLDS = 5
+FOLDS, ENOUGH_FOLDS = 5, 2  # parts that are hidden in turn; so many of them where there are labels enough
 TOLD_APART = 2.0  # standard errors behind the best from which a member is out
 SHARED = 0.2  # belief that the workers of a task share what they know
 OWN_DRAW = 8.0  # answers of the crowd that count towards a worker's agreement with the votes
@@ -91,7 +92,7 @@ SHORTLIST = (
     Member(
         "ebcc",
         lambda seed: EnhancedBcc(
-            n_subtypes=3, subtype_prior=1.0, right=0.01, wrong=0.01, n_restarts=1, tol=1e-5, seed=seed
+            n_subtypes=3, subtype_prior=1.0, right=0.01, wrong=0.01, n_restarts=1, tol=1e-4, seed=seed
         ),
         "labels",
         20.0,
@@ -99,12 +100,12 @@ SHORTLIST = (
     ),
     Member("mace", lambda _: Mace(tol=1e-5)),
     Member(
-        "minimax-entropy, strict",
+        "minimax-entropy (γ = 1/4)",
         lambda _: MinimaxEntropy(regularisation=1 / 4, max_iter=30, tol=1e-4),
         most_cells=4e5,
     ),
     Member(
-        "minimax-entropy, free",
+        "minimax-entropy (γ = 1/64)",
         lambda _: MinimaxEntropy(regularisation=1 / 64, max_iter=30, tol=1e-4),
         most_cells=4e5,
     ),
@@ -173,25 +174,26 @@ def competed(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArr
     places = [place for place, member in enumerate(SHORTLIST) if may_enter(member, labels, known)]
     weights, scores = np.zeros(len(SHORTLIST)), np.full((len(SHORTLIST), 2), np.nan)
     field, told = sampled(labels, known, seed)
-    folds = min(FOLDS, field.n_labels)
-    if folds < 2:  # one label: nothing can be hidden
+    if field.n_labels < 2:  # nothing can be hidden
         weights[places[0]] = 1.0
         return weights, scores
-    given = np.empty((field.n_labels, len(places)))
-    with counted_work("auto", folds * len(places), "fits") as advance:
-        for part in parts(field, folds, seed):
-            for column, place in enumerate(places):
-                model = fitted(SHORTLIST[place], part.kept, told, seed)
-                given[part.hidden, column] = said(foretold(model, part), part)
+    cuts = list(parts(field, min(FOLDS, field.n_labels), seed))[: None if field is labels else ENOUGH_FOLDS]
+    given = []
+    with counted_work("auto", len(cuts) * len(places), "fits") as advance:
+        for part in cuts:
+            row = []
+            for place in places:
+                row.append(said(foretold(fitted(SHORTLIST[place], part.kept, told, seed), part), part))
                 advance()
-    logs = np.log(given)
+            given.append(np.stack(row, axis=1))
+    probabilities, task = np.concatenate(given), np.concatenate([part.held.task for part in cuts])
+    logs = np.log(probabilities)
     means = logs.mean(axis=0)
-    scores[places] = np.stack([means, [error_over_tasks(field, column) for column in logs.T]], axis=1)
-    best = int(means.argmax())
-    gaps = logs[:, best, None] - logs
-    limits = [TOLD_APART * error_over_tasks(field, gap) for gap in gaps.T]
+    scores[places] = np.stack([means, [error_over_tasks(task, column) for column in logs.T]], axis=1)
+    gaps = logs[:, int(means.argmax()), None] - logs
+    limits = [TOLD_APART * error_over_tasks(task, gap) for gap in gaps.T]
     stays = np.flatnonzero(gaps.mean(axis=0) <= limits)
-    weights[np.array(places)[stays]] = stacking_weights(given[:, stays])
+    weights[np.array(places)[stays]] = stacking_weights(probabilities[:, stays])
     return weights, scores
 
 

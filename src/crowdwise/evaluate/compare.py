@@ -223,9 +223,9 @@ def _league(labels: CrowdLabels, found: dict[str, _Found], truth: IntArray | Non
             Standing(
                 slug,
                 held_out=float(logs[slug].mean()),
-                standard_error=error_over_tasks(labels, logs[slug]),
+                standard_error=error_over_tasks(labels.task, logs[slug]),
                 behind=float(gap.mean()),
-                behind_error=error_over_tasks(labels, gap),
+                behind_error=error_over_tasks(labels.task, gap),
                 calibration=mean_gap(binned(entry.top, entry.hit)),
                 agreement=float(agreement[0, place]),
                 accuracy=math.nan if truth is None else metrics.accuracy(truth, entry.decided),

@@ -133,7 +133,7 @@ def drawn_table(counts: FloatArray) -> FloatArray:
     return table
 
 
-def error_over_tasks(labels: CrowdLabels, values: FloatArray) -> float:
-    """Standard error of the mean of a value per label, where labels of one task go together."""
-    sums = np.bincount(labels.task, values - values.mean(), minlength=labels.n_tasks)
+def error_over_tasks(task: IntArray, values: FloatArray) -> float:
+    """Standard error of the mean of a value per label (n,), where labels of one task go together."""
+    sums = np.bincount(task, values - values.mean())
     return float(np.sqrt((sums**2).sum()) / values.size)
