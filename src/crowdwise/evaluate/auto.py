@@ -56,6 +56,7 @@ __all__ = ["Auto"]
 
 SAMPLE = 50_000  # labels on which the members compete, where there are more
 FOLDS, ENOUGH_FOLDS = 5, 2  # parts that are hidden in turn; so many of them where there are labels enough
+MANY = 2_000_000  # labels above which EBCC has to do with fewer subtypes
 TOLD_APART = 2.0  # standard errors behind the best from which a member is out
 SHARED = 0.2  # belief that the workers of a task share what they know
 OWN_DRAW = 8.0  # answers of the crowd that count towards a worker's agreement with the votes
@@ -70,7 +71,7 @@ class Member:
     name
         What the league table calls it.
     make
-        The method, unfitted, given a seed.
+        The method, unfitted, given a seed and whether the labels are very many.
     shares
         Class shares that it is told: "learnt", "uniform", or "labels".
     votes
@@ -80,7 +81,7 @@ class Member:
     """
 
     name: str
-    make: Callable[[int], Aggregator]
+    make: Callable[[int, bool], Aggregator]
     shares: str = "learnt"
     votes: float = 0.0
     most_cells: float = np.inf
@@ -88,25 +89,25 @@ class Member:
 
 
 SHORTLIST = (
-    Member("dawid-skene", lambda _: DawidSkene(tol=1e-5), "uniform", 15.0),
+    Member("dawid-skene", lambda _seed, _many: DawidSkene(tol=1e-5), "uniform", 15.0),
     Member(
         "ebcc",
-        lambda seed: EnhancedBcc(
-            n_subtypes=3, subtype_prior=1.0, right=0.01, wrong=0.01, n_restarts=1, tol=1e-4, seed=seed
+        lambda seed, many: EnhancedBcc(
+            n_subtypes=2 if many else 3, subtype_prior=1.0, right=0.01, wrong=0.01, n_restarts=1, tol=1e-5, seed=seed
         ),
         "labels",
         20.0,
         most_classes=50,
     ),
-    Member("mace", lambda _: Mace(tol=1e-5)),
+    Member("mace", lambda _seed, _many: Mace(tol=1e-5)),
     Member(
         "minimax-entropy (γ = 1/4)",
-        lambda _: MinimaxEntropy(regularisation=1 / 4, max_iter=30, tol=1e-4),
+        lambda _seed, _many: MinimaxEntropy(regularisation=1 / 4, max_iter=30, tol=1e-4),
         most_cells=4e5,
     ),
     Member(
         "minimax-entropy (γ = 1/64)",
-        lambda _: MinimaxEntropy(regularisation=1 / 64, max_iter=30, tol=1e-4),
+        lambda _seed, _many: MinimaxEntropy(regularisation=1 / 64, max_iter=30, tol=1e-4),
         most_cells=4e5,
     ),
 )
@@ -145,9 +146,9 @@ def class_shares(labels: CrowdLabels, shares: str) -> FloatArray | None:
     return of_labels
 
 
-def fitted(member: Member, labels: CrowdLabels, known: Knowledge, seed: int) -> Aggregator:
+def fitted(member: Member, labels: CrowdLabels, known: Knowledge, seed: int, many: bool = False) -> Aggregator:
     """The member, told what it can use, fitted."""
-    model = member.make(seed)
+    model = member.make(seed, many)
     told = Knowledge(
         known.gold,
         class_shares(labels, member.shares) if known.class_prior is None else known.class_prior,
@@ -164,7 +165,7 @@ def may_enter(member: Member, labels: CrowdLabels, known: Knowledge) -> bool:
         PRIOR: known.class_prior is not None,
         KNOWN_WORKERS: known.worker_counts is not None,
     }
-    uses = member.make(0).uses
+    uses = member.make(0, False).uses
     small = labels.n_classes <= member.most_classes and labels.n_labels * labels.n_classes**2 <= member.most_cells
     return small and all(name in uses for name, told in given.items() if told)
 
@@ -174,6 +175,7 @@ def competed(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArr
     places = [place for place, member in enumerate(SHORTLIST) if may_enter(member, labels, known)]
     weights, scores = np.zeros(len(SHORTLIST)), np.full((len(SHORTLIST), 2), np.nan)
     field, told = sampled(labels, known, seed)
+    many = labels.n_labels > MANY
     if field.n_labels < 2:  # nothing can be hidden
         weights[places[0]] = 1.0
         return weights, scores
@@ -183,7 +185,7 @@ def competed(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArr
         for part in cuts:
             row = []
             for place in places:
-                row.append(said(foretold(fitted(SHORTLIST[place], part.kept, told, seed), part), part))
+                row.append(said(foretold(fitted(SHORTLIST[place], part.kept, told, seed, many), part), part))
                 advance()
             given.append(np.stack(row, axis=1))
     probabilities, task = np.concatenate(given), np.concatenate([part.held.task for part in cuts])
@@ -299,7 +301,7 @@ class Auto(Aggregator):
             weights, scores = competed(labels, known, self.seed)
             self._members: list[tuple[float, Aggregator]] = []
             for place in np.flatnonzero(weights):
-                model = fitted(SHORTLIST[place], labels, known, self.seed)
+                model = fitted(SHORTLIST[place], labels, known, self.seed, labels.n_labels > MANY)
                 if labels.n_labels <= 2 * SAMPLE:
                     self._members.append((float(weights[place]), model))
                 posterior += weights[place] * model.posterior_
