@@ -96,3 +96,29 @@ def test_bad_knowledge(words: list[str], message: str, cw: Callable[..., Any], l
     assert ran.code == 2
     assert message in ran.err
     assert ran.out == ""
+
+
+def test_truths_that_were_told_do_not_score(cw: Callable[..., Any], labels: Path, truth: Path, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.csv"
+    gold.write_text("task,label\nt1,cat\n")
+    ran = cw("aggregate", labels, "--truth", truth, "--gold", gold, "--json")
+    assert ran.json["n_truth"] == 3
+    assert "1 truth left out of the scores: told by --gold" in ran.err
+    ran = cw("aggregate", labels, "--truth", truth, "--gold", truth)
+    assert ran.code == 2
+    assert "none is left to score with" in ran.err
+
+
+def test_known_workers_that_nobody_knows(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> None:
+    assert cw("aggregate", labels, "--method", "dawid-skene", "--out", tmp_path / "first").code == 0
+    other = tmp_path / "other.csv"
+    other.write_text(labels.read_text().replace("ann", "zoe").replace("bob", "yan").replace("cy", "xi"))
+    ran = cw("aggregate", other, "--known-workers", tmp_path / "first" / "model")
+    assert ran.code == 2
+    assert "None of the known workers ('ann', 'bob', 'cy', …) is among those of the labels" in ran.err
+
+
+def test_a_method_for_sequences_without_any(cw: Callable[..., Any], labels: Path) -> None:
+    ran = cw("aggregate", labels, "--method", "bsc", "--json")
+    assert "bsc is made for tasks that belong together" in ran.err
+    assert "--sequences" in ran.err

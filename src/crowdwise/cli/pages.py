@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crowdwise.cli.work import Reading, Result
-    from crowdwise.evaluate import Comparison
+    from crowdwise.evaluate.compare import Comparison, Standing
     from crowdwise.labels.describe import Description
     from crowdwise.registry import Method
     from crowdwise.simulate import Simulation
@@ -146,7 +146,7 @@ def compare_page(comparison: Comparison, reading: Reading) -> None:
         [
             Text(row.method, style="bold" if place == 0 else ""),
             f"{row.held_out:.4f}",
-            "" if place == 0 else f"{row.behind:.4f} ±{row.behind_error:.4f}",
+            _behind(row, place),
             *([f"{row.calibration:.3f}", f"{row.agreement:.1%}"] if wide else []),
             *([f"{row.accuracy:.1%}", f"{row.calibration_error:.3f}"] if with_truth else []),
             f"{row.seconds:.2g}",
@@ -171,7 +171,7 @@ def compare_page(comparison: Comparison, reading: Reading) -> None:
     show.paragraph(
         console,
         "score: mean log-probability of a hidden label; higher is better. behind: how far the best is ahead, ± a "
-        "standard error; within two of them, the labels do not tell the two apart."
+        "standard error; ≈ within two of them: the labels do not tell the two apart, and the simpler will do."
         + (" calibr.: how far such predictions are from how often they come true. agrees: share of tasks decided "
            "as the best does." if wide else "")
         + (f" right (accuracy) and ECE (calibration error): against the truth of {comparison.n_truth:,} tasks."
@@ -180,6 +180,13 @@ def compare_page(comparison: Comparison, reading: Reading) -> None:
     show.heading(console, "What next")
     words = shell("crowdwise", "aggregate", *reading.words(), "--method", comparison.best, "--out", "results")
     show.commands(console, [("Use the best:", visible(words))])
+
+
+def _behind(row: Standing, place: int) -> str:
+    if place == 0:
+        return ""
+    near = " ≈" if row.behind <= 2 * row.behind_error else ""
+    return f"{row.behind:.4f} ±{row.behind_error:.4f}{near}"
 
 
 def methods_page(methods: Sequence[Method], *, long: bool) -> None:
@@ -268,7 +275,7 @@ def _disputed(console: Any, result: Result, most: int) -> None:
 
 def _league(console: Any, result: Result) -> None:
     """How auto came to its methods."""
-    members = [row for row in result.league if row["weight"] > 0]
+    members = sorted((row for row in result.league if row["weight"] > 0.005), key=lambda row: -row["weight"])
     if members:
         named = ", ".join(f"{row['method']} ({row['weight']:.0%})" for row in members)
         show.heading(console, "Methods that foretold hidden labels best")

@@ -90,11 +90,12 @@ def sentence(result: Result) -> str:
     labels, model = result.labels, result.model
     confidence = result.consensus["confidence"].to_numpy()
     sure, unsure = int((confidence >= 0.9).sum()), int((confidence < 0.6).sum())
-    rounds = f" in {model.n_iter_:,} iterations" if model.n_iter_ > 1 else ""
+    rounds = f" and {model.n_iter_:,} iterations" if model.n_iter_ > 1 else ""
     return (
         f"Consensus on {labels.n_tasks:,} tasks from {labels.n_labels:,} labels by {labels.n_workers:,} "
-        f"workers, {labels.n_classes:,} classes, by {model.slug} ({result.seconds:.2g} s{rounds}).\n"
-        f"{sure:,} tasks are 90% sure or more, {unsure:,} less than 60%."
+        f"workers, {labels.n_classes:,} classes.\n"
+        f"By {model.slug}, in {result.seconds:.2g} s{rounds}: {sure:,} tasks are 90% sure or more, {unsure:,} less "
+        "than 60%."
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -199,10 +200,15 @@ def aggregated(request: Request, labels: CrowdLabels) -> Result:
 
     model = _model(request)
     codes, notes = (None, []) if request.truth is None else _truth(request.truth, labels)
+    known = _known(request, labels)
+    if codes is not None and "gold" in known:
+        codes, more = _untold(codes, known["gold"], labels)
+        notes += more
+    notes += _lacking(request)
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # said as a note
-        model.fit(labels, **_known(request, labels))
+        model.fit(labels, **known)
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
     if not model.converged_:
@@ -233,11 +239,12 @@ def league(comparison: Comparison) -> dict[str, Any]:
 
 def _known(request: Request, labels: CrowdLabels) -> dict[str, Any]:
     """What the user knows besides the labels, as `fit` takes it."""
+    from crowdwise.labels.truth import read_truth
     from crowdwise.registry import load
 
     known: dict[str, Any] = {}
     if request.gold is not None:
-        known["gold"] = request.gold
+        known["gold"] = read_truth(request.gold)
     if request.class_prior is not None:
         known["class_prior"] = _shares(request.class_prior, [str(name) for name in labels.classes.to_pylist()])
     if request.known_workers is not None:
@@ -302,6 +309,30 @@ def _truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
         )
     usable = pa.array(said | ~met)
     return truth_codes(Truth(truth.tasks.filter(usable), truth.labels.filter(usable)), labels), notes
+
+
+def _untold(codes: IntArray, gold: Any, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
+    """The truths that the fit was not told, which alone can score it, and a note about the others."""
+    from crowdwise.labels.truth import truth_codes
+
+    told = (truth_codes(gold, labels) >= 0) & (codes >= 0)
+    if not told.any():
+        return codes, []
+    if (told == (codes >= 0)).all():
+        raise InputError("Every task of --truth is also in --gold: none is left to score with. Give other truths.")
+    note = f"{counted(int(told.sum()), 'truth')} left out of the scores: told by --gold."
+    return np.where(told, -1, codes), [note]
+
+
+def _lacking(request: Request) -> list[str]:
+    """Say that a method made for sequences or a graph was given none."""
+    from crowdwise.registry import method
+
+    needs = method(request.method).needs
+    if not needs or getattr(request, needs) is not None:
+        return []
+    said = "is made for tasks that belong together, and was not told which do: every task stands alone."
+    return [f"{request.method} {said} Tell it with --{needs}."]
 
 
 def _scores(model: Any, labels: CrowdLabels, consensus: pa.Table, truth: IntArray) -> dict[str, Any]:

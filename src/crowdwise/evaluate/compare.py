@@ -7,7 +7,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +71,7 @@ class Standing:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """A league table, best first.
 
@@ -88,7 +88,12 @@ class Comparison:
     standings: tuple[Standing, ...]
     agreement: FloatArray
     n_truth: int
-    kind: TableKind = field(default="pyarrow", repr=False)
+    kind: TableKind = "pyarrow"
+
+    def __repr__(self) -> str:
+        lines = [f"Comparison of {len(self.standings)} methods, by the mean log-probability of hidden labels"]
+        lines += [f"  {row.method:24} {row.note or f'{row.held_out:.4f}'}" for row in self.standings]
+        return "\n".join(lines)
 
     @property
     def best(self) -> str:

@@ -133,10 +133,19 @@ def _answers(known: Any, labels: CrowdLabels, weight: float) -> FloatArray:
     elif isinstance(known, Mapping):
         names, matrices = as_vocabulary(list(known), "worker"), list(known.values())
     else:
-        raise InputError("known_workers must be a fitted model or a mapping from worker to confusion matrix.")
+        raise InputError(
+            "known_workers must be a fitted model (crowdwise.load reads a saved one) or a mapping from worker to "
+            "confusion matrix."
+        )
     size = labels.n_classes
     counts = np.zeros((labels.n_workers, size, size))
-    for name, place, given in zip(names.to_pylist(), positions(names, labels.workers), matrices, strict=True):
+    places = positions(names, labels.workers)
+    if (places < 0).all():
+        raise InputError(
+            f"None of the known workers ({listed(names.slice(0, 5).to_pylist())}, …) is among those of the labels "
+            f"({listed(labels.workers.slice(0, 5).to_pylist())}, …). Use the same worker names in both."
+        )
+    for name, place, given in zip(names.to_pylist(), places, matrices, strict=True):
         matrix = as_numbers(given, f"known_workers: the matrix of {name!r}")
         square = matrix.shape == (size, size)
         if not square or (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1, atol=1e-6):
