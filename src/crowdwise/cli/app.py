@@ -126,23 +126,23 @@ def aggregate(
     on_duplicate: Duplicates = OnDuplicate.error,
 ) -> None:
     """Find the consensus and portray the workers."""
-    from crowdwise.cli import pages, work
+    from crowdwise.cli import pages, put, work
 
     if out == "-" and json:
         raise typer.BadParameter("--out - and --json both want standard output; choose one")
     if [labels, truth, gold, sequences, graph].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
-    place = None if out in (None, "-") else work.checked_place(str(out))
+    place = None if out in (None, "-") else put.checked_place(str(out))
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
     request = work.Request(reading, method, truth, gold, seed, max_iter, sequences, graph, class_prior, known_workers)
     say_if_compiling()
     result = work.aggregated(request, work.read(reading))
     if place is not None:
-        work.write(result, place)
+        put.write(result, place)
     if json:
-        work.print_json(result.facts())
+        put.print_json(result.facts())
     if out == "-":
-        work.print_csv(result.consensus)
+        put.print_csv(result.consensus)
     if json or out == "-":
         pages.say_notes(result)
     else:
@@ -170,7 +170,7 @@ def compare(
     on_duplicate: Duplicates = OnDuplicate.error,
 ) -> None:
     """Compare methods by how well they foretell labels hidden from them: no truth is needed."""
-    from crowdwise.cli import pages, work
+    from crowdwise.cli import pages, put, work
 
     if [labels, truth].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and --truth can be standard input (-)")
@@ -178,7 +178,7 @@ def compare(
     say_if_compiling()
     result = work.compared(work.read(reading), methods, truth, folds, seed)
     if json:
-        work.print_json(work.league(result))
+        put.print_json(work.league(result))
     else:
         pages.compare_page(result, reading)
 
@@ -192,10 +192,10 @@ def methods(
     from dataclasses import asdict
 
     from crowdwise import registry
-    from crowdwise.cli import pages, work
+    from crowdwise.cli import pages, put
 
     if json:
-        work.print_json([asdict(method) for method in registry.methods()])
+        put.print_json([asdict(method) for method in registry.methods()])
     else:
         pages.methods_page(registry.methods(), long=long)
 
@@ -212,12 +212,12 @@ def describe(
     on_duplicate: Duplicates = OnDuplicate.all,
 ) -> None:
     """Say what labels look like before any model, and what seems wrong."""
-    from crowdwise.cli import pages, work
+    from crowdwise.cli import pages, put, work
 
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
     description = work.read(reading).describe()
     if json:
-        work.print_json(description.to_dict())
+        put.print_json(description.to_dict())
     else:
         pages.describe_page(description, reading)
 
@@ -240,7 +240,7 @@ def simulate(
     show: Annotated[bool, typer.Option("--list", help="List the crowds.")] = False,
 ) -> None:
     """Make the labels of a crowd whose truth is known, as CSV."""
-    from crowdwise.cli import pages, work
+    from crowdwise.cli import pages, put, work
 
     if crowd is None or show:
         pages.crowds_page(work.crowds())
@@ -258,8 +258,8 @@ def simulate(
         raise typer.BadParameter("--out and --truth-out name the same file; give each its own")
     simulation = work.simulated(crowd, {name: value for name, value in options.items() if value is not None})
     if truth_out is not None:
-        work.put_csv(simulation.truth_table(), truth_out)
-    work.put_csv(simulation.labels.to_table(), out)
+        put.put_csv(simulation.truth_table(), truth_out)
+    put.put_csv(simulation.labels.to_table(), out)
     if out != "-":
         pages.simulated_page(simulation, crowd, out, truth_out)
 
@@ -269,11 +269,11 @@ def demo(
     out: Annotated[str, typer.Option(metavar="DIR", help="Where the results go.")] = "crowdwise-demo",
 ) -> None:
     """See the main job done on real labels that come with the package."""
-    from crowdwise.cli import pages, work
+    from crowdwise.cli import pages, put, work
     from crowdwise.datasets import load
 
-    place = work.checked_place(out)
+    place = put.checked_place(out)
     say_if_compiling()
     result = work.aggregated(work.Request(work.Reading("anaesthetists"), "dawid-skene"), load("anaesthetists").labels)
-    work.write(result, place)
+    put.write(result, place)
     pages.demo_page(result, place)

@@ -1,28 +1,23 @@
-"""What the commands do between options and pages: call the other rooms, and write what they give."""
+"""What the commands do between options and pages: call the other rooms."""
 
 from __future__ import annotations
 
 import csv
 import inspect
-import json
 import math
-import os
 import re
-import sys
 import time
 import warnings
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
 
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.places import counted
-from crowdwise.labels.tables import defused, write_csv, written_folder
+from crowdwise.labels.tables import defused
 
 if TYPE_CHECKING:
     from crowdwise.evaluate import Comparison
@@ -35,19 +30,12 @@ __all__ = [
     "Request",
     "Result",
     "aggregated",
-    "checked_place",
     "compared",
     "crowds",
     "league",
-    "print_csv",
-    "print_json",
-    "put_csv",
     "read",
     "simulated",
-    "write",
 ]
-
-BATCH = 1 << 16  # rows of CSV made at a time for standard output
 
 
 @dataclass(frozen=True)
@@ -173,22 +161,6 @@ def _class_names(given: str, option: str = "--classes") -> list[str]:
     if not names or not all(name.strip() for name in names):
         raise InputError(f"{option} {quoted(given)} holds an empty name. Give names with commas between: cat,dog.")
     return [name.strip() for name in names]
-
-
-def checked_place(out: str) -> Path:
-    """Refuse, before any long fit, a folder that cannot be written."""
-    if not out:
-        raise InputError("--out is empty. Give the name of a folder.")
-    place = Path(out)
-    try:
-        nearest = next(folder for folder in (place, *place.absolute().parents) if os.path.lexists(folder))
-    except (OSError, ValueError) as error:
-        raise InputError(f"--out {quoted(out)} is no name for a folder: {error}.") from error
-    if not nearest.is_dir():
-        raise InputError(f"--out: {quoted(str(nearest))} exists and is not a folder. Choose another name.")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise InputError(f"--out: you may not write in {quoted(str(nearest))}. Choose another place.")
-    return place
 
 
 # ---- fit --------------------------------------------------------------------------------------------------
@@ -361,43 +333,6 @@ def _defused_names(*tables: pa.Table) -> list[str]:
         return []
     names = f"{counted(changed, 'name')} that a spreadsheet may take for a formula, or with control characters"
     return [f"Defused in CSV: {names}. The saved model keeps {'it' if changed == 1 else 'them'} as given."]
-
-
-# ---- out --------------------------------------------------------------------------------------------------
-
-
-def write(result: Result, place: Path) -> None:
-    """Write consensus.csv, workers.csv and model/ into the folder: all of them, or none."""
-    with written_folder(place) as draft:
-        try:
-            write_csv(result.consensus, draft / "consensus.csv")
-            write_csv(result.workers, draft / "workers.csv")
-            result.model.save(draft / "model")
-        except InputError as error:  # name the place the user knows
-            raise InputError(str(error).replace(str(draft), str(place))) from error
-
-
-def put_csv(table: pa.Table, out: str) -> None:
-    """Write a table to a file, or to standard output if that is "-"."""
-    if out == "-":
-        print_csv(table)
-    else:
-        write_csv(table, Path(out))
-
-
-def print_csv(table: pa.Table) -> None:
-    """Write a table to standard output as CSV, names defused."""
-    safe = pa.table([defused(column) for column in table.columns], names=table.column_names)
-    for number, batch in enumerate(safe.combine_chunks().to_batches(max_chunksize=BATCH)):
-        sink = pa.BufferOutputStream()
-        pacsv.write_csv(batch, sink, pacsv.WriteOptions(include_header=number == 0))
-        sys.stdout.buffer.write(sink.getvalue())
-    sys.stdout.buffer.flush()
-
-
-def print_json(facts: Any) -> None:
-    """Print one JSON value, and nothing else."""
-    print(json.dumps(facts, indent=2))
 
 
 # ---- simulate ---------------------------------------------------------------------------------------------

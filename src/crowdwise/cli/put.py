@@ -1,0 +1,72 @@
+"""Where results go: folders, files and standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.tables import defused, write_csv, written_folder
+
+if TYPE_CHECKING:
+    from crowdwise.cli.work import Result
+
+__all__ = ["checked_place", "print_csv", "print_json", "put_csv", "write"]
+
+BATCH = 1 << 16  # rows of CSV made at a time for standard output
+
+
+def checked_place(out: str) -> Path:
+    """Refuse, before any long fit, a folder that cannot be written."""
+    if not out:
+        raise InputError("--out is empty. Give the name of a folder.")
+    place = Path(out)
+    try:
+        nearest = next(folder for folder in (place, *place.absolute().parents) if os.path.lexists(folder))
+    except (OSError, ValueError) as error:
+        raise InputError(f"--out {quoted(out)} is no name for a folder: {error}.") from error
+    if not nearest.is_dir():
+        raise InputError(f"--out: {quoted(str(nearest))} exists and is not a folder. Choose another name.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InputError(f"--out: you may not write in {quoted(str(nearest))}. Choose another place.")
+    return place
+
+
+def write(result: Result, place: Path) -> None:
+    """Write consensus.csv, workers.csv and model/ into the folder: all of them, or none."""
+    with written_folder(place) as draft:
+        try:
+            write_csv(result.consensus, draft / "consensus.csv")
+            write_csv(result.workers, draft / "workers.csv")
+            result.model.save(draft / "model")
+        except InputError as error:  # name the place the user knows
+            raise InputError(str(error).replace(str(draft), str(place))) from error
+
+
+def put_csv(table: pa.Table, out: str) -> None:
+    """Write a table to a file, or to standard output if that is "-"."""
+    if out == "-":
+        print_csv(table)
+    else:
+        write_csv(table, Path(out))
+
+
+def print_csv(table: pa.Table) -> None:
+    """Write a table to standard output as CSV, names defused."""
+    safe = pa.table([defused(column) for column in table.columns], names=table.column_names)
+    for number, batch in enumerate(safe.combine_chunks().to_batches(max_chunksize=BATCH)):
+        sink = pa.BufferOutputStream()
+        pacsv.write_csv(batch, sink, pacsv.WriteOptions(include_header=number == 0))
+        sys.stdout.buffer.write(sink.getvalue())
+    sys.stdout.buffer.flush()
+
+
+def print_json(facts: Any) -> None:
+    """Print one JSON value, and nothing else."""
+    print(json.dumps(facts, indent=2))
