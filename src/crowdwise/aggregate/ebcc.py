@@ -229,8 +229,10 @@ class EnhancedBcc(Aggregator):
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         self._check()
         n_classes = labels.n_classes
+        shares = whole = vote_shares(labels, known.gold)
+        if self.n_subtypes > 1 and self.n_restarts > 1:  # before the large tables are made
+            whole = clone(self).set_params(n_subtypes=1, n_restarts=1)._fit(labels, known).posterior
         blocks = blocks_of(labels, n_classes * self.n_subtypes)
-        shares = vote_shares(labels, known.gold)
         classes = 1 + shares.sum(axis=0) if self.share_prior == "votes" else np.full(n_classes, float(self.share_prior))
         pseudo = np.full(self.n_subtypes, self.subtype_prior / self.n_subtypes)
         prior_of = subtype_prior(classes, pseudo, known.log_prior)
@@ -239,7 +241,7 @@ class EnhancedBcc(Aggregator):
             labels,
             blocks,
             known.gold,
-            starts=self._starts(labels, known, blocks, shares, rows_prior),
+            starts=self._starts(blocks, shares, whole, rows_prior),
             prior_of=prior_of,
             rows_prior=rows_prior,
             max_iter=self.max_iter,
@@ -271,14 +273,11 @@ class EnhancedBcc(Aggregator):
         ).after(ended)
 
     def _starts(
-        self, labels: CrowdLabels, known: Knowledge, blocks: Blocks, shares: FloatArray, rows_prior: FloatArray
+        self, blocks: Blocks, shares: FloatArray, whole: FloatArray, rows_prior: FloatArray
     ) -> Iterator[Beliefs]:
         """The votes, split at random; every second time the posterior of the model without subtypes."""
         for number, generator in enumerate(np.random.default_rng(self.seed).spawn(self.n_restarts)):
-            if number == 1 and self.n_subtypes > 1:
-                whole = clone(self).set_params(n_subtypes=1, n_restarts=1)._fit(labels, known).posterior
-            split = random_split(whole if number % 2 and self.n_subtypes > 1 else shares, self.n_subtypes, generator)
-            yield start(blocks, split, rows_prior)
+            yield start(blocks, random_split((shares, whole)[number % 2], self.n_subtypes, generator), rows_prior)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         posterior: FloatArray = self._predicted(labels).reshape(labels.n_tasks, labels.n_classes, -1).sum(axis=2)
