@@ -237,11 +237,13 @@ class EnhancedBcc(Aggregator):
         pseudo = np.full(self.n_subtypes, self.subtype_prior / self.n_subtypes)
         prior_of = subtype_prior(classes, pseudo, known.log_prior)
         rows_prior = row_priors(diagonal_prior(self.right, self.wrong, n_classes), known)
+        begin = [values.astype(np.float32) for values in (shares, whole)]  # kept all the while; a start needs no more
+        del shares, whole
         ended, states, found = climb_bound(
             labels,
             blocks,
             known.gold,
-            starts=self._starts(blocks, shares, whole, rows_prior),
+            starts=self._starts(blocks, begin, rows_prior),
             prior_of=prior_of,
             rows_prior=rows_prior,
             max_iter=self.max_iter,
@@ -272,12 +274,10 @@ class EnhancedBcc(Aggregator):
             },
         ).after(ended)
 
-    def _starts(
-        self, blocks: Blocks, shares: FloatArray, whole: FloatArray, rows_prior: FloatArray
-    ) -> Iterator[Beliefs]:
+    def _starts(self, blocks: Blocks, begin: list[Any], rows_prior: FloatArray) -> Iterator[Beliefs]:
         """The votes, split at random; every second time the posterior of the model without subtypes."""
         for number, generator in enumerate(np.random.default_rng(self.seed).spawn(self.n_restarts)):
-            yield start(blocks, random_split((shares, whole)[number % 2], self.n_subtypes, generator), rows_prior)
+            yield start(blocks, random_split(begin[number % 2], self.n_subtypes, generator), rows_prior)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         posterior: FloatArray = self._predicted(labels).reshape(labels.n_tasks, labels.n_classes, -1).sum(axis=2)
