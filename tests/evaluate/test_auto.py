@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import tiny_labels
 
 import crowdwise as cw
-from crowdwise.evaluate import auto
+from crowdwise.evaluate import auto, held_out
 from crowdwise.fitting.knowledge import Knowledge
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
@@ -44,16 +44,28 @@ def test_the_vote_prior_by_plain_loops() -> None:
     np.testing.assert_array_equal(told[1], found[1])
 
 
-def test_a_member_that_foretells_worse_is_out(crowd: CrowdLabels) -> None:
+def test_who_stays_is_not_told_apart_from_the_best(crowd: CrowdLabels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gaps and their errors over tasks, from each member's hidden labels on its own."""
     weights, scores = auto.competed(crowd, Knowledge(), 0)
     assert weights.sum() == pytest.approx(1)
-    best = scores[:, 0].argmax()
-    assert weights[best] > 0
-    for place in np.flatnonzero(weights == 0):
-        assert scores[best, 0] > scores[place, 0]
+    logs = np.empty((crowd.n_labels, len(auto.SHORTLIST)))
+    for part in held_out.parts(crowd, auto.FOLDS, 0):
+        for place, member in enumerate(auto.SHORTLIST):
+            model = auto.fitted(member, part.kept, Knowledge(), 0)
+            logs[part.hidden, place] = np.log(held_out.said(held_out.foretold(model, part), part))
+    np.testing.assert_allclose(scores[:, 0], logs.mean(axis=0), atol=1e-12)
+    gaps = logs[:, [logs.mean(axis=0).argmax()]] - logs
+    for place, gap in enumerate(gaps.T):
+        by_task = [gap[crowd.task == task].sum() - gap.mean() * (crowd.task == task).sum() for task in range(150)]
+        told_apart = gap.sum() > auto.TOLD_APART * np.sqrt(np.sum(np.square(by_task)))
+        assert not (told_apart and weights[place] > 0), auto.SHORTLIST[place].name
+    monkeypatch.setattr(auto, "TOLD_APART", 0.0)
+    alone, _ = auto.competed(crowd, Knowledge(), 0)
+    assert (alone > 0).sum() == 1
+    assert alone.argmax() == scores[:, 0].argmax()
 
 
-def test_hard_tasks_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hard_tasks_are_seen() -> None:
     """Tasks of unlike difficulty: a method with an effect for each task foretells better, and gets the weight."""
     generator = np.random.default_rng(1)
     truth, chance = generator.integers(0, 2, 200), generator.choice([0.95, 0.3], 200, p=[0.7, 0.3])

@@ -39,6 +39,7 @@ from crowdwise.evaluate.stacking import stacking_weights
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.edges import statistics_of
 from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.intervals import rows_like_the_crowd
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR, Knowledge
 from crowdwise.fitting.parameters import check_count
 from crowdwise.fitting.progress import counted_work
@@ -119,16 +120,8 @@ def vote_prior(labels: CrowdLabels, known: Knowledge, weight: float) -> FloatArr
     Right as often as she agrees with the share of votes, drawn towards the crowd's agreement; wrong as the crowd is.
     A worker known from elsewhere is as known.
     """
-    counts = share_pass(blocks_of(labels), labels.class_shares, known.gold).counts.transpose(0, 2, 1)
-    diagonal = np.arange(labels.n_classes)
-    agrees, total = np.einsum("wkk->w", counts), counts.sum(axis=(1, 2))
-    crowd = (agrees.sum() + 0.5) / (total.sum() + 1)
-    accuracy = (agrees + OWN_DRAW * crowd) / (total + OWN_DRAW)
-    errors = counts.sum(axis=0) + 0.5
-    errors[diagonal, diagonal] = 0
-    errors /= errors.sum(axis=1, keepdims=True)
-    prior: FloatArray = weight * (1 - accuracy)[:, None, None] * errors
-    prior[:, diagonal, diagonal] = weight * accuracy[:, None]
+    counts = share_pass(blocks_of(labels), labels.class_shares, known.gold).counts
+    prior: FloatArray = weight * rows_like_the_crowd(counts, OWN_DRAW).transpose(0, 2, 1)
     if known.worker_counts is not None:
         met = known.worker_counts.any(axis=(1, 2))
         prior[met] = known.worker_counts[met]

@@ -35,6 +35,7 @@ __all__ = [
     "drawn_accuracies",
     "drawn_rows",
     "matched_beta",
+    "rows_like_the_crowd",
     "share_sureness",
 ]
 
@@ -62,17 +63,24 @@ def drawn_rows(counts: FloatArray) -> FloatArray:
 
     `counts` and the result are [worker, label, truth].
     """
-    n_classes = counts.shape[1]
-    diagonal = np.arange(n_classes)
-    total = counts.sum(axis=1)
-    accuracy = _drawn(np.einsum("wkk->w", counts), total.sum(axis=1), OWN_DRAW)
+    rows = rows_like_the_crowd(counts, OWN_DRAW)
+    log_rows: FloatArray = np.log((counts + ROW_DRAW * rows) / (counts.sum(axis=1) + ROW_DRAW)[:, None, :])
+    return log_rows
+
+
+def rows_like_the_crowd(counts: FloatArray, answers: float) -> FloatArray:
+    """Rows with each worker's own accuracy, drawn towards the crowd's by so many answers, and the crowd's errors.
+
+    `counts` and the result are [worker, label, truth].
+    """
+    diagonal = np.arange(counts.shape[1])
+    accuracy = _drawn(np.einsum("wkk->w", counts), counts.sum(axis=(1, 2)), answers)
     errors = counts.sum(axis=0) + JEFFREYS
     errors[diagonal, diagonal] = 0
     errors /= np.maximum(errors.sum(axis=0), JEFFREYS)
-    rows = (1 - accuracy)[:, None, None] * errors
+    rows: FloatArray = (1 - accuracy)[:, None, None] * errors
     rows[:, diagonal, diagonal] = accuracy[:, None]
-    log_rows: FloatArray = np.log((counts + ROW_DRAW * rows) / (total + ROW_DRAW)[:, None, :])
-    return log_rows
+    return rows
 
 
 def coin_sureness(correct: FloatArray, total: FloatArray, undecided: FloatArray) -> FloatArray:
