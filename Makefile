@@ -38,9 +38,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo-ready: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) --editable .
+	$(PIP_INSTALL) --editable ".[learn]"
 	touch $@
 
 $(VENV)/.test-ready: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) --editable ".[dev]"
+	$(PIP_INSTALL) --editable ".[dev,learn]"
 	touch $@ $(VENV)/.demo-ready

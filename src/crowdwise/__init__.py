@@ -60,6 +60,31 @@ if TYPE_CHECKING:
     from crowdwise.labels.read import read_labels
     from crowdwise.labels.sequences import read_sequences
     from crowdwise.labels.truth import read_truth, truth_codes
+    from crowdwise.learn.bayes_dgc import BayesDgc
+    from crowdwise.learn.coinnet import CoinNet
+    from crowdwise.learn.conal import Conal
+    from crowdwise.learn.coupled_ce import CoupledCrossEntropy
+    from crowdwise.learn.crowd_layer import CrowdLayer
+    from crowdwise.learn.deep_bp import DeepBeliefPropagation
+    from crowdwise.learn.deep_mf import DeepMeanField
+    from crowdwise.learn.doctor_net import DoctorNet
+    from crowdwise.learn.em import GeneralizedEm
+    from crowdwise.learn.em_crf import EmCrf
+    from crowdwise.learn.geo_crowd_net import GeoCrowdNet
+    from crowdwise.learn.identifiability import NotIdentifiable
+    from crowdwise.learn.instance_trace import InstanceTrace
+    from crowdwise.learn.learn2agree import LearnToAgree
+    from crowdwise.learn.learn_from_all import LearnFromAll
+    from crowdwise.learn.max_mig import MaxMig
+    from crowdwise.learn.mbem import ModelBootstrappedEm
+    from crowdwise.learn.oracle import OracleConfusion
+    from crowdwise.learn.single_cm import SingleConfusion
+    from crowdwise.learn.soft_bootstrap import SoftBootstrap
+    from crowdwise.learn.tai_dtm import InstanceTransition
+    from crowdwise.learn.trace import TraceRegularized
+    from crowdwise.learn.two_stage import TwoStage
+    from crowdwise.learn.union_net import UnionNet
+    from crowdwise.learners import learner, learners
     from crowdwise.registry import load, method, methods
 
 __version__ = "0.1.0"
@@ -67,46 +92,72 @@ __version__ = "0.1.0"
 # Public names are imported when first used, so that `import crowdwise` is light.
 _HOMES = {
     "Auto": "evaluate.auto",
+    "BayesDgc": "learn.bayes_dgc",
     "BayesianClassifierCombination": "aggregate.bcc",
     "BayesianSequenceCombination": "aggregate.bsc",
     "BayesianWeightedAverage": "aggregate.bwa",
     "BeliefPropagation": "aggregate.belief_propagation",
+    "CoinNet": "learn.coinnet",
     "CommunityBcc": "aggregate.cbcc",
     "Comparison": "evaluate.compare",
+    "Conal": "learn.conal",
     "ConfusionVector": "aggregate.confusion_vector",
     "CoupledCpd": "aggregate.coupled_cpd",
+    "CoupledCrossEntropy": "learn.coupled_ce",
     "CoupledNmf": "aggregate.cnmf",
     "Crh": "aggregate.crh",
     "CrowdLabels": "labels.model",
+    "CrowdLayer": "learn.crowd_layer",
     "CrowdwiseError": "labels.errors",
     "Dalvi": "aggregate.dalvi",
     "DawidSkene": "aggregate.dawid_skene",
+    "DeepBeliefPropagation": "learn.deep_bp",
+    "DeepMeanField": "learn.deep_mf",
+    "DoctorNet": "learn.doctor_net",
+    "EmCrf": "learn.em_crf",
     "EnhancedBcc": "aggregate.ebcc",
+    "GeneralizedEm": "learn.em",
+    "GeoCrowdNet": "learn.geo_crowd_net",
     "GhoshSvd": "aggregate.ghosh_svd",
     "Glad": "aggregate.glad",
     "GraphDawidSkene": "aggregate.graph_dawid_skene",
     "HmmCrowd": "aggregate.hmm_crowd",
     "InputError": "labels.errors",
+    "InstanceTrace": "learn.instance_trace",
+    "InstanceTransition": "learn.tai_dtm",
     "Kos": "aggregate.kos",
+    "LearnFromAll": "learn.learn_from_all",
+    "LearnToAgree": "learn.learn2agree",
     "LfcBinary": "aggregate.lfc_binary",
     "MMsr": "aggregate.m_msr",
     "Mace": "aggregate.mace",
     "MajorityVote": "aggregate.majority_vote",
     "MaxMarginMajorityVote": "aggregate.max_margin",
+    "MaxMig": "learn.max_mig",
     "MeanField": "aggregate.mean_field",
     "MinimaxEntropy": "aggregate.minimax_entropy",
+    "ModelBootstrappedEm": "learn.mbem",
     "MultiSpa": "aggregate.multi_spa",
     "NotConverged": "fitting.em",
+    "NotIdentifiable": "learn.identifiability",
     "OneCoin": "aggregate.one_coin",
+    "OracleConfusion": "learn.oracle",
     "RankOneCompletion": "aggregate.pgd",
+    "SingleConfusion": "learn.single_cm",
+    "SoftBootstrap": "learn.soft_bootstrap",
     "SpammerEm": "aggregate.spammer_em",
     "SpectralDawidSkene": "aggregate.spectral",
     "SpectralMetaLearner": "aggregate.sml",
     "SymmetricNmf": "aggregate.sym_nmf",
+    "TraceRegularized": "learn.trace",
+    "TwoStage": "learn.two_stage",
+    "UnionNet": "learn.union_net",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
     "compare": "evaluate.compare",
     "held_out_log_probability": "evaluate.held_out",
+    "learner": "learners",
+    "learners": "learners",
     "load": "registry",
     "method": "registry",
     "methods": "registry",
@@ -120,48 +171,74 @@ _ROOMS = ("datasets", "evaluate", "metrics", "simulate")
 
 __all__ = [
     "Auto",
+    "BayesDgc",
     "BayesianClassifierCombination",
     "BayesianSequenceCombination",
     "BayesianWeightedAverage",
     "BeliefPropagation",
+    "CoinNet",
     "CommunityBcc",
     "Comparison",
+    "Conal",
     "ConfusionVector",
     "CoupledCpd",
+    "CoupledCrossEntropy",
     "CoupledNmf",
     "Crh",
     "CrowdLabels",
+    "CrowdLayer",
     "CrowdwiseError",
     "Dalvi",
     "DawidSkene",
+    "DeepBeliefPropagation",
+    "DeepMeanField",
+    "DoctorNet",
+    "EmCrf",
     "EnhancedBcc",
+    "GeneralizedEm",
+    "GeoCrowdNet",
     "GhoshSvd",
     "Glad",
     "GraphDawidSkene",
     "HmmCrowd",
     "InputError",
+    "InstanceTrace",
+    "InstanceTransition",
     "Kos",
+    "LearnFromAll",
+    "LearnToAgree",
     "LfcBinary",
     "MMsr",
     "Mace",
     "MajorityVote",
     "MaxMarginMajorityVote",
+    "MaxMig",
     "MeanField",
     "MinimaxEntropy",
+    "ModelBootstrappedEm",
     "MultiSpa",
     "NotConverged",
+    "NotIdentifiable",
     "OneCoin",
+    "OracleConfusion",
     "RankOneCompletion",
+    "SingleConfusion",
+    "SoftBootstrap",
     "SpammerEm",
     "SpectralDawidSkene",
     "SpectralMetaLearner",
     "SymmetricNmf",
+    "TraceRegularized",
+    "TwoStage",
+    "UnionNet",
     "WeightedMajorityVote",
     "ZenCrowd",
     "compare",
     "datasets",
     "evaluate",
     "held_out_log_probability",
+    "learner",
+    "learners",
     "load",
     "method",
     "methods",

@@ -1,0 +1,87 @@
+"""Which row of the features is which task, and which class a true label is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.vocabulary import as_text, as_vocabulary, positions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["aligned_to_rows", "true_classes"]
+
+
+def aligned_to_rows(labels: CrowdLabels, n_rows: int, tasks: Any = None) -> CrowdLabels:
+    """The labels with task t being row t of the features; rows without labels stay.
+
+    Parameters
+    ----------
+    tasks
+        Names of the rows; None where the labels name tasks by row number.
+    """
+    if tasks is None:
+        names, row = pa.array(np.arange(n_rows)), _row_numbers(labels, n_rows)
+    else:
+        names = as_vocabulary(tasks, "task")
+        if len(names) != n_rows:
+            raise InputError(f"tasks names {len(names)} rows, but the features have {n_rows}.")
+        row = positions(as_text(labels.tasks), as_text(names))
+        strangers = np.flatnonzero(row < 0)
+        if strangers.size:
+            few = [labels.tasks[int(t)].as_py() for t in strangers[:5]]
+            raise InputError(
+                f"{strangers.size:,} of {labels.n_tasks:,} tasks have labels but no features: {listed(few)}. Name "
+                "every row of the features in tasks=, or select the labels of the tasks that have them."
+            )
+    return CrowdLabels.from_codes(
+        row[labels.task],
+        labels.worker,
+        labels.label,
+        tasks=names,
+        workers=labels.workers,
+        classes=labels.classes,
+        on_duplicate="all",
+        kind=labels.kind,
+    )
+
+
+def true_classes(truth: Any, classes: pa.Array, n_rows: int) -> Tensor:
+    """Positions among `classes` of true labels given by name, one for each row."""
+    given = pa.array(truth.to_numpy() if hasattr(truth, "to_numpy") else np.asarray(truth))
+    if len(given) != n_rows:
+        raise InputError(f"There are {len(given)} true labels for {n_rows} rows of features.")
+    found = positions(as_text(given), as_text(classes))
+    if (found < 0).any():
+        few = [given[int(row)].as_py() for row in np.flatnonzero(found < 0)[:5]]
+        raise InputError(
+            f"True labels hold classes that no worker used: {listed(few)}. There are {listed(classes.to_pylist())}."
+        )
+    return torch.as_tensor(found.astype(np.int64))
+
+
+def _row_numbers(labels: CrowdLabels, n_rows: int) -> Any:
+    """Tasks named by row number, as numbers or as text."""
+    names = labels.tasks
+    if not pa.types.is_integer(names.type):
+        try:
+            names = as_text(names).cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"The labels name tasks ({listed(labels.tasks[:3].to_pylist())}, …), but the rows of the features have "
+                "no names. Give them in tasks=, one for each row."
+            ) from error
+    row = names.to_numpy(zero_copy_only=False).astype(np.int64)
+    outside = np.flatnonzero((row < 0) | (row >= n_rows))
+    if outside.size:
+        raise InputError(
+            f"Task {labels.tasks[int(outside[0])].as_py()} is no row of the features, which are numbered 0 to "
+            f"{n_rows - 1}. If tasks have names of their own, give those of the rows in tasks=."
+        )
+    return row

@@ -1,0 +1,331 @@
+"""What every learner shares: parameters of training, fitting, the two heads of prediction, tables and saving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from crowdwise.fitting.base import check_enough
+from crowdwise.fitting.crowd_model import CrowdModel, Fit
+from crowdwise.fitting.intervals import confusion_skill, confusion_sureness
+from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.kernels import blocks_of, scatter, spread
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.read import read_labels
+from crowdwise.labels.tables import native_table
+from crowdwise.learn.alignment import aligned_to_rows, true_classes
+from crowdwise.learn.batches import Crowd
+from crowdwise.learn.features import features_of
+from crowdwise.learn.identifiability import warn_of
+from crowdwise.learn.loop import Job, Plan, forecasts, train
+from crowdwise.learn.networks import built
+from crowdwise.learn.worker_models import soft_counts
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray
+    from crowdwise.learn.features import Features
+    from crowdwise.learn.loop import State
+    from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
+
+__all__ = ["Learner"]
+
+SCHEDULES = ("constant", "cosine", "step")
+PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true")
+DEVICES = ("auto", "cpu", "cuda", "mps")
+FEWEST_HELD_OUT = 5  # labels: fewer cannot tell one epoch from another
+CROWD_WEIGHT = 1.0  # answers like the crowd's that a row counted from few of a worker's own is drawn towards
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Learner(CrowdModel):
+    """Base of all methods that learn a classifier from features and crowd labels.
+
+    A method is a dataclass with its own parameters and `_objective(crowd) -> Objective`.
+
+    Parameters
+    ----------
+    network
+        None for what suits the features (an MLP for rows, a CNN for images); "linear", "mlp", "cnn", "cnn-pooled",
+        "resnet-18", "resnet-50", "vgg-16"; or a torch module that returns logits, of which a copy is trained.
+    epochs
+        Passes over the tasks, at least 1; None for about 4,000 steps, between 10 and 200 epochs.
+    batch_size
+        Tasks in a step, at least 1.
+    learning_rate, worker_learning_rate
+        Adam's, for the network and for the workers' parameters (None: the same), above 0.
+    weight_decay
+        Adam's L2 penalty on the network, at least 0.
+    schedule
+        "constant", "cosine" (to zero) or "step" (a tenth at each quarter of the epochs).
+    clip
+        Largest norm of a gradient, above 0; None for no clipping.
+    held_out
+        Share of the tasks whose labels choose the best epoch instead of being learnt from, in [0, 0.5]. With 0, or with
+        very few labels, the last epoch is taken. Not used when `fit` is given a validation set.
+    patience
+        Stop after so many epochs without improvement, at least 1; None never stops early.
+    precision
+        Fabric's: "32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true".
+    device, devices
+        "auto", "cpu", "cuda" or "mps", and how many: above 1, training is spread by DDP.
+    checkpoint
+        Folder that keeps the last finished epoch. A fit with the same settings goes on from what it finds there.
+    seed
+        Same seed, same answer.
+
+    Attributes
+    ----------
+    network_
+        The trained classifier, a torch module: features in, logits out.
+    posterior_ : (N, K)
+        Of the training tasks, from features and labels together.
+    prior_ : (K,)
+        Mean of the posterior.
+    confusion_ : (M, K, K) [worker, truth, label]
+        As the method models it; counted with the posterior, where it does not model workers.
+    skill_ : (M,)
+    history_
+        Table with a row for each epoch: loss, held_out (mean log-probability of the labels held out), accuracy (on a
+        validation set), learning_rate, seconds.
+    best_epoch_ : int
+        The epoch whose weights were kept, from 1.
+    """
+
+    slug: ClassVar[str]
+
+    network: Any = None
+    epochs: int | None = None
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    worker_learning_rate: float | None = None
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    clip: float | None = None
+    held_out: float = 0.1
+    patience: int | None = None
+    precision: str = "32-true"
+    device: str = "auto"
+    devices: int = 1
+    checkpoint: str | Path | None = None
+    seed: int = 0
+
+    # ---- fitting ----------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, labels: Any, *, tasks: Any = None, valid: tuple[Any, Any] | None = None) -> Self:
+        """Learn a classifier and the workers from features and crowd labels; no truth is needed.
+
+        Parameters
+        ----------
+        X
+            Features, one row for each task: an array, a tensor, a frame, a sparse matrix, images, a map-style Dataset.
+        labels
+            `CrowdLabels`, or anything that `read_labels` takes. Rows of X without labels are allowed.
+        tasks
+            Names of the rows of X. Not needed where the labels name tasks by row number, 0, 1, 2, ….
+        valid
+            Features and true classes (by name) to choose the best epoch by, as papers do; by default labels held out.
+        """
+        self._check_parameters()
+        features = features_of(X)
+        answers = read_labels(labels)
+        check_enough(answers)
+        answers = aligned_to_rows(answers, len(features), tasks)
+        validation = None
+        if valid is not None:
+            held = features_of(valid[0])
+            validation = (held, true_classes(valid[1], answers.classes, len(held)))
+        self._train(features, answers, validation)
+        return self
+
+    def _train(
+        self, features: Features, answers: CrowdLabels, validation: tuple[Features, torch.Tensor] | None
+    ) -> None:
+        labelled = np.flatnonzero(answers.labels_per_task > 0)
+        kept, out = self._split(answers, labelled, validation is not None)
+        training = np.zeros(answers.n_tasks, np.bool_)
+        training[kept] = True
+        device = torch.get_default_device()
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed)
+            crowd = Crowd(answers.keep(training[answers.task]), device)
+            classifier = built(self.network, features, answers.n_classes)
+            self._check_logits(classifier, features, answers.n_classes)
+            objective = self._objective(crowd, classifier, features)
+            job = Job(classifier, objective, features, crowd, torch.as_tensor(kept), valid=validation)
+            if out.size:
+                hidden = np.zeros(answers.n_tasks, np.bool_)
+                hidden[out] = True
+                job.held_crowd = Crowd(answers.keep_tasks(hidden), device)
+                job.held_tasks = torch.as_tensor(out)
+            state = train(job, self._plan())
+        self._finish(features, answers, classifier, objective, state)
+
+    def _split(self, answers: CrowdLabels, labelled: Any, validated: bool) -> tuple[Any, Any]:
+        """Tasks to learn from and tasks whose labels choose the epoch."""
+        number = round(self.held_out * labelled.size)
+        shuffled = np.random.default_rng(self.seed).permutation(labelled)
+        out = np.sort(shuffled[:number])
+        if validated or answers.labels_per_task[out].sum() < FEWEST_HELD_OUT:
+            out = out[:0]
+        return np.setdiff1d(labelled, out), out
+
+    def _finish(
+        self, features: Features, answers: CrowdLabels, classifier: Classifier, objective: Objective, state: State
+    ) -> None:
+        """The portraits: what features and labels together say of every task, and that of every worker."""
+        classifier.to("cpu", torch.float32).eval()
+        objective.crowd = crowd = Crowd(answers)
+        objective.to("cpu", torch.float32).eval()
+        self.network_, self.module_ = classifier, objective
+        self.best_epoch_ = state.best_epoch
+        self.n_epochs_ = state.epoch
+        history = {name: np.array([row[name] for row in state.history]) for name in state.history[0]}
+        history["epoch"] = history["epoch"].astype(np.int64)
+        here = features.to(torch.device("cpu"), torch.float32)
+        log_f = forecasts(classifier, objective, here, torch.arange(len(features)))
+        with torch.no_grad():
+            modelled = objective.confusion()
+            confusion = modelled if modelled is not None else counted_confusion(crowd, log_f.exp())
+            table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])
+            posterior = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table).exp().double()
+            if modelled is None:
+                confusion = counted_confusion(crowd, posterior)
+        shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
+        fit = portrait(answers, shares, confusion.double().numpy())
+        self._remember(answers, fit)
+        self.history_ = native_table(history, answers.kind)
+        warn_of(self, answers)
+
+    # ---- predicting -------------------------------------------------------------------------------------
+
+    def predict_proba(self, X: Any, labels: Any = None, *, tasks: Any = None) -> FloatArray:
+        """Probability of every class (n, K), from features alone, or from features and crowd labels together.
+
+        Parameters
+        ----------
+        X
+            Features of new tasks, as for `fit`.
+        labels
+            Crowd labels of these tasks, as for `fit`; a worker unknown to the model counts as the average of its crowd.
+        tasks
+            Names of the rows of X, as for `fit`.
+        """
+        self._check_fitted()
+        features = features_of(X)
+        self._check_shape(features)
+        log_f = forecasts(self.network_, self.module_, features, torch.arange(len(features)))
+        if labels is not None:
+            crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels), len(features), tasks)))
+            table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype)
+            with torch.no_grad():
+                log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
+        given = log_f.double().exp()
+        shares: FloatArray = (given / given.sum(dim=1, keepdim=True)).numpy()
+        return shares
+
+    def predict(self, X: Any, labels: Any = None, *, tasks: Any = None) -> Any:
+        """The most probable class of each task, by name; parameters as for `predict_proba`."""
+        chosen = self._decide(self.predict_proba(X, labels, tasks=tasks))
+        return self.classes_.take(pa.array(chosen)).to_numpy(zero_copy_only=False)
+
+    def score(self, X: Any, truth: Any) -> float:
+        """Share of tasks whose true class (by name) is predicted from the features alone."""
+        self._check_fitted()
+        true = true_classes(truth, self.classes_, len(features_of(X))).numpy()
+        return float((self.predict_proba(X).argmax(axis=1) == true).mean())
+
+    # ---- what a method gives ----------------------------------------------------------------------------
+
+    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        """Refuse parameters of the method's own."""
+
+    # ---- shared -----------------------------------------------------------------------------------------
+
+    def _plan(self) -> Plan:
+        shared = {name: getattr(self, name) for name in Plan.__dataclass_fields__ if name not in ("name", "checkpoint")}
+        checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
+        return Plan(**shared, checkpoint=checkpoint, name=self.slug)
+
+    def _check_parameters(self) -> None:
+        if self.epochs is not None:
+            check_count("epochs", self.epochs)
+        check_count("batch_size", self.batch_size)
+        check_number("learning_rate", self.learning_rate, low=0, above=True)
+        if self.worker_learning_rate is not None:
+            check_number("worker_learning_rate", self.worker_learning_rate, low=0, above=True)
+        check_number("weight_decay", self.weight_decay, low=0)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        if self.clip is not None:
+            check_number("clip", self.clip, low=0, above=True)
+        check_number("held_out", self.held_out, low=0, high=0.5)
+        if self.patience is not None:
+            check_count("patience", self.patience)
+        check_choice("precision", self.precision, PRECISIONS)
+        check_choice("device", self.device, DEVICES)
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise InputError("device is 'cuda', but torch finds no such device here. Use device='auto'.")
+        check_count("devices", self.devices)
+        check_count("seed", self.seed, low=0)
+        self._check()
+
+    @staticmethod
+    def _check_logits(classifier: Classifier, features: Features, n_classes: int) -> None:
+        """Run one batch, so that a network that does not fit says so before training."""
+        order = torch.arange(min(2, len(features)))
+        classifier.eval()
+        try:
+            with torch.no_grad():
+                logits = classifier(next(features.batches(order, 2)))
+        except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"The network cannot take features of shape {features.shape}: {quoted(str(error))}."
+            ) from error
+        if not isinstance(logits, torch.Tensor) or tuple(logits.shape) != (len(order), n_classes):
+            shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+            raise InputError(
+                f"The network gives {shape} for {len(order)} tasks; it must return logits of shape "
+                f"({len(order)}, {n_classes}): one for each class."
+            )
+        classifier.train()
+
+    def _check_shape(self, features: Features) -> None:
+        if not hasattr(self, "shape_"):
+            return
+        if features.shape != self.shape_:
+            raise InputError(f"The model was trained on features of shape {self.shape_}, not {features.shape}.")
+
+
+def counted_confusion(crowd: Crowd, posterior: torch.Tensor) -> torch.Tensor:
+    """Confusion matrices counted with a posterior, rows of few answers drawn towards the crowd's."""
+    counts = soft_counts(crowd, posterior)
+    mean = counts.sum(dim=0) + 1 / crowd.n_classes
+    rows = counts + CROWD_WEIGHT * mean / mean.sum(dim=1, keepdim=True)
+    return rows / rows.sum(dim=2, keepdim=True)
+
+
+def portrait(answers: CrowdLabels, posterior: FloatArray, confusion: FloatArray) -> Fit:
+    """A `Fit` from what features and labels say of every task, and the workers' matrices."""
+    blocks = blocks_of(answers)
+    counts = scatter(blocks, posterior)
+    prior = posterior.mean(axis=0)
+    confusion = confusion / confusion.sum(axis=2, keepdims=True)
+    undecided = spread(blocks, posterior)
+    return Fit(
+        posterior=posterior,
+        prior=prior,
+        confusion=confusion,
+        skill=confusion_skill(confusion, counts, prior),
+        skill_beta=confusion_sureness(counts, *undecided, prior),
+    )

@@ -1,0 +1,96 @@
+"""Batches: tasks and the slice of their labels. Nothing of size tasks × workers, nor batch × workers × classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.learn.features import Features
+
+__all__ = ["Batch", "Crowd", "Seen", "batches"]
+
+
+class Seen(NamedTuple):
+    """What the network says of a batch: logits (B, K), and what its last layer saw (B, D)."""
+
+    logits: Tensor
+    features: Tensor
+
+
+class Batch:
+    """Some tasks, their features and their labels.
+
+    Attributes
+    ----------
+    x : (B, ...)
+    task : (B,)
+        Positions of the tasks among all.
+    owner, worker, label : (E,)
+        Each label: the position of its task in the batch, who gave it, and its class.
+    edge : (E,)
+        Positions of the labels among all.
+    """
+
+    # A plain class, not a tuple or dataclass: Fabric would look into those for tensors at every step.
+    __slots__ = ("edge", "label", "owner", "task", "worker", "x")
+
+    def __init__(self, x: Tensor, task: Tensor, owner: Tensor, worker: Tensor, label: Tensor, edge: Tensor) -> None:
+        self.x, self.task, self.owner, self.worker, self.label, self.edge = x, task, owner, worker, label, edge
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+
+class Crowd:
+    """Labels as tensors on the device, sorted by task: task t's are `ptr[t]:ptr[t + 1]`."""
+
+    def __init__(self, labels: CrowdLabels, device: torch.device | None = None) -> None:
+        self.n_tasks, self.n_workers, self.n_classes = labels.n_tasks, labels.n_workers, labels.n_classes
+        self.n_labels = labels.n_labels
+        self.task, self.worker, self.label, self.ptr = (
+            torch.as_tensor(column.astype("int64"), device=device)
+            for column in (labels.task, labels.worker, labels.label, labels.task_ptr)
+        )
+
+    def to(self, device: torch.device) -> Crowd:
+        """The same on another device."""
+        moved = object.__new__(Crowd)
+        moved.__dict__ = {
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in self.__dict__.items()
+        }
+        return moved
+
+    def votes(self) -> Tensor:
+        """Share of a task's labels that each class has (N, K); even where there are none. 000's starting posterior."""
+        counts = torch.zeros(self.n_tasks, self.n_classes, device=self.task.device)
+        counts.index_put_((self.task, self.label), torch.ones((), device=self.task.device), accumulate=True)
+        total = counts.sum(dim=1, keepdim=True)
+        return torch.where(total > 0, counts / total.clamp(min=1), 1 / self.n_classes)
+
+
+def batches(features: Features, crowd: Crowd, order: Tensor, size: int) -> Iterator[Batch]:
+    """The tasks `order`, `size` at a time, with their labels.
+
+    The labels of the whole pass are put into the order of the tasks at once, so that a batch is a slice of them.
+    """
+    counts = crowd.ptr[order + 1] - crowd.ptr[order]
+    ends = counts.cumsum(0)
+    starts = ends - counts
+    place = torch.arange(len(order), device=order.device)
+    edge = torch.repeat_interleave(crowd.ptr[order] - starts, counts)
+    edge += torch.arange(len(edge), device=edge.device)
+    owner = torch.repeat_interleave(place % size, counts)
+    worker, label = crowd.worker[edge], crowd.label[edge]
+    cuts = [*starts[::size].tolist(), len(edge)]
+    for number, x in enumerate(features.batches(order, size)):
+        labels = slice(cuts[number], cuts[number + 1])
+        tasks = order[number * size : (number + 1) * size]
+        yield Batch(x, tasks, owner[labels], worker[labels], label[labels], edge[labels])

@@ -1,0 +1,95 @@
+"""Checkpoints: everything that training needs to go on as if it had never stopped. Safetensors and JSON, no pickle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.tables import written_folder
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from crowdwise.learn.loop import Plan, State
+
+__all__ = ["Checkpoint"]
+
+TENSORS, FACTS = "checkpoint.safetensors", "checkpoint.json"
+
+
+class Checkpoint:
+    """The last finished epoch, in a folder of its own; another run with the same settings goes on from it."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.folder = Path(folder)
+        # Where and how long are for the user to change between runs; what changes the numbers is not.
+        free = ("checkpoint", "name", "device", "devices", "epochs")
+        self.plan = {name: value for name, value in asdict(plan).items() if name not in free}
+        self.plan["learner"] = plan.name
+
+    def write(self, pair: nn.Module, optimiser: Any, state: State, device: torch.device) -> None:
+        """Replace the last checkpoint; it is there whole or not at all."""
+        tensors = {f"model/{name}": value for name, value in pair.state_dict().items()}
+        tensors |= {f"best/{name}": value for name, value in state.best.items()}
+        for number, entry in optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser/{number}/{name}": torch.as_tensor(value) for name, value in entry.items()}
+        tensors["random/cpu"] = torch.get_rng_state()
+        if device.type == "cuda":
+            tensors["random/cuda"] = torch.cuda.get_rng_state(device)
+        facts = {
+            "plan": self.plan,
+            "epoch": state.epoch,
+            "best_epoch": state.best_epoch,
+            "best_score": state.best_score,
+            "history": state.history,
+        }
+        with written_folder(self.folder) as draft:
+            save_file(
+                {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, draft / TENSORS
+            )
+            (draft / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+
+    def resumed(self, pair: nn.Module, optimiser: Any, state: State, device: torch.device) -> State:
+        """Go on from the checkpoint in the folder, if there is one; refuse one of other settings."""
+        if not (self.folder / FACTS).exists():
+            return state
+        try:
+            facts = json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
+            tensors = load_file(self.folder / TENSORS)
+            if facts["plan"] != json.loads(json.dumps(self.plan)):
+                differ = [name for name, value in self.plan.items() if facts["plan"].get(name) != value]
+                raise InputError(
+                    f"The checkpoint in {quoted(str(self.folder))} was written with another {', '.join(differ)}. "
+                    "Give the same settings to go on, or another folder to start anew."
+                )
+            pair.load_state_dict(_part(tensors, "model/"))
+            entries: dict[int, dict[str, Tensor]] = {}
+            for name, value in _part(tensors, "optimiser/").items():
+                number, _, key = name.partition("/")
+                entries.setdefault(int(number), {})[key] = value
+            optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
+            torch.set_rng_state(tensors["random/cpu"])
+            if device.type == "cuda" and "random/cuda" in tensors:
+                torch.cuda.set_rng_state(tensors["random/cuda"], device)
+            state.epoch, state.best_epoch = int(facts["epoch"]), int(facts["best_epoch"])
+            state.best_score, state.history = float(facts["best_score"]), list(facts["history"])
+            state.best = {name: value.to(device) for name, value in _part(tensors, "best/").items()}
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"The checkpoint in {quoted(str(self.folder))} cannot be used: {quoted(str(error))}. It may belong to "
+                "other data or another network; give another folder, or remove it."
+            ) from error
+        return state
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

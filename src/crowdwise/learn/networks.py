@@ -1,0 +1,202 @@
+"""Classifiers: linear, MLP, the CNNs of 000 and 004, CIFAR's ResNets and VGG, or any module that returns logits."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.learn.batches import Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from crowdwise.learn.features import Features
+
+__all__ = ["NETWORKS", "Classifier", "built", "default_network"]
+
+
+class Classifier(nn.Module):
+    """Scaling, if any, and a network; gives logits, and with `see` what the network's last linear layer saw."""
+
+    def __init__(self, network: nn.Module, mean: Tensor | None = None, deviation: Tensor | None = None) -> None:
+        super().__init__()
+        self.network = network
+        self.mean: Tensor | None
+        self.deviation: Tensor | None
+        self.register_buffer("mean", None if mean is None else mean.float())
+        self.register_buffer("deviation", None if deviation is None else deviation.float())
+        self._last: list[Tensor] = []
+        linear = [module for module in network.modules() if isinstance(module, nn.Linear)]
+        if linear:
+            linear[-1].register_forward_pre_hook(self._remember)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (B, K)."""
+        return self.see(x).logits
+
+    def see(self, x: Tensor) -> Seen:
+        """Logits, and the representation that they are linear in (the logits themselves, if there is no such)."""
+        if self.mean is not None and self.deviation is not None:
+            x = (x - self.mean) / self.deviation
+        logits: Tensor = self.network(x)
+        features = self._last.pop().flatten(1) if self._last else logits
+        self._last.clear()
+        return Seen(logits, features)
+
+    def _remember(self, _module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        self._last.append(inputs[0])
+
+
+def linear(shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Multinomial logistic regression."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(_size(shape), n_classes))
+
+
+def mlp(shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """One hidden layer of 128 units, ReLU, dropout 0.5: the top that 001 and Rodrigues & Pereira train on LabelMe."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(_size(shape), 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, n_classes)
+    )
+
+
+def cnn(shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """000's for MNIST: four 3 × 3 convolutions (32, 32, 64, 64) with ReLU, pooling after two, a global average."""
+    channels = _image(shape, "cnn")[0]
+    return nn.Sequential(
+        *(nn.Conv2d(channels, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU()),
+        nn.MaxPool2d(2),
+        *(nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU()),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, n_classes)),
+    )
+
+
+def cnn_pooled(shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """004's for cats and dogs: four 3 × 3 convolutions (32, 32, 64, 64), each pooled; two layers of 128 units.
+
+    Images too small for 004's convolutions without padding (under 46 pixels) are padded.
+    """
+    channels, height, width = _image(shape, "cnn-pooled")
+    padding = 0 if min(height, width) >= 46 else 1
+    if min(height, width) < 16:
+        raise InputError(f"cnn-pooled halves images four times; {height} × {width} pixels are too few. Use cnn.")
+    layers: list[nn.Module] = []
+    for number, (before, after) in enumerate(((channels, 32), (32, 32), (32, 64), (64, 64))):
+        layers += [nn.Conv2d(before, after, 3, padding=padding)]
+        layers += [nn.BatchNorm2d(after)] if number == 0 else []
+        layers += [nn.ReLU(), nn.MaxPool2d(2)]
+        height, width = (height - 2 + 2 * padding) // 2, (width - 2 + 2 * padding) // 2
+    top = (nn.Flatten(), nn.Linear(64 * height * width, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU())
+    return nn.Sequential(*layers, *top, nn.Linear(128, n_classes))
+
+
+def vgg16(shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """VGG-16 for CIFAR: thirteen convolutions with batch normalisation, a global average, one linear layer."""
+    before = _image(shape, "vgg-16")[0]
+    layers: list[nn.Module] = []
+    for width in (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512):
+        if width == 0:
+            layers.append(nn.MaxPool2d(2, ceil_mode=True))
+            continue
+        layers += [nn.Conv2d(before, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+        before = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, n_classes))
+
+
+class _Block(nn.Module):
+    """A residual block: two 3 × 3 convolutions, or (`wide`) 1 × 1, 3 × 3 and 1 × 1 to four times the width."""
+
+    def __init__(self, before: int, width: int, stride: int, *, wide: bool) -> None:
+        super().__init__()
+        after = 4 * width if wide else width
+        sizes = [(before, width, 3, stride), (width, width, 3, 1)]
+        if wide:
+            sizes = [(before, width, 1, 1), (width, width, 3, stride), (width, after, 1, 1)]
+        layers: list[nn.Module] = []
+        for inside, outside, kernel, step in sizes:
+            layers += [nn.Conv2d(inside, outside, kernel, step, kernel // 2, bias=False), nn.BatchNorm2d(outside)]
+            layers += [nn.ReLU(inplace=True)]
+        self.path = nn.Sequential(*layers[:-1])
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or before != after:
+            self.shortcut = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.path(x) + self.shortcut(x))
+
+
+def _resnet(shape: tuple[int, ...], n_classes: int, depths: tuple[int, ...], *, wide: bool, name: str) -> nn.Module:
+    """He et al.'s ResNet with a 3 × 3 first convolution and no first pooling, as is usual for 32 × 32 pixels."""
+    channels = _image(shape, name)[0]
+    layers: list[nn.Module] = [nn.Conv2d(channels, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    before = 64
+    for stage, depth in enumerate(depths):
+        for number in range(depth):
+            width = 64 * 2**stage
+            layers.append(_Block(before, width, 2 if stage and number == 0 else 1, wide=wide))
+            before = 4 * width if wide else width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, n_classes))
+
+
+def resnet18(shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """ResNet-18 for CIFAR."""
+    return _resnet(shape, n_classes, (2, 2, 2, 2), wide=False, name="resnet-18")
+
+
+def resnet50(shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """ResNet-50 for CIFAR."""
+    return _resnet(shape, n_classes, (3, 4, 6, 3), wide=True, name="resnet-50")
+
+
+NETWORKS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
+    "linear": linear,
+    "mlp": mlp,
+    "cnn": cnn,
+    "cnn-pooled": cnn_pooled,
+    "resnet-18": resnet18,
+    "resnet-50": resnet50,
+    "vgg-16": vgg16,
+}
+
+
+def default_network(shape: tuple[int, ...]) -> str:
+    """A network for features of this shape: an MLP for rows, 000's CNN for images."""
+    return "mlp" if len(shape) == 1 else "cnn"
+
+
+def built(network: Any, features: Features, n_classes: int) -> Classifier:
+    """The classifier that `network` asks for: a name, a module of the user's, or None for what suits the features.
+
+    Named networks see scaled features (mean 0, standard deviation 1 over the training tasks); a module of the user's
+    sees them as they are. A copy of it is trained, from the weights that it has.
+    """
+    if isinstance(network, nn.Module):
+        return Classifier(copy.deepcopy(network))
+    name = default_network(features.shape) if network is None else network
+    if not isinstance(name, str) or name not in NETWORKS:
+        raise InputError(
+            f"network is {quoted(str(name))}; it must be one of {', '.join(NETWORKS)}, or a torch module that "
+            "returns logits."
+        )
+    return Classifier(NETWORKS[name](features.shape, n_classes), *features.moments())
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for length in shape:
+        size *= length
+    return size
+
+
+def _image(shape: tuple[int, ...], name: str) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise InputError(
+            f"The network {name!r} is for images (channels, height, width); the features of a task have shape {shape}. "
+            "Use network='mlp' or 'linear'."
+        )
+    return shape[0], shape[1], shape[2]

@@ -1,0 +1,79 @@
+"""What a method is to the training loop: worker parameters, a loss of a batch and, if it alternates, an E-step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from crowdwise.learn.losses import SMALLEST
+from crowdwise.learn.worker_models import log_bayes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from crowdwise.learn.batches import Batch, Crowd, Seen
+
+__all__ = ["Objective"]
+
+
+class Objective(nn.Module):
+    """Base of all objectives. Parameters are trained with the network, buffers are kept in checkpoints.
+
+    A method gives `loss`; `confusion`, if it has a model of the workers; `begin_epoch`, if it alternates; and
+    `log_posterior`, where features and labels together say something else than Bayes' rule with the classifier and the
+    confusions.
+
+    Parameters
+    ----------
+    crowd
+        The labels of the training tasks; E-steps go through them.
+    """
+
+    def __init__(self, crowd: Crowd) -> None:
+        super().__init__()
+        self.crowd = crowd
+
+    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+        """What a batch costs, to be minimised: (). A batch without labels must cost a finite number."""
+        raise NotImplementedError
+
+    def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:
+        """Before each epoch, an E-step, if the method has one.
+
+        Parameters
+        ----------
+        epoch
+            From 0.
+        forecast
+            Gives the classifier's log-probabilities of all training tasks (N, K), without dropout or gradient.
+        """
+
+    def confusion(self) -> Tensor | None:
+        """Each worker's matrix (M, K, K) [worker, truth, label], or None where the method models no workers."""
+        return None
+
+    def log_f(self, seen: Seen) -> Tensor:
+        """The classifier's own log-probabilities (B, K)."""
+        return seen.logits.log_softmax(dim=1)
+
+    def log_posterior(self, log_f: Tensor, owner: Tensor, worker: Tensor, label: Tensor, confusion: Tensor) -> Tensor:
+        """Log-probabilities of the truth given features and labels (B, K).
+
+        Parameters
+        ----------
+        log_f : (B, K)
+        owner, worker, label : (E,)
+            Each label's task (position in the batch), worker and class.
+        confusion : (M + 1, K, K)
+            Matrices of the workers and, last, of a stranger.
+        """
+        return log_bayes(log_f, owner, confusion[worker, :, label].clamp(min=SMALLEST).log())
+
+    @property
+    def device(self) -> torch.device:
+        """Where the labels are."""
+        return self.crowd.task.device

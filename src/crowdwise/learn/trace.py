@@ -1,0 +1,116 @@
+"""Trace regularisation: coupled cross-entropy, and the workers as confused as the labels allow.
+
+The generative story. The truth of task t is drawn from f(x_t), a network's softmax. Worker w, seeing truth k, says l
+with probability A[w, k, l], whatever the features. f and A are learnt together by gradient descent. Cross-entropy alone
+cannot tell A·P from A for a permuted or blurred classifier P; of all pairs that explain the labels, the one with the
+smallest trace of A is the true one where the crowd's mean matrix is diagonally dominant (theorem 1).
+
+R. Tanno, A. Saeedi, S. Sankaranarayanan, D. C. Alexander and N. Silberman (2019), "Learning from noisy labels by
+regularized estimation of annotator confusion", CVPR (000).
+
+| equation of 000 | here |
+|---|---|
+| (2) P(label given x) = Σ_k A[w, k, l] f[k] | `losses.coupled_probability` |
+| (3) the cross-entropy of all labels | `losses.coupled_sum`, as the mean over the tasks of a batch |
+| (4) + λ tr(A), algorithm 1 | `trace_penalty` |
+| listing 2, ρ = 6·I − 5, softplus, rows normalised | `worker_models.Confusions` |
+| listing 3, probabilities clipped at 1e-10 | `losses.SMALLEST` |
+| (35) of 004, + λ tr(log A) | `trace_penalty` with `log=True` |
+
+A step costs O(labels of the batch × K) beside the network, and O(M K²) for the penalty.
+
+Departures: the penalty is λ times the *mean* of the workers' traces, as in listing 1, where equation (4) has their sum:
+with cross-entropy as a mean over tasks, a sum would swamp it as soon as there are many workers. Listing 3's upper clip
+at 0.9999999 is left out: it has no gradient to spare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from crowdwise.fitting.parameters import check_flag, check_number
+from crowdwise.learn.base import Learner
+from crowdwise.learn.losses import SMALLEST, coupled_sum, per_task
+from crowdwise.learn.objective import Objective
+from crowdwise.learn.worker_models import Confusions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.features import Features
+    from crowdwise.learn.networks import Classifier
+
+__all__ = ["TraceRegularized"]
+
+
+def trace_penalty(confusion: Tensor, *, log: bool) -> Tensor:
+    """Mean over workers of tr(A), or of tr(log A)."""
+    diagonal = confusion.diagonal(dim1=1, dim2=2)
+    return (diagonal.clamp(min=SMALLEST).log() if log else diagonal).sum(dim=1).mean()
+
+
+class TraceObjective(Objective):
+    """Coupled cross-entropy and λ times the mean trace."""
+
+    def __init__(self, crowd: Crowd, strength: float, *, log: bool) -> None:
+        super().__init__(crowd)
+        self.workers = Confusions(crowd.n_workers, crowd.n_classes)
+        self.strength, self.log = strength, log
+
+    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+        """Equation (4), the first sum as a mean over the batch's tasks, the second as a mean over workers."""
+        confusion = self.workers()
+        cost = per_task(coupled_sum(seen.logits.softmax(dim=1), confusion, batch), batch)
+        return cost + self.strength * trace_penalty(confusion, log=self.log)
+
+    def confusion(self) -> Tensor:
+        """Each worker's matrix."""
+        matrices: Tensor = self.workers()
+        return matrices
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TraceRegularized(Learner):
+    """A classifier and confusion matrices at once, the matrices with the smallest trace that explains the labels.
+
+    Works with a single label for each task.
+
+    Parameters
+    ----------
+    strength
+        λ, at least 0; 0 is coupled cross-entropy from the same start. Too large, and the matrices diffuse.
+    log
+        Penalise the trace of log A, equation (35) of 004, instead of A's.
+
+    Notes
+    -----
+    When it fails: the crowd's mean matrix is not diagonally dominant (a warning says so), workers copy each other, or a
+    worker's mistakes depend on the features.
+
+    Other parameters are those of every learner.
+
+    Examples
+    --------
+    >>> import numpy as np, crowdwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
+    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    >>> model = cw.TraceRegularized(network="linear", epochs=30).fit(X, cw.CrowdLabels.from_dense(said))
+    >>> model.score(X, truth) > 0.9
+    True
+    """
+
+    slug: ClassVar[str] = "trace"
+
+    strength: float = 0.01
+    log: bool = False
+
+    def _check(self) -> None:
+        check_number("strength", self.strength, low=0)
+        check_flag("log", self.log)
+
+    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+        return TraceObjective(crowd, self.strength, log=self.log)

@@ -1,0 +1,69 @@
+"""Worker models: confusion matrices as parameters, rows on the simplex, and what they say of the labels of a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from crowdwise.learn.batches import Crowd
+
+__all__ = ["Confusions", "SoftmaxConfusions", "log_bayes", "soft_counts", "soft_counts_rows"]
+
+
+class Confusions(nn.Module):
+    """A[w, truth, label] = softplus(ρ) over its row sum: listing 2 of 000, which starts at ρ = 6·I − 5."""
+
+    def __init__(self, n_workers: int, n_classes: int) -> None:
+        super().__init__()
+        start = 6.0 * torch.eye(n_classes) - 5.0
+        self.rho = nn.Parameter(start.repeat(n_workers, 1, 1))
+
+    def forward(self) -> Tensor:
+        """All matrices (M, K, K)."""
+        positive = functional.softplus(self.rho)
+        return positive / positive.sum(dim=-1, keepdim=True)
+
+
+class SoftmaxConfusions(nn.Module):
+    """A[w, truth, :] = softmax(ρ[w, truth, :]), from given matrices."""
+
+    def __init__(self, start: Tensor) -> None:
+        super().__init__()
+        self.rho = nn.Parameter(start.clamp(min=1e-6).log())
+
+    def forward(self) -> Tensor:
+        """All matrices (M, K, K)."""
+        return self.rho.softmax(dim=-1)
+
+
+def log_bayes(log_f: Tensor, owner: Tensor, log_said: Tensor) -> Tensor:
+    """Normalised log f(x) + Σ over a task's labels of log P(label | truth): (B, K).
+
+    Parameters
+    ----------
+    log_f : (B, K)
+    owner : (E,)
+        Position in the batch of each label's task.
+    log_said : (E, K)
+        log A[worker, :, label] of each label.
+    """
+    return log_f.index_add(0, owner, log_said).log_softmax(dim=1)
+
+
+def soft_counts(crowd: Crowd, posterior: Tensor) -> Tensor:
+    """Σ over a worker's labels l of q[t, k]: (M, K, K) [worker, truth, label]. The M-step's counts."""
+    return soft_counts_rows(posterior[crowd.task], crowd.worker, crowd.label, crowd.n_workers)
+
+
+def soft_counts_rows(rows: Tensor, worker: Tensor, label: Tensor, n_workers: int) -> Tensor:
+    """The same from q of each label's task, (E, K)."""
+    n_classes = rows.shape[1]
+    counts = rows.new_zeros(n_workers * n_classes, n_classes)
+    counts.index_add_(0, worker * n_classes + label, rows)
+    return counts.view(n_workers, n_classes, n_classes).transpose(1, 2)
