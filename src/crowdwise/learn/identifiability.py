@@ -41,7 +41,7 @@ def not_dominant(mean: FloatArray) -> list[int]:
 
 
 def volume(f: FloatArray) -> float:
-    """Give det(Fᵀ F / N) over K^-K, its largest value: 1 where classes are equally many and sure, 0 without full rank."""
+    """Give det(Fᵀ F / N) over K^-K, its largest value: 1 where classes are equally many and sure, 0 where one lacks."""
     n_classes = f.shape[1]
     sign, log_volume = np.linalg.slogdet(f.T @ f / len(f))
     return float(sign * np.exp(log_volume + n_classes * np.log(n_classes))) if sign > 0 else 0.0

@@ -142,7 +142,7 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
     tasks = job.tasks.to(fabric.device)
     job.objective.crowd = crowd
     pair = _Pair(job.classifier, job.objective).to(fabric.device, dtype)
-    n_epochs = plan.n_epochs(len(tasks))
+    n_epochs = job.objective.n_epochs = plan.n_epochs(len(tasks))
     optimiser = _optimiser(pair, plan, fabric.device)
     model, optimiser = fabric.setup(pair, optimiser)
     if pair.objective.confusion() is None and job.held_crowd is not None:

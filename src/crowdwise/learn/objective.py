@@ -31,7 +31,14 @@ class Objective(nn.Module):
     ----------
     crowd
         The labels of the training tasks; E-steps go through them.
+
+    Attributes
+    ----------
+    n_epochs : int
+        How many there will be, known once training begins: a method of several stages divides them.
     """
+
+    n_epochs: int
 
     def __init__(self, crowd: Crowd) -> None:
         super().__init__()
