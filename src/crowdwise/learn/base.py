@@ -61,7 +61,8 @@ class Learner(CrowdModel):
     batch_size
         Tasks in a step, at least 1.
     learning_rate, worker_learning_rate
-        Adam's, for the network and for the workers' parameters (None: the same), above 0.
+        Adam's, for the network and for the workers' parameters, above 0. None: ten times the network's, as 004 has it;
+        matrices that lag behind leave the network to fit the workers' mistakes.
     weight_decay
         Adam's L2 penalty on the network, at least 0.
     schedule

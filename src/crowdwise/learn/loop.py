@@ -32,6 +32,7 @@ __all__ = ["Job", "Plan", "State", "forecasts", "train"]
 FORWARD = 1024  # tasks at a time where no gradient is needed
 STEPS_BY_DEFAULT = 4000
 FEWEST_EPOCHS, MOST_EPOCHS = 10, 200
+WORKERS_FASTER = 10  # learning rate of the workers' parameters over the network's: appendix D of 004
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,9 @@ def _scores(pair: _Pair, job: Job, features: Features) -> dict[str, float]:
 
 
 def _optimiser(pair: _Pair, plan: Plan, device: torch.device) -> torch.optim.Optimizer:
-    worker_rate = plan.learning_rate if plan.worker_learning_rate is None else plan.worker_learning_rate
+    worker_rate = (
+        WORKERS_FASTER * plan.learning_rate if plan.worker_learning_rate is None else plan.worker_learning_rate
+    )
     groups = [
         {"params": list(pair.classifier.parameters()), "lr": plan.learning_rate, "weight_decay": plan.weight_decay},
         {"params": list(pair.objective.parameters()), "lr": worker_rate, "weight_decay": 0.0},
