@@ -85,7 +85,8 @@ if TYPE_CHECKING:
     from crowdwise.learn.two_stage import TwoStage
     from crowdwise.learn.union_net import UnionNet
     from crowdwise.learners import learner, learners
-    from crowdwise.registry import load, method, methods
+    from crowdwise.registry import method, methods
+    from crowdwise.saved import load
 
 __version__ = "0.1.0"
 
@@ -158,7 +159,7 @@ _HOMES = {
     "held_out_log_probability": "evaluate.held_out",
     "learner": "learners",
     "learners": "learners",
-    "load": "registry",
+    "load": "saved",
     "method": "registry",
     "methods": "registry",
     "read_labels": "labels.read",

@@ -5,16 +5,14 @@ from __future__ import annotations
 import difflib
 import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from crowdwise.labels.errors import InputError, quoted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from crowdwise.fitting.base import Aggregator
 
-__all__ = ["Method", "load", "method", "methods"]
+__all__ = ["Method", "method", "methods"]
 
 
 @dataclass(frozen=True)
@@ -377,13 +375,3 @@ def method(slug: str) -> Method:
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise InputError(f"There is no method {quoted(slug)}.{hint} There are: {', '.join(_BY_SLUG)}.")
     return _BY_SLUG[slug]
-
-
-def load(folder: str | Path) -> Any:
-    """Read a model that `save` wrote. Safe with a stranger's file: nothing in it is run."""
-    from crowdwise.fitting.saving import read_header, restore
-
-    header = read_header(folder)
-    model = method(header["slug"]).load()()
-    restore(model, folder, header)
-    return model

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from crowdwise.registry import load, methods
+from crowdwise.registry import methods
+from crowdwise.saved import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable

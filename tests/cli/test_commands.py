@@ -10,7 +10,8 @@ import pytest
 
 from crowdwise import __version__
 from crowdwise.cli.safe import shell, shown, visible
-from crowdwise.registry import load, methods
+from crowdwise.registry import methods
+from crowdwise.saved import load
 from crowdwise.simulate import CROWDS
 
 if TYPE_CHECKING:

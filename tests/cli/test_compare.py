@@ -68,7 +68,7 @@ def test_class_prior(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> No
         "aggregate", labels, "--method", "dawid-skene", "--class-prior", "dog=.25, cat=.75", "--out", tmp_path / "o"
     )
     assert ran.code == 0
-    from crowdwise.registry import load
+    from crowdwise.saved import load
 
     assert load(tmp_path / "o" / "model").prior_.tolist() == [0.75, 0.25]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from crowdwise.registry import load
+from crowdwise.saved import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -212,7 +212,7 @@ def league(comparison: Comparison) -> dict[str, Any]:
 def _known(request: Request, labels: CrowdLabels) -> dict[str, Any]:
     """What the user knows besides the labels, as `fit` takes it."""
     from crowdwise.labels.truth import read_truth
-    from crowdwise.registry import load
+    from crowdwise.saved import load
 
     known: dict[str, Any] = {}
     if request.gold is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -77,6 +77,8 @@ class ModelNotFittedError(InputError, NotFittedError):
 
 class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
     """Base of all that is fitted to a crowd's labels: the consensus and the workers, once there is a `Fit`."""
+
+    slug: ClassVar[str]
 
     def consensus(self) -> Any:
         """Table of task, label, confidence, n_labels and entropy (in nats), in the kind that came in."""

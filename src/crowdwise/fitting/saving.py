@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,16 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crowdwise.fitting.base import Fit
+from crowdwise.fitting.crowd_model import Fit
 from crowdwise.fitting.parameters import check_choice
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import written_folder
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
-    from crowdwise.fitting.base import Aggregator
+    from collections.abc import Iterator
 
-__all__ = ["read_header", "restore", "save"]
+    from crowdwise.fitting.crowd_model import CrowdModel
+
+__all__ = ["damage_refused", "read_header", "restore", "save", "stored_parameters", "write"]
 
 SCHEMA = 1
 HEADER = "model.json"
@@ -31,25 +34,44 @@ SCALARS = ("n_iter", "converged")
 KINDS = ("pyarrow", "pandas", "polars")
 
 
-def save(model: Aggregator, folder: str | Path) -> None:
+def save(model: CrowdModel, folder: str | Path) -> None:
     """Write a fitted model; the folder appears whole or not at all."""
+    with written_folder(Path(folder)) as draft:
+        write(model, draft)
+
+
+def write(model: CrowdModel, draft: Path, **more: Any) -> None:
+    """Write what every fitted model has into a folder: the header (and `more` in it), arrays and vocabularies."""
     arrays = {name: getattr(model, f"{name}_") for name in (*_array_names(model), *COUNTS)}
     for columns in COLUMN_SETS:
         arrays |= {f"{columns}/{name}": values for name, values in getattr(model, f"{columns}_").items()}
+    plain, beside = stored_parameters(model)
+    arrays |= {f"parameter/{name}": values for name, values in beside.items()}
     header = {
         "schema": SCHEMA,
         "slug": model.slug,
         "kind": model.kind_,
-        "parameters": {
-            name: _stored_parameter(value, name, arrays) for name, value in model.get_params(deep=False).items()
-        },
+        "parameters": plain,
         **{name: getattr(model, f"{name}_") for name in SCALARS},
+        **more,
     }
-    with written_folder(Path(folder)) as draft:
-        (draft / HEADER).write_text(json.dumps(header, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        np.savez(draft / ARRAYS, **arrays)
-        for name in VOCABULARIES:
-            pq.write_table(pa.table({"name": getattr(model, f"{name}_")}), draft / f"{name}.parquet")
+    (draft / HEADER).write_text(json.dumps(header, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    np.savez(draft / ARRAYS, **arrays)
+    for name in VOCABULARIES:
+        pq.write_table(pa.table({"name": getattr(model, f"{name}_")}), draft / f"{name}.parquet")
+
+
+def stored_parameters(model: CrowdModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Plain values go to the header, arrays beside it; an object (another model) served the fit and is left out."""
+    plain: dict[str, Any] = {}
+    beside = {}
+    for name, value in model.get_params(deep=False).items():
+        if isinstance(value, np.ndarray):
+            beside[name] = value
+            plain[name] = {"array": name}
+        else:
+            plain[name] = value if value is None or isinstance(value, str | int | float | bool) else None
+    return plain, beside
 
 
 def read_header(folder: str | Path) -> dict[str, Any]:
@@ -71,22 +93,29 @@ def read_header(folder: str | Path) -> dict[str, Any]:
     return header
 
 
-def restore(model: Aggregator, folder: str | Path, header: dict[str, Any]) -> None:
+@contextlib.contextmanager
+def damage_refused(folder: str | Path) -> Iterator[None]:
+    """Turn whatever a stranger's file can raise, memory included, into one error."""
+    try:
+        yield
+    except Exception as error:
+        raise InputError(
+            f"The saved model in {quoted(str(folder))} is damaged: {quoted(str(error))}. Fit and save it again."
+        ) from error
+
+
+def restore(model: CrowdModel, folder: str | Path, header: dict[str, Any]) -> None:
     """Give an unfitted model the parameters and fitted attributes of a saved one, once all of it has been checked."""
     folder = Path(folder)
-    try:
+    with damage_refused(folder):
         vocabularies = {name: _vocabulary(folder / f"{name}.parquet") for name in VOCABULARIES}
-        with np.load(folder / ARRAYS, allow_pickle=False) as stored:
+        with (folder / ARRAYS).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         given = {name: arrays.pop(f"parameter/{name}", value) for name, value in header["parameters"].items()}
         _check(arrays, *(len(vocabularies[name]) for name in VOCABULARIES))
         scalars = int(header["n_iter"]), bool(header["converged"])
         check_choice("kind", header["kind"], KINDS)
         model.set_params(**given)
-    except Exception as error:  # whatever a stranger's file can raise, memory included
-        raise InputError(
-            f"The saved model in {quoted(str(folder))} is damaged: {quoted(str(error))}. Fit and save it again."
-        ) from error
     for name, names in vocabularies.items():
         setattr(model, f"{name}_", names)
     for columns in COLUMN_SETS:
@@ -138,14 +167,6 @@ def _vocabulary(path: Path) -> pa.Array:
     return as_vocabulary(pq.read_table(path)["name"].combine_chunks(), path.stem)
 
 
-def _array_names(model: Aggregator) -> list[str]:
+def _array_names(model: CrowdModel) -> list[str]:
     every = [name for name in Fit.__dataclass_fields__ if name not in (*COLUMN_SETS, *SCALARS)]
     return [name for name in every if hasattr(model, f"{name}_")]
-
-
-def _stored_parameter(value: Any, name: str, arrays: dict[str, Any]) -> Any:
-    """Plain values go to the header, arrays beside it; an object (another model) served the fit and is left out."""
-    if isinstance(value, np.ndarray):
-        arrays[f"parameter/{name}"] = value
-        return {"array": name}
-    return value if value is None or isinstance(value, str | int | float | bool) else None

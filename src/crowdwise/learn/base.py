@@ -99,6 +99,8 @@ class Learner(CrowdModel):
         validation set), learning_rate, seconds.
     best_epoch_ : int
         The epoch whose weights were kept, from 1.
+    shape_ : tuple
+        Shape of a task's features.
     """
 
     slug: ClassVar[str]
@@ -187,6 +189,7 @@ class Learner(CrowdModel):
         objective.crowd = crowd = Crowd(answers)
         objective.to("cpu", torch.float32).eval()
         self.network_, self.module_ = classifier, objective
+        self.shape_ = features.shape
         self.best_epoch_ = state.best_epoch
         self.n_epochs_ = state.epoch
         history = {name: np.array([row[name] for row in state.history]) for name in state.history[0]}
@@ -244,10 +247,30 @@ class Learner(CrowdModel):
         true = true_classes(truth, self.classes_, len(features_of(X))).numpy()
         return float((self.predict_proba(X).argmax(axis=1) == true).mean())
 
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model to a folder (JSON, Parquet, npz and safetensors; no pickle).
+
+        `crowdwise.load` reads it, on any machine and device; where the network is a module of yours, it wants one like
+        it: `crowdwise.load(folder, network=module)`.
+        """
+        from crowdwise.learn.saving import save
+
+        self._check_fitted()
+        save(self, folder)
+
     # ---- what a method gives ----------------------------------------------------------------------------
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
         raise NotImplementedError
+
+    def _restored_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
+        """The objective of a saved model, which is then given the saved parameters and buffers.
+
+        The crowd has the workers and classes of the fit, but two tasks, of which every worker has labelled one, and the
+        features are zeros. What is sized by tasks or labels served training and is not saved. A method whose objective
+        cannot be made from that, or that does something costly for it, overrides this.
+        """
+        return self._objective(crowd, classifier, features)
 
     def _check(self) -> None:
         """Refuse parameters of the method's own."""
@@ -302,8 +325,6 @@ class Learner(CrowdModel):
         classifier.train()
 
     def _check_shape(self, features: Features) -> None:
-        if not hasattr(self, "shape_"):
-            return
         if features.shape != self.shape_:
             raise InputError(f"The model was trained on features of shape {self.shape_}, not {features.shape}.")
 

@@ -1,0 +1,161 @@
+"""Saved learners: what every model saves, and the weights as safetensors. No pickle, ever."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from crowdwise.fitting.saving import damage_refused, restore, stored_parameters, write
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.tables import native_table, written_folder
+from crowdwise.learn.batches import Crowd
+from crowdwise.learn.features import HeldFeatures
+from crowdwise.learn.networks import NETWORKS, Classifier, built, default_network
+
+if TYPE_CHECKING:
+    from crowdwise.learn.base import Learner
+    from crowdwise.learn.features import Features
+    from crowdwise.learn.objective import Objective
+
+__all__ = ["restored", "save"]
+
+WEIGHTS, WORKERS, HISTORY = "network.safetensors", "objective.safetensors", "history.parquet"
+LARGEST = 2**28  # numbers in the features of one task: a file that says more is not believed
+
+
+def save(model: Learner, folder: str | Path) -> None:
+    """Write a fitted learner; the folder appears whole or not at all."""
+    if isinstance(model.network, nn.Module):
+        network: dict[str, Any] = {"custom": type(model.network).__name__}
+    else:
+        network = {"name": model.network or default_network(model.shape_)}
+    network |= {"shape": list(model.shape_), "n_classes": len(model.classes_)}
+    fresh = _fresh_objective(_with_stored_parameters(model), model.network_, len(model.workers_))
+    shapes = {name: value.shape for name, value in fresh.state_dict().items()}
+    state = {name: value for name, value in model.module_.state_dict().items() if shapes.get(name) == value.shape}
+    with written_folder(Path(folder)) as draft:
+        more = {"state": sorted(state), "best_epoch": model.best_epoch_, "n_epochs": model.n_epochs_}
+        write(model, draft, room="learn", network=network, **more)
+        _save_tensors(model.network_.state_dict(), draft / WEIGHTS)
+        _save_tensors(state, draft / WORKERS)
+        pq.write_table(nw.from_native(model.history_, eager_only=True).to_arrow(), draft / HISTORY)
+
+
+def restored(kind: type[Learner], folder: str | Path, header: dict[str, Any], network: Any) -> Learner:
+    """The learner that was saved, once all of it has been checked; `network` where it was trained with a user's own."""
+    folder = Path(folder)
+    _check_network(folder, header, network)
+    model = kind()
+    restore(model, folder, header)
+    with damage_refused(folder):
+        model.network = model.network if network is None else network
+        model.shape_ = _shape(header)
+        if header["network"]["n_classes"] != len(model.classes_):
+            raise InputError(f"{header['network']['n_classes']!r} classes in the network, {len(model.classes_)} names")
+        model._check()
+        own = header["network"]["name"] if network is None else network
+        model.network_ = _classifier(own, model.shape_, len(model.classes_), load_file(folder / WEIGHTS))
+        objective = _fresh_objective(model, model.network_, len(model.workers_))
+        state = load_file(folder / WORKERS)
+        _check_state(objective, state, WORKERS)
+        if sorted(state) != header["state"]:
+            raise InputError(f"{WORKERS} holds {sorted(state)}, not {header['state']}")
+        objective.load_state_dict(state, strict=False)  # what is sized by tasks or labels stays as it starts
+        model.module_ = objective.eval()
+        model.best_epoch_, model.n_epochs_ = int(header["best_epoch"]), int(header["n_epochs"])
+        model.history_ = native_table(_history(folder / HISTORY), model.kind_)
+    return model
+
+
+def _check_network(folder: Path, header: dict[str, Any], network: Any) -> None:
+    """Whether the user must give a network, and has."""
+    stored = header.get("network")
+    custom = stored.get("custom") if isinstance(stored, dict) else None
+    if custom is not None and network is None:
+        raise InputError(
+            f"The model in {quoted(str(folder))} was trained with a network of your own, {quoted(custom)}, whose code "
+            "is not saved. Give one like it: crowdwise.load(folder, network=module)."
+        )
+    if custom is None and network is not None:
+        raise InputError(
+            f"The model in {quoted(str(folder))} was trained with one of our networks, and needs no network=."
+        )
+    if network is not None and not isinstance(network, nn.Module):
+        raise InputError(f"network is a {type(network).__name__}; it must be a torch module.")
+
+
+def _shape(header: dict[str, Any]) -> tuple[int, ...]:
+    shape = tuple(header["network"]["shape"])
+    if not shape or not all(type(length) is int and length > 0 for length in shape) or math.prod(shape) > LARGEST:
+        raise InputError(f"features of shape {shape}")
+    return shape
+
+
+def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, weights: dict[str, torch.Tensor]) -> Classifier:
+    """The classifier with the saved weights; for a named network, nothing is allocated that the file does not hold."""
+    if isinstance(network, nn.Module):
+        classifier = built(network, _zeros(shape), n_classes).to("cpu", torch.float32)
+    else:
+        with torch.device("meta"):
+            made = NETWORKS[network](shape, n_classes)
+        # The scaling has one number for each feature of a row, or for each channel of an image.
+        form = shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))
+        classifier = Classifier(made, torch.zeros(form), torch.ones(form))
+    _check_state(classifier, weights, WEIGHTS)
+    classifier.load_state_dict(weights, assign=True)
+    return classifier.eval()
+
+
+def _fresh_objective(model: Learner, classifier: Classifier, n_workers: int) -> Objective:
+    """An objective that has learnt nothing, for as many workers and classes."""
+    n_classes = len(model.classes_)
+    worker = np.arange(n_workers)
+    labels = CrowdLabels.from_codes(
+        worker % 2, worker, worker % n_classes, tasks=2, workers=n_workers, classes=n_classes
+    )
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an aggregator may find two tasks too few
+        return model._restored_objective(Crowd(labels), classifier, _zeros(model.shape_)).to("cpu", torch.float32)
+
+
+def _check_state(module: nn.Module, saved: dict[str, torch.Tensor], name: str) -> None:
+    own = module.state_dict()
+    for key, value in saved.items():
+        if key not in own or (own[key].shape, own[key].dtype) != (value.shape, value.dtype):
+            raise InputError(f"{name} holds {key} of shape {tuple(value.shape)}, which does not belong there")
+
+
+def _with_stored_parameters(model: Learner) -> Learner:
+    """The model as it will be after loading: without parameters that cannot be saved."""
+    plain, beside = stored_parameters(model)
+    copy = type(model)(**plain | beside)
+    copy.network, copy.shape_, copy.classes_ = model.network, model.shape_, model.classes_
+    return copy
+
+
+def _zeros(shape: tuple[int, ...]) -> Features:
+    return HeldFeatures(torch.zeros(1).expand(2, *shape))
+
+
+def _history(path: Path) -> dict[str, Any]:
+    table = pq.read_table(path)
+    if "epoch" not in table.column_names or not all(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in table.schema.types
+    ):
+        raise InputError(f"{path.name} is no table of epochs")
+    return {name: table[name].combine_chunks() for name in table.column_names}
+
+
+def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    save_file({name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, path)

@@ -1,0 +1,39 @@
+"""Saved models, of labels alone or with a classifier: one way to read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from crowdwise.labels.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["load"]
+
+
+def load(folder: str | Path, *, network: Any = None) -> Any:
+    """Read a model that `save` wrote. Safe with a stranger's file: nothing in it is run.
+
+    Parameters
+    ----------
+    folder
+        Where the model was saved.
+    network
+        For a learner that was trained with a torch module of yours: one like it, whose weights do not matter.
+    """
+    from crowdwise.fitting.saving import read_header, restore
+    from crowdwise.learners import learner
+    from crowdwise.registry import method
+
+    header = read_header(folder)
+    if header.get("room") != "learn":
+        if network is not None:
+            raise InputError("network= is for models that learn a classifier; this one is of labels alone.")
+        model: Any = method(header["slug"]).load()()
+        restore(model, folder, header)
+        return model
+    kind = learner(header["slug"]).load()  # says how to install torch, where it is not
+    from crowdwise.learn.saving import restored
+
+    return restored(kind, folder, header, network)

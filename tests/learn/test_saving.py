@@ -1,0 +1,239 @@
+"""Learners saved and loaded: the same numbers, and one clear error for a folder that no `save` wrote."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+import crowdwise as cw
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from crowdwise.learners import LearnerEntry
+
+pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
+QUICK = {"network": "linear", "epochs": 3, "batch_size": 16}
+N, M, K = 60, 4, 3
+
+
+def crowd() -> tuple[np.ndarray[Any, Any], cw.CrowdLabels]:
+    rng = np.random.default_rng(3)
+    truth = rng.integers(K, size=N)
+    X = rng.normal(size=(N, 5)) + 2 * np.eye(K, 5)[truth]
+    said = np.where(rng.random((N, M)) < 0.7, truth[:, None], rng.integers(K, size=(N, M)))
+    said[rng.random((N, M)) < 0.3] = -1
+    return X, cw.CrowdLabels.from_dense(said)
+
+
+def existing() -> list[LearnerEntry]:
+    """Learners of plain tasks."""
+    return [
+        entry
+        for entry in cw.learners()
+        if entry.needs != "sequences" and importlib.util.find_spec(entry.path.partition(":")[0])
+    ]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    X, labels = crowd()
+    cw.TraceRegularized(**QUICK).fit(X, labels).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("entry", existing(), ids=lambda entry: entry.slug)
+def test_every_learner_predicts_the_same_after_loading(entry: LearnerEntry, tmp_path: Path) -> None:
+    X, labels = crowd()
+    known = {"confusion": np.full((M, K, K), 0.2) + 0.4 * np.eye(K)} if entry.needs == "confusion" else {}
+    model = entry.make(**QUICK, **known).fit(X, labels)
+    model.save(tmp_path / "model")
+    before = torch.get_rng_state()
+    loaded = cw.load(tmp_path / "model")
+    assert torch.equal(before, torch.get_rng_state())
+    assert type(loaded) is type(model)
+    new = np.random.default_rng(1).normal(size=(9, 5))
+    # Two workers the model has met and one it has not, with one task left unlabelled.
+    some = {"task": [0, 0, 1, 2, 7], "worker": [0, 3, 1, "new", 2], "label": [0, 1, 2, 2, 1]}
+    some["worker"] = [str(name) for name in some["worker"]]
+    np.testing.assert_allclose(loaded.predict_proba(new), model.predict_proba(new), atol=1e-6)
+    np.testing.assert_allclose(loaded.predict_proba(new, some), model.predict_proba(new, some), atol=1e-6)
+    assert not np.allclose(model.predict_proba(new, some), model.predict_proba(new))
+    np.testing.assert_array_equal(loaded.posterior_, model.posterior_)
+    assert loaded.consensus().equals(model.consensus())
+    assert loaded.workers().equals(model.workers())
+    assert loaded.history_.equals(model.history_)
+    assert (loaded.best_epoch_, loaded.n_epochs_, loaded.shape_) == (model.best_epoch_, model.n_epochs_, (5,))
+    loaded.save(tmp_path / "again")
+    np.testing.assert_array_equal(cw.load(tmp_path / "again").predict_proba(new), loaded.predict_proba(new))
+
+
+def test_what_is_in_the_folder(saved: Path) -> None:
+    files = {file.name for file in saved.iterdir()}
+    vocabularies = {"tasks.parquet", "workers.parquet", "classes.parquet"}
+    weights = {"network.safetensors", "objective.safetensors"}
+    assert files == {"model.json", "arrays.npz", "history.parquet"} | vocabularies | weights
+    header = json.loads((saved / "model.json").read_text())
+    assert (header["schema"], header["room"], header["slug"]) == (1, "learn", "trace")
+    assert header["network"] == {"name": "linear", "shape": [5], "n_classes": 3}
+    assert header["parameters"]["epochs"] == 3
+    assert set(load_file(saved / "network.safetensors")) == {"mean", "deviation", "network.1.weight", "network.1.bias"}
+
+
+def test_parameters_and_kinds_are_kept(tmp_path: Path) -> None:
+    import pandas as pd
+
+    X, labels = crowd()
+    model = cw.TraceRegularized(epochs=2, strength=0.5, checkpoint=str(tmp_path / "check")).fit(
+        X, pd.DataFrame(labels.to_table().to_pandas())
+    )
+    model.save(tmp_path / "model")
+    loaded = cw.load(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    assert isinstance(loaded.history_, pd.DataFrame)
+    assert isinstance(loaded.consensus(), pd.DataFrame)
+    pd.testing.assert_frame_equal(loaded.history_, model.history_)
+
+
+@pytest.mark.parametrize("network", [None, "cnn-pooled"])
+def test_images(network: str | None, tmp_path: Path) -> None:
+    _, labels = crowd()
+    X = np.random.default_rng(0).integers(255, size=(N, 16, 16), dtype=np.uint8)
+    model = cw.TraceRegularized(network=network, epochs=1).fit(X, labels)
+    model.save(tmp_path / "model")
+    np.testing.assert_allclose(cw.load(tmp_path / "model").predict_proba(X), model.predict_proba(X), atol=1e-6)
+    with pytest.raises(cw.InputError, match=r"trained on features of shape \(1, 16, 16\), not \(1, 8, 16\)"):
+        model.predict_proba(np.zeros((2, 8, 16)))
+
+
+class Mine(nn.Module):
+    def __init__(self, width: int = 7) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(5, width), nn.Tanh(), nn.Linear(width, K))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+def test_a_network_of_the_users_own(tmp_path: Path) -> None:
+    X, labels = crowd()
+    model = cw.TraceRegularized(network=Mine(), epochs=2).fit(X, labels)
+    model.save(tmp_path / "model")
+    with pytest.raises(cw.InputError, match=r"network of your own, 'Mine'.*crowdwise.load\(folder, network=module\)"):
+        cw.load(tmp_path / "model")
+    with pytest.raises(cw.InputError, match="must be a torch module"):
+        cw.load(tmp_path / "model", network="mlp")
+    with pytest.raises(cw.InputError, match="is damaged"):
+        cw.load(tmp_path / "model", network=Mine(9))
+    given = Mine()
+    kept = given.layers[0].weight.clone()
+    loaded = cw.load(tmp_path / "model", network=given)
+    np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), atol=1e-6)
+    assert torch.equal(given.layers[0].weight, kept), "the user's module was changed"
+
+
+def test_network_where_none_is_wanted(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(cw.InputError, match="needs no network="):
+        cw.load(saved, network=Mine())
+    cw.MajorityVote().fit(crowd()[1]).save(tmp_path / "votes")
+    with pytest.raises(cw.InputError, match="of labels alone"):
+        cw.load(tmp_path / "votes", network=Mine())
+
+
+def test_saving_before_fitting(tmp_path: Path) -> None:
+    with pytest.raises(cw.InputError, match="not fitted yet"):
+        cw.TraceRegularized().save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_failed_save_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from crowdwise.learn import saving
+
+    model = cw.TraceRegularized(**QUICK).fit(*crowd())
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(saving, "save_file", full)
+    with pytest.raises(cw.InputError, match="No space left"):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_another_device_loads(saved: Path) -> None:
+    header = json.loads((saved / "model.json").read_text())
+    header["parameters"]["device"] = "cuda"
+    (saved / "model.json").write_text(json.dumps(header))
+    assert cw.load(saved).predict_proba(np.zeros((1, 5))).shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"slug": "nothing"},
+        {"slug": []},
+        {"network": None},
+        {"network": {"name": "linear", "shape": [6], "n_classes": 3}},
+        {"network": {"name": "linear", "shape": [10**9, 10**9], "n_classes": 3}},
+        {"network": {"name": "linear", "shape": ["5"], "n_classes": 3}},
+        {"network": {"name": "linear", "shape": 5, "n_classes": 3}},
+        {"network": {"name": "linear", "shape": [5], "n_classes": 4}},
+        {"network": {"name": "__import__", "shape": [5], "n_classes": 3}},
+        {"network": {"name": "cnn", "shape": [5], "n_classes": 3}},
+        {"parameters": {"strength": "much"}},
+        {"parameters": {"no": 1}},
+        {"best_epoch": "x"},
+        {"state": []},
+        {"kind": "excel"},
+    ],
+    ids=str,
+)
+def test_header_that_no_save_wrote(wrong: dict[str, Any], saved: Path) -> None:
+    header = json.loads((saved / "model.json").read_text())
+    (saved / "model.json").write_text(json.dumps(header | wrong))
+    with pytest.raises(cw.InputError):
+        cw.load(saved)
+
+
+def test_damaged_files(saved: Path) -> None:
+    for name in ("network.safetensors", "objective.safetensors", "history.parquet", "arrays.npz"):
+        whole = (saved / name).read_bytes()
+        for bad in (whole[: len(whole) // 2], b"", b"\xff" * 64):
+            (saved / name).write_bytes(bad)
+            with pytest.raises(cw.InputError, match="is damaged"):
+                cw.load(saved)
+        (saved / name).unlink()
+        with pytest.raises(cw.InputError, match="is damaged"):
+            cw.load(saved)
+        (saved / name).write_bytes(whole)
+    assert cw.load(saved).slug == "trace"
+
+
+def test_tensors_that_no_fit_saved(saved: Path) -> None:
+    for file, changes in (
+        ("network.safetensors", {"network.1.weight": torch.zeros(3, 6)}),
+        ("network.safetensors", {"network.1.weight": torch.zeros(3, 5, dtype=torch.float64)}),
+        ("network.safetensors", {"more": torch.zeros(1)}),
+        ("network.safetensors", {"network.1.bias": None}),
+        ("objective.safetensors", {"workers.rho": torch.zeros(9, 3, 3)}),
+        ("objective.safetensors", {"workers.rho": None}),
+        ("objective.safetensors", {"more": torch.zeros(1)}),
+    ):
+        whole = (saved / file).read_bytes()
+        tensors = load_file(saved / file) | changes
+        save_file({name: value for name, value in tensors.items() if value is not None}, saved / file)
+        with pytest.raises(cw.InputError, match="is damaged"):
+            cw.load(saved)
+        (saved / file).write_bytes(whole)
+    pq.write_table(pa.table({"epoch": ["one"]}), saved / "history.parquet")
+    with pytest.raises(cw.InputError, match="is damaged"):
+        cw.load(saved)
