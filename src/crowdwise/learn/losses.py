@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.batches import Batch
 
-__all__ = ["SMALLEST", "coupled_probability", "coupled_sum", "cross_entropy_to", "log_det", "per_task"]
+__all__ = ["SMALLEST", "coupled_probability", "coupled_sum", "cross_entropy_to", "log_det", "per_task", "winners"]
 
 SMALLEST = 1e-10  # probabilities are clipped here before a logarithm is taken: listing 3 of 000
 
@@ -41,3 +41,10 @@ def log_det(gram: Tensor, ridge: float) -> Tensor:
     eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     volume: Tensor = torch.linalg.slogdet(gram + ridge * eye).logabsdet
     return volume
+
+
+def winners(shares: Tensor) -> Tensor:
+    """All of a row's weight on its largest element (N, K); even among those that tie, as a draw would be on average."""
+    # Shares that differ by rounding alone tie.
+    best = (shares >= shares.max(dim=1, keepdim=True).values - 1e-6).to(shares.dtype)
+    return best / best.sum(dim=1, keepdim=True)

@@ -64,6 +64,7 @@ def soft_counts(crowd: Crowd, posterior: Tensor) -> Tensor:
 def soft_counts_rows(rows: Tensor, worker: Tensor, label: Tensor, n_workers: int) -> Tensor:
     """The same from q of each label's task, (E, K)."""
     n_classes = rows.shape[1]
+    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))  # in half precision, sums stop at 256
     counts = rows.new_zeros(n_workers * n_classes, n_classes)
     counts.index_add_(0, worker * n_classes + label, rows)
     return counts.view(n_workers, n_classes, n_classes).transpose(1, 2)

@@ -1,0 +1,121 @@
+"""Coupled cross-entropy (CCEM): the classifier's output, sent through each worker's matrix, explains her labels.
+
+The generative story. The truth of task t is drawn from f(x_t), a network's softmax. Worker w, seeing truth k, says l
+with probability A[w, k, l], whatever the features. The network and the matrices are learnt together, by gradient
+descent on the cross-entropy of all labels; nothing else tells A·P from A for a permuted or blurred classifier P than
+where the search starts. With infinitely many labels the solution is the true one, up to the order of the classes, if
+every class has an anchor (a task that is surely of it) and an expert (a worker who says it when, and only when, it is
+true): theorem 1 of Ibrahim et al.
+
+S. Ibrahim, T. Nguyen and X. Fu (2023), "Deep learning from crowdsourced labels: coupled cross-entropy minimization,
+identifiability, and regularization", ICLR; slides "Coupled Cross Entropy Minimization (CCEM)" of 002.
+
+| equation of 002 | here |
+|---|---|
+| p = A_m f(x_n) | `losses.coupled_probability` |
+| 1/|S| Σ over labels of CE(A_m f(x_n), label) | `label_mean` of `losses.coupled_sum` |
+| A ≥ 0, rows (there columns) that sum to one | `worker_models.SoftmaxConfusions` |
+
+A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices.
+
+How it differs from `trace` with strength 0: the cost is a mean over the *labels* of a batch, where 000 has a mean over
+its tasks, so that the cost does not grow with the labels of a task (Adam hardly notices); and rows are a softmax that
+starts a little nearer to even, where 000's softplus starts at 6·I − 5.
+
+Departures: 002 does not say how A is kept on the simplex or where it starts. Here it starts at `start` on the diagonal,
+because the order of the classes is only pinned by the start. |S| is the number of labels in a batch, so that labels of
+a batch with fewer of them count a little more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+
+from crowdwise.fitting.parameters import check_number
+from crowdwise.learn.base import Learner
+from crowdwise.learn.losses import coupled_sum
+from crowdwise.learn.objective import Objective
+from crowdwise.learn.worker_models import SoftmaxConfusions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.features import Features
+    from crowdwise.learn.networks import Classifier
+
+__all__ = ["CoupledCrossEntropy"]
+
+
+def label_mean(total: Tensor, batch: Batch) -> Tensor:
+    """A sum over a batch's labels as their mean; 0 where there are none."""
+    return total / max(len(batch.label), 1)
+
+
+def near_identity(n_workers: int, n_classes: int, diagonal: float) -> Tensor:
+    """Matrices (M, K, K) with `diagonal` on the diagonal and the rest even."""
+    eye = torch.eye(n_classes)
+    matrix = diagonal * eye + (1 - diagonal) / (n_classes - 1) * (1 - eye)
+    return matrix.repeat(n_workers, 1, 1)
+
+
+class CoupledObjective(Objective):
+    """The mean cross-entropy of the labels."""
+
+    def __init__(self, crowd: Crowd, start: float) -> None:
+        super().__init__(crowd)
+        self.workers = SoftmaxConfusions(near_identity(crowd.n_workers, crowd.n_classes, start))
+
+    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+        """1/|S| Σ CE(A_m f(x_n), label) over the batch's labels."""
+        return label_mean(coupled_sum(seen.logits.softmax(dim=1), self.workers(), batch), batch)
+
+    def confusion(self) -> Tensor:
+        """Each worker's matrix."""
+        matrices: Tensor = self.workers()
+        return matrices
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CoupledCrossEntropy(Learner):
+    """A classifier and confusion matrices at once, by the cross-entropy of the labels alone.
+
+    Works with a single label for each task.
+
+    Parameters
+    ----------
+    start
+        Where the matrices' diagonals start, above 0 and at most 0.999. It pins the order of the classes.
+
+    Notes
+    -----
+    When it fails: some class has neither a task that is surely of it nor an expert (a warning says so), most labels are
+    wrong, or a worker's mistakes depend on the features. Trained for long, the network learns the noise into f.
+
+    Other parameters are those of every learner.
+
+    Examples
+    --------
+    >>> import numpy as np, crowdwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
+    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    >>> model = cw.CoupledCrossEntropy(network="linear", epochs=30, learning_rate=0.02)
+    >>> model = model.fit(X, cw.CrowdLabels.from_dense(said))
+    >>> model.score(X, truth) > 0.9
+    True
+    """
+
+    slug: ClassVar[str] = "coupled-ce"
+
+    start: float = 0.9
+
+    def _check(self) -> None:
+        check_number("start", self.start, low=0, high=0.999, above=True)
+
+    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+        return CoupledObjective(crowd, self.start)
