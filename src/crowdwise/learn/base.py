@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -203,8 +203,9 @@ class Learner(CrowdModel):
             posterior = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table).exp().double()
             if modelled is None:
                 confusion = counted_confusion(crowd, posterior)
+            columns = {name: column.double().numpy() for name, column in objective.task_columns().items()}
         shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
-        fit = portrait(answers, shares, confusion.double().numpy())
+        fit = replace(portrait(answers, shares, confusion.double().numpy()), task_columns=columns)
         self._remember(answers, fit)
         self.history_ = native_table(history, answers.kind)
         warn_of(self, answers)

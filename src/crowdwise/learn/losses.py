@@ -11,7 +11,17 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.batches import Batch
 
-__all__ = ["SMALLEST", "coupled_probability", "coupled_sum", "cross_entropy_to", "log_det", "per_task", "winners"]
+__all__ = [
+    "SMALLEST",
+    "coupled_probability",
+    "coupled_sum",
+    "cross_entropy_to",
+    "log_det",
+    "per_label",
+    "per_task",
+    "volume_of_outputs",
+    "winners",
+]
 
 SMALLEST = 1e-10  # probabilities are clipped here before a logarithm is taken: listing 3 of 000
 
@@ -38,6 +48,7 @@ def cross_entropy_to(posterior: Tensor, logits: Tensor) -> Tensor:
 
 def log_det(gram: Tensor, ridge: float) -> Tensor:
     """Log-determinant of a Gram matrix (K, K), which a small ridge keeps finite where it has not full rank."""
+    gram = gram.to(torch.promote_types(gram.dtype, torch.float32))  # there is no determinant in half precision
     eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     volume: Tensor = torch.linalg.slogdet(gram + ridge * eye).logabsdet
     return volume
@@ -48,3 +59,13 @@ def winners(shares: Tensor) -> Tensor:
     # Shares that differ by rounding alone tie.
     best = (shares >= shares.max(dim=1, keepdim=True).values - 1e-6).to(shares.dtype)
     return best / best.sum(dim=1, keepdim=True)
+
+
+def per_label(total: Tensor, batch: Batch) -> Tensor:
+    """A sum over a batch's labels as their mean, as in 002; 0 where there are none."""
+    return total / max(len(batch.label), 1)
+
+
+def volume_of_outputs(f: Tensor, ridge: float) -> Tensor:
+    """Logarithm of det(F Fᵀ) of the classifier's outputs (B, K), which are the columns of 002's F."""
+    return log_det(f.T @ f, ridge)

@@ -63,6 +63,10 @@ class Objective(nn.Module):
         """Each worker's matrix (M, K, K) [worker, truth, label], or None where the method models no workers."""
         return None
 
+    def task_columns(self) -> dict[str, Tensor]:
+        """What the method adds to the consensus table: columns (N,), not a number for tasks it has not learnt from."""
+        return {}
+
     def log_f(self, seen: Seen) -> Tensor:
         """The classifier's own log-probabilities (B, K)."""
         return seen.logits.log_softmax(dim=1)
