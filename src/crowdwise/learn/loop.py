@@ -219,22 +219,28 @@ def _scores(pair: _Pair, job: Job, features: Features) -> dict[str, float]:
     device = job.objective.device
     if job.held_crowd is not None and job.held_tasks is not None:
         crowd = job.held_crowd.to(device)
-        f = forecasts(pair.classifier, pair.objective, features, job.held_tasks.to(device)).exp()
+        log_f = forecasts(pair.classifier, pair.objective, features, job.held_tasks.to(device))
         with torch.no_grad():
-            confusion = pair.objective.confusion()
-            if confusion is None and pair.tally is not None:
-                mean = pair.tally.sum(dim=0) + 1 / crowd.n_classes
-                rows = pair.tally + mean / mean.sum(dim=1, keepdim=True)
-                confusion = rows / rows.sum(dim=2, keepdim=True)
-            assert confusion is not None  # noqa: S101 (the tally is kept where a method has no matrices)
-            said = confusion.to(f.dtype)[crowd.worker, :, crowd.label]
-            chance = (f[crowd.task] * said).sum(dim=1).clamp(min=SMALLEST)
-            scores["held_out"] = float(chance.log().mean())
+            own = pair.objective.held_out(log_f, crowd)
+            scores["held_out"] = float(own) if own is not None else _log_chance(pair, log_f, crowd)
     if job.valid is not None:
         valid, truth = job.valid[0].to(device, features.dtype), job.valid[1].to(device)
         guess = forecasts(pair.classifier, pair.objective, valid, torch.arange(len(valid), device=device)).argmax(dim=1)
         scores["accuracy"] = float((guess == truth).float().mean())
     return scores
+
+
+def _log_chance(pair: _Pair, log_f: Tensor, crowd: Crowd) -> float:
+    """Mean log-probability of labels through the workers' matrices, counted in training where the method has none."""
+    confusion = pair.objective.confusion()
+    if confusion is None and pair.tally is not None:
+        mean = pair.tally.sum(dim=0) + 1 / crowd.n_classes
+        rows = pair.tally + mean / mean.sum(dim=1, keepdim=True)
+        confusion = rows / rows.sum(dim=2, keepdim=True)
+    assert confusion is not None  # noqa: S101 (the tally is kept where a method has no matrices)
+    said = confusion.to(log_f.dtype)[crowd.worker, :, crowd.label]
+    chance = (log_f.exp()[crowd.task] * said).sum(dim=1).clamp(min=SMALLEST)
+    return float(chance.log().mean())
 
 
 def _optimiser(pair: _Pair, plan: Plan, device: torch.device) -> torch.optim.Optimizer:

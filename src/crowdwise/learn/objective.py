@@ -23,9 +23,9 @@ __all__ = ["Objective"]
 class Objective(nn.Module):
     """Base of all objectives. Parameters are trained with the network, buffers are kept in checkpoints.
 
-    A method gives `loss`; `confusion`, if it has a model of the workers; `begin_epoch`, if it alternates; and
+    A method gives `loss`; `confusion`, if it has a model of the workers; `begin_epoch`, if it alternates;
     `log_posterior`, where features and labels together say something else than Bayes' rule with the classifier and the
-    confusions.
+    confusions; and `held_out`, where the best epoch is another than that of the likeliest labels.
 
     Parameters
     ----------
@@ -83,6 +83,22 @@ class Objective(nn.Module):
             Matrices of the workers and, last, of a stranger.
         """
         return log_bayes(log_f, owner, confusion[worker, :, label].clamp(min=SMALLEST).log())
+
+    def held_out(self, log_f: Tensor, crowd: Crowd) -> Tensor | None:  # noqa: ARG002
+        """How well the classifier foretells labels held out, the higher the better; chooses the epoch.
+
+        None for the mean log-probability of the labels through the workers' matrices, which are counted where the
+        method has none. Those cannot tell a classifier from its mirror image; a method without matrices whose target
+        is the labels themselves does better to say it.
+
+        Parameters
+        ----------
+        log_f : (n, K)
+            Of the tasks held out.
+        crowd
+            Their labels.
+        """
+        return None
 
     @property
     def device(self) -> torch.device:
