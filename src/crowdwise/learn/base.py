@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
 __all__ = ["Learner"]
 
 SCHEDULES = ("constant", "cosine", "step")
-PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true")
+PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
 DEVICES = ("auto", "cpu", "cuda", "mps")
 FEWEST_HELD_OUT = 5  # labels: fewer cannot tell one epoch from another
+SHARED = tuple(name for name in Plan.__dataclass_fields__ if name not in ("name", "own"))
 CROWD_WEIGHT = 1.0  # answers like the crowd's that a row counted from few of a worker's own is drawn towards
 
 
@@ -75,9 +77,10 @@ class Learner(CrowdModel):
     patience
         Stop after so many epochs without improvement, at least 1; None never stops early.
     precision
-        Fabric's: "32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true".
+        Fabric's: "32-true", "64-true", "16-mixed", "bf16-mixed".
     device, devices
-        "auto", "cpu", "cuda" or "mps", and how many: above 1, training is spread by DDP.
+        "auto", "cpu", "cuda" or "mps", and how many: above 1, training is spread by DDP, `batch_size` tasks on each at a
+        time. That starts processes, so a script needs `if __name__ == "__main__":` around its own work.
     checkpoint
         Folder that keeps the last finished epoch. A fit with the same settings goes on from what it finds there.
     seed
@@ -156,20 +159,20 @@ class Learner(CrowdModel):
         kept, out = self._split(answers, labelled, validation is not None)
         training = np.zeros(answers.n_tasks, np.bool_)
         training[kept] = True
-        device = torch.get_default_device()
-        with torch.random.fork_rng():
+        # Everything is made on the CPU, whatever torch's default device; the loop moves it where it is needed.
+        with torch.device("cpu"), torch.random.fork_rng(devices=self._seeded()):
             torch.manual_seed(self.seed)
-            crowd = Crowd(answers.keep(training[answers.task]), device)
-            classifier = built(self.network, features, answers.n_classes)
+            crowd = Crowd(answers.keep(training[answers.task]))
+            classifier = built(self.network, features, answers.n_classes).cpu()
             self._check_logits(classifier, features, answers.n_classes)
             objective = self._objective(crowd, classifier, features)
             job = Job(classifier, objective, features, crowd, torch.as_tensor(kept), valid=validation)
             if out.size:
                 hidden = np.zeros(answers.n_tasks, np.bool_)
                 hidden[out] = True
-                job.held_crowd = Crowd(answers.keep_tasks(hidden), device)
+                job.held_crowd = Crowd(answers.keep_tasks(hidden))
                 job.held_tasks = torch.as_tensor(out)
-            state = train(job, self._plan())
+            state = train(job, replace(self._plan(), own=self._own(answers)))
         self._finish(features, answers, classifier, objective, state)
 
     def _split(self, answers: CrowdLabels, labelled: Any, validated: bool) -> tuple[Any, Any]:
@@ -194,8 +197,7 @@ class Learner(CrowdModel):
         self.n_epochs_ = state.epoch
         history = {name: np.array([row[name] for row in state.history]) for name in state.history[0]}
         history["epoch"] = history["epoch"].astype(np.int64)
-        here = features.to(torch.device("cpu"), torch.float32)
-        log_f = forecasts(classifier, objective, here, torch.arange(len(features)))
+        log_f = self._forecast(features)
         with torch.no_grad():
             modelled = objective.confusion()
             confusion = modelled if modelled is not None else counted_confusion(crowd, log_f.exp())
@@ -208,7 +210,7 @@ class Learner(CrowdModel):
         fit = replace(portrait(answers, shares, confusion.double().numpy()), task_columns=columns)
         self._remember(answers, fit)
         self.history_ = native_table(history, answers.kind)
-        warn_of(self, answers)
+        warn_of(self, answers, log_f.double().exp().numpy())
 
     # ---- predicting -------------------------------------------------------------------------------------
 
@@ -227,7 +229,7 @@ class Learner(CrowdModel):
         self._check_fitted()
         features = features_of(X)
         self._check_shape(features)
-        log_f = forecasts(self.network_, self.module_, features, torch.arange(len(features)))
+        log_f = self._forecast(features)
         if labels is not None:
             crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels), len(features), tasks)))
             table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype)
@@ -278,8 +280,31 @@ class Learner(CrowdModel):
 
     # ---- shared -----------------------------------------------------------------------------------------
 
+    def _forecast(self, features: Features) -> torch.Tensor:
+        """The trained classifier's log-probabilities of all tasks (n, K), by the device that trained it, on the CPU."""
+        device = _device(self.device)
+        self.network_.to(device)
+        self.module_.to(device)
+        order = torch.arange(len(features), device=device)
+        log_f = forecasts(self.network_, self.module_, features.to(device, torch.float32), order).cpu()
+        self.network_.cpu()
+        self.module_.cpu()
+        return log_f
+
+    def _seeded(self) -> list[int]:
+        """CUDA devices whose random state is to be as it was after fitting."""
+        return [torch.cuda.current_device()] if _device(self.device).type == "cuda" else []
+
+    def _own(self, answers: CrowdLabels) -> dict[str, str]:
+        """What a checkpoint must agree with beside the plan: the method's own parameters, and the labels."""
+        own = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in SHARED}
+        digest = 0
+        for column in (answers.task, answers.worker, answers.label):
+            digest = zlib.crc32(np.ascontiguousarray(column), digest)
+        return own | {"labels": f"{answers.n_labels} labels, CRC {digest:08x}"}
+
     def _plan(self) -> Plan:
-        shared = {name: getattr(self, name) for name in Plan.__dataclass_fields__ if name not in ("name", "checkpoint")}
+        shared = {name: getattr(self, name) for name in SHARED if name != "checkpoint"}
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         return Plan(**shared, checkpoint=checkpoint, name=self.slug)
 
@@ -299,8 +324,8 @@ class Learner(CrowdModel):
             check_count("patience", self.patience)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("device", self.device, DEVICES)
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise InputError("device is 'cuda', but torch finds no such device here. Use device='auto'.")
+        if self.device not in ("auto", _device(self.device).type):
+            raise InputError(f"device is {self.device!r}, but torch finds no such device here. Use device='auto'.")
         check_count("devices", self.devices)
         check_count("seed", self.seed, low=0)
         self._check()
@@ -308,7 +333,7 @@ class Learner(CrowdModel):
     @staticmethod
     def _check_logits(classifier: Classifier, features: Features, n_classes: int) -> None:
         """Run one batch, so that a network that does not fit says so before training."""
-        order = torch.arange(min(2, len(features)))
+        order = torch.arange(min(2, len(features)), device="cpu")
         classifier.eval()
         try:
             with torch.no_grad():
@@ -328,6 +353,15 @@ class Learner(CrowdModel):
     def _check_shape(self, features: Features) -> None:
         if features.shape != self.shape_:
             raise InputError(f"The model was trained on features of shape {self.shape_}, not {features.shape}.")
+
+
+def _device(name: str) -> torch.device:
+    """The device that Fabric takes for this name; the CPU where it is not to be had, as for a model from elsewhere."""
+    if name in ("auto", "cuda") and torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    if name in ("auto", "mps") and torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")
 
 
 def counted_confusion(crowd: Crowd, posterior: torch.Tensor) -> torch.Tensor:

@@ -51,7 +51,7 @@ class Batch:
 class Crowd:
     """Labels as tensors on the device, sorted by task: task t's are `ptr[t]:ptr[t + 1]`. `labels` has their names."""
 
-    def __init__(self, labels: CrowdLabels, device: torch.device | None = None) -> None:
+    def __init__(self, labels: CrowdLabels, device: torch.device | str = "cpu") -> None:
         self.labels = labels
         self.n_tasks, self.n_workers, self.n_classes = labels.n_tasks, labels.n_workers, labels.n_classes
         self.n_labels = labels.n_labels

@@ -30,19 +30,16 @@ class Checkpoint:
     def __init__(self, folder: Path, plan: Plan) -> None:
         self.folder = Path(folder)
         # Where and how long are for the user to change between runs; what changes the numbers is not.
-        free = ("checkpoint", "name", "device", "devices", "epochs")
+        free = ("checkpoint", "name", "own", "device", "devices", "epochs", "patience")
         self.plan = {name: value for name, value in asdict(plan).items() if name not in free}
-        self.plan["learner"] = plan.name
+        self.plan |= {"learner": plan.name} | plan.own
 
-    def write(self, pair: nn.Module, optimiser: Any, state: State, device: torch.device) -> None:
+    def write(self, pair: nn.Module, optimiser: Any, state: State) -> None:
         """Replace the last checkpoint; it is there whole or not at all."""
         tensors = {f"model/{name}": value for name, value in pair.state_dict().items()}
         tensors |= {f"best/{name}": value for name, value in state.best.items()}
         for number, entry in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser/{number}/{name}": torch.as_tensor(value) for name, value in entry.items()}
-        tensors["random/cpu"] = torch.get_rng_state()
-        if device.type == "cuda":
-            tensors["random/cuda"] = torch.cuda.get_rng_state(device)
         facts = {
             "plan": self.plan,
             "epoch": state.epoch,
@@ -75,9 +72,6 @@ class Checkpoint:
                 number, _, key = name.partition("/")
                 entries.setdefault(int(number), {})[key] = value
             optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
-            torch.set_rng_state(tensors["random/cpu"])
-            if device.type == "cuda" and "random/cuda" in tensors:
-                torch.cuda.set_rng_state(tensors["random/cuda"], device)
             state.epoch, state.best_epoch = int(facts["epoch"]), int(facts["best_epoch"])
             state.best_score, state.history = float(facts["best_score"]), list(facts["history"])
             state.best = {name: value.to(device) for name, value in _part(tensors, "best/").items()}

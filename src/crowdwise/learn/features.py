@@ -138,7 +138,7 @@ def features_of(given: Any) -> Features:
 
 def _tensor_of(given: Any) -> Tensor:
     if isinstance(given, torch.Tensor):
-        return given.detach()
+        return given.detach().cpu()
     if hasattr(given, "toarray"):  # scipy's sparse matrices
         if 4 * np.prod(given.shape, dtype=np.float64) > MOST_DENSE:
             raise InputError(

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["NotIdentifiable", "crowd_confusion", "not_dominant", "unanchored", "volume", "warn_of"]
+__all__ = ["NotIdentifiable", "contrast", "crowd_confusion", "not_dominant", "unanchored", "warn_of"]
 
-ANCHOR = 0.95  # a task (or a worker's row) this sure of a class stands for it
-EXPERT = 0.95
-FLAT = 1e-4  # share of the largest volume under which the classifier's outputs hardly span the classes
+ANCHOR = 0.9  # a task of which the classifier is this sure stands for its class
+EXPERT = 0.9  # a worker of whose answers "k" at least this share is right is an expert of k
+FEWEST_ANSWERS = 10  # answers "k" without which nobody is called an expert of it: a matrix may still be at its start
+FLAT = 0.01  # contrast (a squared correlation) under which the classifier hardly tells some classes apart
 
 
 class NotIdentifiable(UserWarning):
@@ -31,55 +32,72 @@ def crowd_confusion(confusion: FloatArray, answers: FloatArray) -> FloatArray:
 
 
 def not_dominant(mean: FloatArray) -> list[int]:
-    """Classes whose diagonal element is not the largest of its column: 000, theorem 1, needs a[k, k] > a[j, k].
+    """Classes whose diagonal element is not the largest of its column of `mean` [truth, label]: 000, theorem 1.
 
-    In 000's notation a[label, truth], its proof compares â[i, i] with â[i, j]: of all truths, label i must be said most
-    often when i is true.
+    000 writes a[label, truth] and needs a[i, i] > a[i, j] for all j ≠ i: of all truths, label i must be said most often
+    when i is true.
     """
     others = mean - np.diag(np.diag(mean))
     return [int(k) for k in np.flatnonzero(np.diag(mean) <= others.max(axis=0))]
 
 
-def volume(f: FloatArray) -> float:
-    """Give det(Fᵀ F / N) over K^-K, its largest value: 1 where classes are equally many and sure, 0 where one lacks."""
-    n_classes = f.shape[1]
-    sign, log_volume = np.linalg.slogdet(f.T @ f / len(f))
-    return float(sign * np.exp(log_volume + n_classes * np.log(n_classes))) if sign > 0 else 0.0
+def contrast(f: FloatArray) -> float:
+    """How well the classifier's outputs (N, K) tell the classes apart: 1 where every output is sure, 0 if one is constant.
+
+    The smallest eigenvalue of D^-½ Fᵀ F D^-½ / N with D the outputs' means. Its determinant is 0 with it, which is what
+    002's log det guards against, but unlike the determinant it depends neither on the number nor the shares of classes.
+    """
+    shares = np.maximum(f.mean(axis=0), 1e-12)
+    return float(np.linalg.eigvalsh(f.T @ f / len(f) / np.sqrt(np.outer(shares, shares)))[0])
 
 
-def unanchored(f: FloatArray, confusion: FloatArray) -> list[int]:
+def unanchored(f: FloatArray, confusion: FloatArray, said: FloatArray) -> list[int]:
     """Classes with neither an anchor (a task that the classifier is sure of) nor an expert (002).
 
     An expert of class k is a worker who says k when, and only when, it is true.
+
+    Parameters
+    ----------
+    f : (N, K)
+        The classifier's outputs.
+    confusion : (M, K, K) [worker, truth, label]
+    said : (M, K)
+        How often each worker gave each label.
     """
     anchors = f.max(axis=0) >= ANCHOR
     only = np.einsum("wkk->wk", confusion) / np.maximum(confusion.sum(axis=1), 1e-12)
-    experts = (only >= EXPERT).any(axis=0)
+    experts = ((only >= EXPERT) & (said >= FEWEST_ANSWERS)).any(axis=0)
     return [int(k) for k in np.flatnonzero(~anchors & ~experts)]
 
 
-def warn_of(model: Any, answers: CrowdLabels) -> None:
-    """Warn of what the fitted model's confusions and posterior say against believing them."""
-    names = answers.classes.to_pylist()
-    mean = crowd_confusion(model.confusion_, model.labels_per_worker_)
-    weak = not_dominant(mean)
-    said: list[str] = []
+def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
+    """Warn of what the workers' matrices and the classifier's outputs on the training tasks say against believing them.
+
+    Classes that nobody named are left out: nothing is claimed of them.
+    """
+    used = np.flatnonzero(answers.class_shares)
+    names = [answers.classes[int(k)].as_py() for k in used]
+    confusion = model.confusion_[:, used][:, :, used]
+    weak = not_dominant(crowd_confusion(confusion, model.labels_per_worker_))
+    reasons: list[str] = []
     if weak:
-        said.append(
+        reasons.append(
             f"the crowd as a whole says {listed([names[k] for k in weak])} no more often when it is true than when "
             "something else is (its mean confusion matrix is not diagonally dominant), so classes may have been swapped"
         )
-    if volume(model.posterior_) < FLAT:
-        said.append("what the classifier says hardly tells the classes apart (log det is degenerate)")
-    alone = unanchored(model.posterior_, model.confusion_)
+    if contrast(f[:, used]) < FLAT:
+        reasons.append("what the classifier says hardly tells some classes apart (log det is degenerate)")
+    said = np.zeros((answers.n_workers, answers.n_classes))
+    np.add.at(said, (answers.worker, answers.label), 1)
+    alone = unanchored(f[:, used], confusion, said[:, used])
     if alone:
-        said.append(
-            f"{listed([names[k] for k in alone])} has neither a task that is surely of it nor a worker who is "
-            "an expert of it"
+        reasons.append(
+            f"there is neither a task that is surely {listed([names[k] for k in alone])} nor a worker who is an expert "
+            "of it"
         )
-    if said:
+    if reasons:
         warnings.warn(
-            f"{model.slug}: the classifier and the workers may not be told apart: {'; '.join(said)}. Check some tasks "
+            f"{model.slug}: the classifier and the workers may not be told apart: {'; '.join(reasons)}. Check some tasks "
             "by hand before trusting the result.",
             NotIdentifiable,
             stacklevel=4,

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import math
+import tempfile
 import time
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning.fabric import Fabric
-from torch import nn
+from lightning.fabric.strategies import DDPStrategy
+from safetensors.torch import load_file, save_file
+from torch import distributed, nn
+from torch.multiprocessing import ProcessRaisedException
 
 from crowdwise.fitting.progress import progress
-from crowdwise.learn.batches import batches
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.learn.batches import Seen, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.worker_models import soft_counts_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from torch import Tensor
 
@@ -27,12 +35,16 @@ if TYPE_CHECKING:
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
 
-__all__ = ["Job", "Plan", "State", "forecasts", "train"]
+__all__ = ["Diverged", "Job", "Plan", "State", "forecasts", "train"]
 
 FORWARD = 1024  # tasks at a time where no gradient is needed
 STEPS_BY_DEFAULT = 4000
 FEWEST_EPOCHS, MOST_EPOCHS = 10, 200
 WORKERS_FASTER = 10  # learning rate of the workers' parameters over the network's: appendix D of 004
+
+
+class Diverged(UserWarning):
+    """The loss was no longer a finite number, and training ended early."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +65,7 @@ class Plan:
     seed: int
     checkpoint: Path | None = None
     name: str = ""
+    own: dict[str, str] = field(default_factory=dict)  # what else a checkpoint must agree with
 
     def n_epochs(self, n_tasks: int) -> int:
         """Epochs asked for, or as many as make about `STEPS_BY_DEFAULT` steps."""
@@ -102,9 +115,17 @@ class _Pair(nn.Module):
         super().__init__()
         self.classifier, self.objective = classifier, objective
         self.tally: Tensor | None = None
+        self.mixed = False
 
     def forward(self, batch: Batch) -> Tensor:
         seen = self.classifier.see(batch.x)
+        if not self.mixed:
+            return self._loss(seen, batch)
+        # Half precision is for the network: probabilities of labels and counts of them need more.
+        with torch.autocast(batch.x.device.type, enabled=False):
+            return self._loss(Seen(seen.logits.float(), seen.features.float()), batch)
+
+    def _loss(self, seen: Seen, batch: Batch) -> Tensor:
         if self.tally is not None:
             f = self.objective.log_f(seen).detach().exp()
             rows = f[batch.owner].to(self.tally.dtype)
@@ -114,79 +135,203 @@ class _Pair(nn.Module):
 
 def train(job: Job, plan: Plan) -> State:
     """Minimise the objective; leaves the chosen epoch's weights in the classifier and the objective."""
+    job.objective.n_epochs = plan.n_epochs(len(job.tasks))
     if plan.devices > 1:
-        fabric = _fabric(plan, strategy="ddp_spawn")
-        weights, state = fabric.launch(_run_and_return, job, plan)  # type: ignore[arg-type]
-        pair = _Pair(job.classifier, job.objective)
-        pair.load_state_dict(weights)
-        return state  # type: ignore[no-any-return]
+        # What an E-step leaves in buffers is the same everywhere; sending it around at every step would be waste.
+        strategy = DDPStrategy(start_method="spawn", broadcast_buffers=False, find_unused_parameters=True)
+        with tempfile.TemporaryDirectory() as folder:
+            errand = _Errand(job, plan, Path(folder))
+            try:
+                _fabric(plan, strategy).launch(errand)  # type: ignore[arg-type]
+            except ProcessRaisedException as error:
+                _, ours, message = str(error).strip().rpartition("InputError: ")
+                raise InputError(message) if ours else error from error
+            return errand.result()
     return _run(_fabric(plan), job, plan)
 
 
-def _fabric(plan: Plan, strategy: str = "auto") -> Fabric:
+def _fabric(plan: Plan, strategy: Any = "auto") -> Fabric:
     precision: Any = plan.precision
     accelerator = {"cuda": "gpu"}.get(plan.device, plan.device)
     return Fabric(accelerator=accelerator, devices=plan.devices, precision=precision, strategy=strategy)
 
 
-def _run_and_return(fabric: Fabric, job: Job, plan: Plan) -> tuple[dict[str, Tensor], State]:
-    state = _run(fabric, job, plan)
-    weights = _Pair(job.classifier, job.objective).state_dict()
-    state.best = {}
-    return {name: value.cpu() for name, value in weights.items()}, state
+class _Errand:
+    """Training in a process of its own. A plain class: Fabric would take a dataclass apart on the way."""
+
+    def __init__(self, job: Job, plan: Plan, folder: Path) -> None:
+        self.job, self.plan, self.folder = job, plan, folder
+
+    def __call__(self, fabric: Fabric) -> None:
+        """Train, and leave the result in the folder: a pipe between processes would be too narrow for it."""
+        pair = _Pair(self.job.classifier, self.job.objective)
+        for tensor in (*pair.parameters(), *pair.buffers()):
+            tensor.data = tensor.data.clone()  # as sent, all processes share one
+        state = _run(fabric, self.job, self.plan)
+        if fabric.is_global_zero:
+            weights = {name: value.detach().cpu().clone() for name, value in pair.state_dict().items()}
+            save_file(weights, self.folder / "weights.safetensors")
+            (self.folder / "state.json").write_text(json.dumps(asdict(replace(state, best={}))), encoding="utf-8")
+
+    def result(self) -> State:
+        """What was left there, the weights in the classifier and the objective."""
+        weights = load_file(self.folder / "weights.safetensors")
+        _Pair(self.job.classifier, self.job.objective).load_state_dict(weights)
+        return State(**json.loads((self.folder / "state.json").read_text(encoding="utf-8")))
 
 
 def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
     dtype = torch.float64 if plan.precision == "64-true" else torch.float32
     features = job.features.to(fabric.device, dtype)
-    crowd = job.crowd.to(fabric.device)
-    tasks = job.tasks.to(fabric.device)
+    job = _moved(job, fabric.device, dtype)
+    crowd, tasks, n_epochs = job.crowd, job.tasks, job.objective.n_epochs
     job.objective.crowd = crowd
     pair = _Pair(job.classifier, job.objective).to(fabric.device, dtype)
-    n_epochs = job.objective.n_epochs = plan.n_epochs(len(tasks))
-    optimiser = _optimiser(pair, plan, fabric.device)
-    model, optimiser = fabric.setup(pair, optimiser)
+    pair.mixed = plan.precision.endswith("mixed")
+    steps = _Steps(fabric, pair, _optimiser(pair, plan, fabric.device), plan)
     if pair.objective.confusion() is None and job.held_crowd is not None:
         shape = (crowd.n_workers, crowd.n_classes, crowd.n_classes)
         pair.tally = torch.zeros(shape, dtype=torch.float32, device=fabric.device)
     state = State()
     checkpoint = Checkpoint(plan.checkpoint, plan) if plan.checkpoint is not None else None
     if checkpoint is not None:
-        state = checkpoint.resumed(pair, optimiser, state, fabric.device)
+        state = checkpoint.resumed(pair, steps.optimiser, state, fabric.device)
 
     def forecast() -> Tensor:
         return forecasts(pair.classifier, pair.objective, features, torch.arange(len(features), device=fabric.device))
 
-    with progress(plan.name, n_epochs) as advance:
-        for epoch in range(state.epoch, n_epochs):
-            started = time.perf_counter()
-            pair.objective.begin_epoch(epoch, forecast)
-            for group in optimiser.param_groups:
-                group["lr"] = group["first_rate"] * plan.rate_at(epoch, n_epochs)
-            if pair.tally is not None:
-                pair.tally.zero_()
-            model.train()
-            order = _share(tasks[_permutation(len(tasks), plan.seed, epoch, fabric.device)], fabric)
-            loss = _pass(fabric, model, optimiser, batches(features, crowd, order, plan.batch_size), plan.clip)
-            row = {"epoch": epoch + 1.0, "loss": loss, "learning_rate": optimiser.param_groups[0]["lr"]}
-            row |= _scores(pair, job, features)
-            row["seconds"] = time.perf_counter() - started
-            state.history.append(row)
-            state.epoch = epoch + 1
-            score = row.get("accuracy", row.get("held_out", float(epoch)))
-            # A loss that is not a number makes every later epoch worthless; what came before may stand.
-            if score > state.best_score and loss == loss:  # noqa: PLR0124
-                state.best_score, state.best_epoch = score, epoch + 1
-                state.best = {name: value.detach().clone() for name, value in pair.state_dict().items()}
-            advance(loss)
-            if checkpoint is not None and fabric.is_global_zero:
-                checkpoint.write(pair, optimiser, state, fabric.device)
-            if plan.patience is not None and epoch + 1 - state.best_epoch >= plan.patience:
-                break
-    if state.best:
-        pair.load_state_dict(state.best)
+    try:
+        with progress(plan.name, n_epochs) as advance:
+            for epoch in range(state.epoch, n_epochs):
+                if plan.patience is not None and epoch - max(state.best_epoch, 0) >= plan.patience:
+                    break
+                started = time.perf_counter()
+                # Chance depends on the seed, the epoch and the device alone: a resumed run meets the same.
+                torch.manual_seed(((plan.seed * 1_000_003 + epoch) * 1_009 + fabric.global_rank + 1) % 2**63)
+                pair.objective.begin_epoch(epoch, forecast)
+                steps.at_rate(plan.rate_at(epoch, n_epochs))
+                if pair.tally is not None:
+                    pair.tally.zero_()
+                pair.train()
+                order = _share(tasks[_permutation(len(tasks), plan.seed, epoch, fabric.device)], fabric)
+                loss = steps.over(batches(features, crowd, order, plan.batch_size))
+                _gather(pair, fabric)
+                row = {"epoch": epoch + 1.0, "loss": loss, "learning_rate": steps.rate}
+                row |= _agreed(_scores(pair, job, features), fabric)
+                row["seconds"] = time.perf_counter() - started
+                score = row.get("accuracy", row.get("held_out", float(epoch)))
+                if not (math.isfinite(loss) and math.isfinite(score) and _finite(pair)):
+                    _say_diverged(state, plan)
+                    break
+                state.history.append(row)
+                state.epoch = epoch + 1
+                if score > state.best_score:
+                    state.best_score, state.best_epoch = score, epoch + 1
+                    state.best = {name: value.detach().clone() for name, value in pair.state_dict().items()}
+                advance(loss)
+                if checkpoint is not None and fabric.is_global_zero:
+                    checkpoint.write(pair, steps.optimiser, state)
+    except KeyboardInterrupt as stopped:
+        if checkpoint is None or state.epoch == 0:
+            raise
+        raise KeyboardInterrupt(
+            f"Training was stopped in epoch {state.epoch + 1} of {n_epochs}. The checkpoint in "
+            f"{quoted(str(plan.checkpoint))} holds epoch {state.epoch}: fit again with the same settings to go on."
+        ) from stopped
+    pair.load_state_dict(state.best)
     pair.eval()
     return state
+
+
+class _Steps:
+    """Gradient descent, through Fabric where it is needed: in small steps its wrappers are felt."""
+
+    def __init__(self, fabric: Fabric, pair: _Pair, optimiser: torch.optim.Optimizer, plan: Plan) -> None:
+        self.fabric, self.clip, self.device = fabric, plan.clip, fabric.device
+        self.optimiser: Any = optimiser
+        self.model: Any = pair
+        self.plain = fabric.world_size == 1 and not pair.mixed
+        if not self.plain:
+            self.model, self.optimiser = fabric.setup(pair, optimiser)
+
+    def at_rate(self, share: float) -> None:
+        """Use this share of the first learning rates."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = group["first_rate"] * share
+
+    @property
+    def rate(self) -> float:
+        """The network's learning rate, as it is now."""
+        return float(self.optimiser.param_groups[0]["lr"])
+
+    def over(self, stream: Iterator[Batch]) -> float:
+        """Take a step for each batch; gives the mean loss."""
+        total, count = torch.zeros((), device=self.device), 0
+        for batch in stream:
+            self.optimiser.zero_grad()
+            loss = self.model(batch)
+            if self.plain:
+                loss.backward()
+            else:
+                self.fabric.backward(loss)
+            if self.clip is not None and self.plain:
+                nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+            elif self.clip is not None:
+                self.fabric.clip_gradients(self.model, self.optimiser, max_norm=self.clip, error_if_nonfinite=False)
+            self.optimiser.step()
+            total += loss.detach() * len(batch)
+            count += len(batch)
+        mean = total / max(count, 1)
+        return float(mean if self.fabric.world_size == 1 else self.fabric.all_reduce(mean, reduce_op="mean"))
+
+
+def _moved(job: Job, device: torch.device, dtype: torch.dtype) -> Job:
+    """The job with its labels, and what the epoch is chosen by, on the device."""
+    return replace(
+        job,
+        crowd=job.crowd.to(device),
+        tasks=job.tasks.to(device),
+        held_crowd=None if job.held_crowd is None else job.held_crowd.to(device),
+        held_tasks=None if job.held_tasks is None else job.held_tasks.to(device),
+        valid=None if job.valid is None else (job.valid[0].to(device, dtype), job.valid[1].to(device)),
+    )
+
+
+def _gather(pair: _Pair, fabric: Fabric) -> None:
+    """After an epoch on several devices: counts of all of them, and one's running means of batches."""
+    if fabric.world_size == 1:
+        return
+    if pair.tally is not None:
+        distributed.all_reduce(pair.tally)
+    for buffer in pair.buffers():
+        sent = buffer.contiguous()
+        distributed.broadcast(sent, src=0)
+        buffer.copy_(sent)
+
+
+def _agreed(scores: dict[str, float], fabric: Fabric) -> dict[str, float]:
+    """The first device's scores on every device, so that rounding cannot make them choose or stop differently."""
+    if fabric.world_size == 1:
+        return scores
+    agreed: dict[str, float] = fabric.broadcast(scores)
+    return agreed
+
+
+def _finite(pair: _Pair) -> bool:
+    return all(bool(parameter.isfinite().all()) for parameter in pair.parameters())
+
+
+def _say_diverged(state: State, plan: Plan) -> None:
+    """Training cannot recover from a loss or weights that are not finite; what came before may stand."""
+    remedy = f"Use a smaller learning_rate (it is {plan.learning_rate:g}), or clip=1."
+    if not state.best:
+        raise InputError(f"Training diverged: the loss of the first epoch is not a finite number. {remedy}")
+    warnings.warn(
+        f"{plan.name}: training diverged in epoch {state.epoch + 1}, where the loss was not a finite number; the weights "
+        f"of epoch {state.best_epoch} are kept. {remedy}",
+        Diverged,
+        stacklevel=2,
+    )
 
 
 def forecasts(classifier: Classifier, objective: Objective, features: Features, order: Tensor) -> Tensor:
@@ -199,32 +344,18 @@ def forecasts(classifier: Classifier, objective: Objective, features: Features, 
     return torch.cat(parts)
 
 
-def _pass(fabric: Fabric, model: Any, optimiser: Any, stream: Iterator[Batch], clip: float | None) -> float:
-    total, count = torch.zeros((), device=fabric.device), 0
-    for batch in stream:
-        optimiser.zero_grad()
-        loss = model(batch)
-        fabric.backward(loss)
-        if clip is not None:
-            fabric.clip_gradients(model, optimiser, max_norm=clip, error_if_nonfinite=False)
-        optimiser.step()
-        total += loss.detach().float() * len(batch)
-        count += len(batch)
-    return float(total) / max(count, 1)
-
-
 def _scores(pair: _Pair, job: Job, features: Features) -> dict[str, float]:
     """Mean log-probability of the labels held out, and accuracy on a validation set, where there are such."""
     scores: dict[str, float] = {}
     device = job.objective.device
     if job.held_crowd is not None and job.held_tasks is not None:
-        crowd = job.held_crowd.to(device)
-        log_f = forecasts(pair.classifier, pair.objective, features, job.held_tasks.to(device))
+        crowd = job.held_crowd
+        log_f = forecasts(pair.classifier, pair.objective, features, job.held_tasks)
         with torch.no_grad():
             own = pair.objective.held_out(log_f, crowd)
             scores["held_out"] = float(own) if own is not None else _log_chance(pair, log_f, crowd)
     if job.valid is not None:
-        valid, truth = job.valid[0].to(device, features.dtype), job.valid[1].to(device)
+        valid, truth = job.valid
         guess = forecasts(pair.classifier, pair.objective, valid, torch.arange(len(valid), device=device)).argmax(dim=1)
         scores["accuracy"] = float((guess == truth).float().mean())
     return scores
@@ -252,13 +383,14 @@ def _optimiser(pair: _Pair, plan: Plan, device: torch.device) -> torch.optim.Opt
         {"params": list(pair.objective.parameters()), "lr": worker_rate, "weight_decay": 0.0},
     ]
     groups = [group | {"first_rate": group["lr"]} for group in groups if group["params"]]
-    return torch.optim.Adam(groups, fused=device.type in ("cpu", "cuda"))
+    # A fused step unscales gradients itself, which Fabric's clipping in half precision does not allow.
+    return torch.optim.Adam(groups, fused=device.type in ("cpu", "cuda") and plan.precision != "16-mixed")
 
 
 def _permutation(number: int, seed: int, epoch: int, device: torch.device) -> Tensor:
     """The order of an epoch: from the seed and the epoch alone, so that a resumed run meets the same one."""
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-    return torch.randperm(number, generator=generator).to(device)
+    generator = torch.Generator("cpu").manual_seed((seed * 1_000_003 + epoch) % 2**63)
+    return torch.randperm(number, generator=generator, device="cpu").to(device)
 
 
 def _share(order: Tensor, fabric: Fabric) -> Tensor:

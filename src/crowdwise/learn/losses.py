@@ -16,6 +16,7 @@ __all__ = [
     "coupled_probability",
     "coupled_sum",
     "cross_entropy_to",
+    "label_probability",
     "log_det",
     "per_label",
     "per_task",
@@ -28,7 +29,12 @@ SMALLEST = 1e-10  # probabilities are clipped here before a logarithm is taken: 
 
 def coupled_probability(f: Tensor, confusion: Tensor, batch: Batch) -> Tensor:
     """P(label | x) = Σ_k f[x, k] A[worker, k, label] of each label (E,)."""
-    return (f[batch.owner] * confusion[batch.worker, :, batch.label]).sum(dim=1)
+    return label_probability(f, confusion[batch.worker, :, batch.label], batch)
+
+
+def label_probability(f: Tensor, said: Tensor, batch: Batch) -> Tensor:
+    """The same from said[e, k] = A[worker of e, k, label of e] (E, K)."""
+    return (f.index_select(0, batch.owner) * said).sum(dim=1)
 
 
 def coupled_sum(f: Tensor, confusion: Tensor, batch: Batch) -> Tensor:

@@ -10,14 +10,14 @@ regularized estimation of annotator confusion", CVPR (000).
 
 | equation of 000 | here |
 |---|---|
-| (2) P(label given x) = Σ_k A[w, k, l] f[k] | `losses.coupled_probability` |
-| (3) the cross-entropy of all labels | `losses.coupled_sum`, as the mean over the tasks of a batch |
+| (2) P(label given x) = Σ_k A[w, k, l] f[k] | `losses.label_probability` |
+| (3) the cross-entropy of all labels | `TraceObjective.loss`, as the mean over the tasks of a batch |
 | (4) + λ tr(A), algorithm 1 | `trace_penalty` |
 | listing 2, ρ = 6·I − 5, softplus, rows normalised | `worker_models.Confusions` |
 | listing 3, probabilities clipped at 1e-10 | `losses.SMALLEST` |
 | (35) of 004, + λ tr(log A) | `trace_penalty` with `log=True` |
 
-A step costs O(labels of the batch × K) beside the network, and O(M K²) for the penalty.
+A step costs O(labels of the batch × K²) beside the network, and O(M K²) for the penalty and Adam.
 
 Departures: the penalty is λ times the *mean* of the workers' traces, as in listing 1, where equation (4) has their sum:
 with cross-entropy as a mean over tasks, a sum would swamp it as soon as there are many workers. Listing 3's upper clip
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from crowdwise.fitting.parameters import check_flag, check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import SMALLEST, coupled_sum, per_task
+from crowdwise.learn.losses import SMALLEST, label_probability, per_task
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.worker_models import Confusions
 
@@ -45,10 +45,11 @@ if TYPE_CHECKING:
 __all__ = ["TraceRegularized"]
 
 
-def trace_penalty(confusion: Tensor, *, log: bool) -> Tensor:
+def trace_penalty(workers: Confusions, *, log: bool) -> Tensor:
     """Mean over workers of tr(A), or of tr(log A)."""
-    diagonal = confusion.diagonal(dim1=1, dim2=2)
-    return (diagonal.clamp(min=SMALLEST).log() if log else diagonal).sum(dim=1).mean()
+    if not log:
+        return workers.mean_trace()
+    return workers().diagonal(dim1=1, dim2=2).clamp(min=SMALLEST).log().sum(dim=1).mean()
 
 
 class TraceObjective(Objective):
@@ -61,9 +62,12 @@ class TraceObjective(Objective):
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """Equation (4), the first sum as a mean over the batch's tasks, the second as a mean over workers."""
-        confusion = self.workers()
-        cost = per_task(coupled_sum(seen.logits.softmax(dim=1), confusion, batch), batch)
-        return cost + self.strength * trace_penalty(confusion, log=self.log)
+        said = self.workers.said(batch.worker, batch.label)
+        chance = label_probability(seen.logits.softmax(dim=1), said, batch)
+        cost = per_task(-chance.clamp(min=SMALLEST).log().sum(), batch)
+        if self.strength == 0:
+            return cost
+        return cost + self.strength * trace_penalty(self.workers, log=self.log)
 
     def confusion(self) -> Tensor:
         """Each worker's matrix."""

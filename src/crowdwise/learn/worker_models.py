@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -26,8 +26,44 @@ class Confusions(nn.Module):
 
     def forward(self) -> Tensor:
         """All matrices (M, K, K)."""
-        positive = functional.softplus(self.rho)
-        return positive / positive.sum(dim=-1, keepdim=True)
+        return _normalised(self.rho)
+
+    def said(self, worker: Tensor, label: Tensor) -> Tensor:
+        """A[worker, :, label] of labels (E, K), from the matrices of these workers alone where that is less work."""
+        if len(worker) >= len(self.rho):
+            return _normalised(self.rho)[worker, :, label]
+        return _normalised(self.rho.index_select(0, worker))[torch.arange(len(worker), device=worker.device), :, label]
+
+    def mean_trace(self) -> Tensor:
+        """Mean over all workers of tr(A), with its gradient in few passes over ρ: it is taken at every step."""
+        return _MeanTrace.apply(self.rho)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _MeanTrace(torch.autograd.Function):
+    """Mean over workers of Σ_k p[k, k] / s[k], p = softplus(ρ), s its row sums.
+
+    The gradient is (1[k = l] / s[k] − p[k, k] / s[k]²) σ(ρ[k, l]) / M.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rho: Tensor) -> Tensor:
+        positive = functional.softplus(rho)
+        total = positive @ positive.new_ones(positive.shape[-1])  # faster than a sum over a short dimension
+        share = positive.diagonal(dim1=1, dim2=2) / total
+        if ctx.needs_input_grad[0]:
+            gradient = torch.sigmoid(rho, out=positive)
+            gradient.diagonal(dim1=1, dim2=2).mul_(1 - 1 / share)
+            ctx.gradient = gradient.mul_((share / total / -len(rho)).unsqueeze(-1))
+        return share.sum() / len(rho)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Tensor:  # type: ignore[override]
+        return ctx.gradient * upstream  # type: ignore[no-any-return]
+
+
+def _normalised(rho: Tensor) -> Tensor:
+    positive = functional.softplus(rho)
+    return positive / positive.sum(dim=-1, keepdim=True)
 
 
 class SoftmaxConfusions(nn.Module):
