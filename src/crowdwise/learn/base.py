@@ -182,17 +182,21 @@ class Learner(CrowdModel):
         self, features: Features, answers: CrowdLabels, classifier: Classifier, objective: Objective, state: State
     ) -> None:
         """The portraits: what features and labels together say of every task, and that of every worker."""
-        classifier.to("cpu", torch.float32).eval()
+        device = objective.device  # all tasks once more are best seen where training was
+        classifier.to(device, torch.float32).eval()
+        objective.to(device, torch.float32).eval()
+        everyone = torch.arange(len(features), device=device)
+        log_f = forecasts(classifier, objective, features.to(device, torch.float32), everyone).cpu()
+        classifier.cpu()
+        objective.cpu()
         objective.crowd = crowd = Crowd(answers)
-        objective.to("cpu", torch.float32).eval()
         self.network_, self.module_ = classifier, objective
         self.best_epoch_ = state.best_epoch
         self.n_epochs_ = state.epoch
         history = {name: np.array([row[name] for row in state.history]) for name in state.history[0]}
         history["epoch"] = history["epoch"].astype(np.int64)
-        here = features.to(torch.device("cpu"), torch.float32)
-        log_f = forecasts(classifier, objective, here, torch.arange(len(features)))
         with torch.no_grad():
+            objective.end(log_f)
             modelled = objective.confusion()
             confusion = modelled if modelled is not None else counted_confusion(crowd, log_f.exp())
             table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])

@@ -11,7 +11,16 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.batches import Batch
 
-__all__ = ["SMALLEST", "coupled_probability", "coupled_sum", "cross_entropy_to", "log_det", "per_task", "winners"]
+__all__ = [
+    "SMALLEST",
+    "coupled_probability",
+    "coupled_sum",
+    "cross_entropy_to",
+    "log_det",
+    "per_label",
+    "per_task",
+    "winners",
+]
 
 SMALLEST = 1e-10  # probabilities are clipped here before a logarithm is taken: listing 3 of 000
 
@@ -41,6 +50,11 @@ def log_det(gram: Tensor, ridge: float) -> Tensor:
     eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     volume: Tensor = torch.linalg.slogdet(gram + ridge * eye).logabsdet
     return volume
+
+
+def per_label(total: Tensor, batch: Batch) -> Tensor:
+    """A sum over a batch's labels as their mean, as in 002; 0 where there are none."""
+    return total / max(len(batch.label), 1)
 
 
 def winners(shares: Tensor) -> Tensor:

@@ -59,6 +59,15 @@ class Objective(nn.Module):
             Gives the classifier's log-probabilities of all training tasks (N, K), without dropout or gradient.
         """
 
+    def end(self, log_f: Tensor) -> None:
+        """After training, a last update, if the method has one.
+
+        Parameters
+        ----------
+        log_f : (N, K)
+            What the chosen epoch's classifier says of all tasks. `crowd` then has all labels, those held out as well.
+        """
+
     def confusion(self) -> Tensor | None:
         """Each worker's matrix (M, K, K) [worker, truth, label], or None where the method models no workers."""
         return None
