@@ -199,6 +199,7 @@ class Learner(CrowdModel):
         history["epoch"] = history["epoch"].astype(np.int64)
         log_f = self._forecast(features)
         with torch.no_grad():
+            objective.settle(log_f)
             modelled = objective.confusion()
             confusion = modelled if modelled is not None else counted_confusion(crowd, log_f.exp())
             table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])

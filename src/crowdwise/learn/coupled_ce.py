@@ -13,7 +13,7 @@ identifiability, and regularization", ICLR; slides "Coupled Cross Entropy Minimi
 | equation of 002 | here |
 |---|---|
 | p = A_m f(x_n) | `losses.coupled_probability` |
-| 1/|S| Σ over labels of CE(A_m f(x_n), label) | `label_mean` of `losses.coupled_sum` |
+| 1/|S| Σ over labels of CE(A_m f(x_n), label) | `losses.per_label` of `losses.coupled_sum` |
 | A ≥ 0, rows (there columns) that sum to one | `worker_models.SoftmaxConfusions` |
 
 A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices.
@@ -36,7 +36,7 @@ import torch
 
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import coupled_sum
+from crowdwise.learn.losses import coupled_sum, per_label
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.worker_models import SoftmaxConfusions
 
@@ -48,11 +48,6 @@ if TYPE_CHECKING:
     from crowdwise.learn.networks import Classifier
 
 __all__ = ["CoupledCrossEntropy"]
-
-
-def label_mean(total: Tensor, batch: Batch) -> Tensor:
-    """A sum over a batch's labels as their mean; 0 where there are none."""
-    return total / max(len(batch.label), 1)
 
 
 def near_identity(n_workers: int, n_classes: int, diagonal: float) -> Tensor:
@@ -71,7 +66,7 @@ class CoupledObjective(Objective):
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """1/|S| Σ CE(A_m f(x_n), label) over the batch's labels."""
-        return label_mean(coupled_sum(seen.logits.softmax(dim=1), self.workers(), batch), batch)
+        return per_label(coupled_sum(seen.logits.softmax(dim=1), self.workers(), batch), batch)
 
     def confusion(self) -> Tensor:
         """Each worker's matrix."""

@@ -1,0 +1,77 @@
+"""Learning from all: every worker's label is a target, as good as any other.
+
+The generative story. A label of task t is drawn from f(x_t), whoever gives it. The classifier maximises the likelihood
+of all labels. A task with many labels counts as so many tasks, which is all that sets this apart from training on the
+shares of the labels (`soft-labels`).
+
+C. Wang et al. (2023), "Learn2Agree: fitting with multiple annotators without objective ground truth" (003), the
+"learn-from-all" rows of table 1, with logarithmic loss and without annotation balance.
+
+| equation of 003 | here |
+|---|---|
+| log-loss of every annotation | `label_cost` |
+
+A step costs O(labels of the batch) beside the network.
+
+Departures: none. The rows of table 1 with annotation balance and with the weighted kappa loss are those losses of
+`learn2agree`, without its agreement stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from crowdwise.learn.base import Learner
+from crowdwise.learn.losses import per_label
+from crowdwise.learn.objective import Objective
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.features import Features
+    from crowdwise.learn.networks import Classifier
+
+__all__ = ["LearnFromAll"]
+
+
+def label_cost(logits: Tensor, batch: Batch) -> Tensor:
+    """Mean over labels of −log f[label]; 0 where there are none."""
+    return per_label(-logits.log_softmax(dim=1)[batch.owner, batch.label].sum(), batch)
+
+
+class AllObjective(Objective):
+    """The mean cross-entropy of the labels themselves."""
+
+    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+        """Mean over the batch's labels of −log f[label]."""
+        return label_cost(seen.logits, batch)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LearnFromAll(Learner):
+    """A classifier of all labels, as if each were the truth.
+
+    Notes
+    -----
+    When it fails: workers who differ in skill, or of whom some give most of the labels; what they say most is learnt.
+
+    Parameters are those of every learner.
+
+    Examples
+    --------
+    >>> import numpy as np, crowdwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
+    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    >>> model = cw.LearnFromAll(network="linear", epochs=30, learning_rate=0.02)
+    >>> model.fit(X, cw.CrowdLabels.from_dense(said)).score(X, truth) > 0.95
+    True
+    """
+
+    slug: ClassVar[str] = "learn-from-all"
+
+    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+        return AllObjective(crowd)

@@ -1,0 +1,120 @@
+"""Model-bootstrapped EM: the classifier's own decisions grade the workers.
+
+The generative story. The truth of a task is drawn from the shares p of the classes. Worker w, seeing truth k, says l
+with probability A[w, k, l]. A classifier is trained on the posterior q of the truths as on soft labels. What it then
+decides is taken for the truth when workers' answers and classes are counted, so that a single label for each task is
+enough to tell good workers from bad; q follows by Bayes' rule from p and A, and the classifier is trained further.
+
+A. Khetan, Z. C. Lipton and A. Anandkumar (2018), "Learning from noisy singly-labeled data", ICLR; algorithm 3 of
+R. Tanno et al. (2019), CVPR (000).
+
+| algorithm 3 of 000 | here |
+|---|---|
+| q⁰ = mean labels | `batches.Crowd.votes` |
+| M-step for θ: −Σ q log f, G iterations | `losses.cross_entropy_to`, the epochs of a step |
+| c = argmax f on the training tasks | `decisions` |
+| M-step for A: counts with c | `em.m_step` |
+| p = shares of the decisions | `shares_of` |
+| E-step: q ∝ p Π A | `em.e_step` |
+
+An epoch costs nothing beside the network, a step one pass of the network over all tasks and O(labels × K).
+
+Departures: counts are smoothed, as in `em`. Before the first decisions, the matrices that choose among the first epochs
+are counted with q⁰. 000 takes two steps of 100 epochs; here there are five by default, in whatever epochs there are:
+a classifier that is graded by too early may have classes swapped, and for good, one trained too long has learnt the
+labels by heart. `posterior_` and `predict_proba(X, labels)` use the classifier and A, not p and A: they speak of
+features and labels together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from torch.nn.functional import one_hot
+
+from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.learn.base import Learner
+from crowdwise.learn.em import EmObjective, e_step, m_step
+from crowdwise.learn.losses import SMALLEST
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from crowdwise.learn.batches import Crowd
+    from crowdwise.learn.features import Features
+    from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
+
+__all__ = ["ModelBootstrappedEm"]
+
+
+def decisions(log_f: Tensor) -> Tensor:
+    """All weight on the classifier's most probable class (N, K)."""
+    return one_hot(log_f.argmax(dim=1), log_f.shape[1]).to(log_f.dtype)
+
+
+def shares_of(decided: Tensor, crowd: Crowd) -> Tensor:
+    """How often each class was decided on, among tasks with labels (K,)."""
+    return decided[crowd.ptr[1:] > crowd.ptr[:-1]].mean(dim=0)
+
+
+class MbemObjective(EmObjective):
+    """Cross-entropy to the posterior of the last E-step, which the classifier's decisions made."""
+
+    def alternate(self, log_f: Tensor) -> None:
+        """Matrices and shares of classes from the classifier's decisions, then the posterior from both."""
+        decided = decisions(log_f)
+        self.matrices = m_step(self.crowd, decided, self.smoothing)
+        log_prior = shares_of(decided, self.crowd).clamp(min=SMALLEST).log()
+        self.posterior = e_step(log_prior.expand_as(log_f), self.crowd, self.matrices)
+
+    def settle(self, log_f: Tensor) -> None:
+        """The matrices are those that the last classifier's decisions make."""
+        self.alternate(log_f)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ModelBootstrappedEm(Learner):
+    """EM in which the classifier's decisions, not the posterior, grade the workers.
+
+    Works with a single label for each task.
+
+    Parameters
+    ----------
+    steps
+        EM steps, at least 1, spread evenly over the epochs: workers are graded at the end of each.
+    smoothing
+        Answers added to every cell of every matrix, above 0.
+
+    Notes
+    -----
+    When it fails: a classifier that is often wrong grades workers wrongly and then learns from them: with few tasks,
+    where most labels are wrong, and with steps of so few iterations that it is graded by before it has learnt anything.
+    Trained long on one posterior, it repeats the labels and finds all workers perfect.
+
+    Other parameters are those of every learner.
+
+    Examples
+    --------
+    >>> import numpy as np, crowdwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
+    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    >>> model = cw.ModelBootstrappedEm(network="linear", epochs=30, learning_rate=0.02)
+    >>> model.fit(X, cw.CrowdLabels.from_dense(said)).score(X, truth) > 0.95
+    True
+    """
+
+    slug: ClassVar[str] = "mbem"
+
+    steps: int = 5
+    smoothing: float = 0.01
+
+    def _check(self) -> None:
+        check_count("steps", self.steps)
+        check_number("smoothing", self.smoothing, low=0, above=True)
+
+    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+        return MbemObjective(crowd, self.steps, self.smoothing)

@@ -1,0 +1,117 @@
+"""One confusion matrix for all: a layer after the classifier that turns the truth into the vote.
+
+The generative story. The truth of task t is drawn from f(x_t), a network's softmax. The label that t is known by, the
+majority vote of its labels, is l with probability A[k, l] when the truth is k, whoever the workers were. f and A are
+learnt together by gradient descent, A with a penalty on its trace, without which it would stay near the identity.
+
+S. Sukhbaatar, J. Bruna, M. Paluri, L. Bourdev and R. Fergus (2014), "Training convolutional networks with noisy
+labels", arXiv:1406.2080; with 000's penalty, as R. Tanno et al. (2019), CVPR, compare it in section 3.3.
+
+| equation | here |
+|---|---|
+| P(label given x) = Σ_k A[k, l] f[k] | `vote_cost` |
+| + λ tr(A), λ = 0.01 (000, section 3.3) | `trace.trace_penalty` |
+| majority vote where there are several labels (000) | `losses.winners` of `batches.Crowd.votes` |
+
+A step costs O(tasks of the batch × K²) beside the network.
+
+Departures: Sukhbaatar et al. keep A near the identity at first and then let weight decay blur it; 000 puts the penalty
+on the trace in its place, and so does this, with 000's start. A tied vote is spread over the classes that tie. A is a
+matrix of the vote: `confusion_`, of workers, is counted afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from crowdwise.fitting.parameters import check_number
+from crowdwise.learn.base import Learner
+from crowdwise.learn.losses import SMALLEST, winners
+from crowdwise.learn.objective import Objective
+from crowdwise.learn.trace import trace_penalty
+from crowdwise.learn.worker_models import Confusions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from crowdwise.labels.types import FloatArray
+    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.features import Features
+    from crowdwise.learn.networks import Classifier
+
+__all__ = ["SingleConfusion"]
+
+
+def vote_cost(f: Tensor, matrix: Tensor, vote: Tensor) -> Tensor:
+    """Mean over tasks of −Σ_l vote[l] log Σ_k f[k] A[k, l]."""
+    return -(vote * (f @ matrix).clamp(min=SMALLEST).log()).sum(dim=1).mean()
+
+
+class SingleObjective(Objective):
+    """Cross-entropy of the votes through one matrix, and λ times its trace."""
+
+    vote: Tensor
+
+    def __init__(self, crowd: Crowd, strength: float) -> None:
+        super().__init__(crowd)
+        self.shared = Confusions(1, crowd.n_classes)
+        self.strength = strength
+        self.register_buffer("vote", winners(crowd.votes()))
+
+    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+        """CE(A f(x), vote) as a mean over the batch's tasks, + λ tr(A)."""
+        matrix = self.shared()
+        cost = vote_cost(seen.logits.softmax(dim=1), matrix[0], self.vote[batch.task])
+        return cost + self.strength * trace_penalty(matrix, log=False)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SingleConfusion(Learner):
+    """A classifier and one confusion matrix, of the majority vote, for all workers together.
+
+    Parameters
+    ----------
+    strength
+        λ, the weight of the matrix's trace, at least 0.
+
+    Attributes
+    ----------
+    vote_confusion_ : (K, K) [truth, vote]
+        The matrix, the same for all.
+
+    Notes
+    -----
+    When it fails: workers who differ. What the good know is drowned in what the bad say, and many labels for each task
+    add no more than their vote.
+
+    Other parameters and attributes are those of every learner; `confusion_` is counted afterwards.
+
+    Examples
+    --------
+    >>> import numpy as np, crowdwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
+    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    >>> model = cw.SingleConfusion(network="linear", epochs=30, learning_rate=0.02)
+    >>> model.fit(X, cw.CrowdLabels.from_dense(said)).score(X, truth) > 0.95
+    True
+    """
+
+    slug: ClassVar[str] = "single-cm"
+
+    strength: float = 0.01
+
+    @property
+    def vote_confusion_(self) -> FloatArray:
+        """The matrix, the same for all (K, K) [truth, vote]."""
+        self._check_fitted()
+        matrix: FloatArray = self.module_.shared()[0].detach().double().numpy()
+        return matrix
+
+    def _check(self) -> None:
+        check_number("strength", self.strength, low=0)
+
+    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+        return SingleObjective(crowd, self.strength)
