@@ -193,10 +193,13 @@ class Learner(CrowdModel):
         here = features.to(torch.device("cpu"), torch.float32)
         log_f = forecasts(classifier, objective, here, torch.arange(len(features)))
         with torch.no_grad():
+            settled = objective.settle(log_f)
             modelled = objective.confusion()
             confusion = modelled if modelled is not None else counted_confusion(crowd, log_f.exp())
             table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])
-            posterior = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table).exp().double()
+            if settled is None:
+                settled = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
+            posterior = settled.exp().double()
             if modelled is None:
                 confusion = counted_confusion(crowd, posterior)
         shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
