@@ -199,11 +199,13 @@ class Learner(CrowdModel):
         history["epoch"] = history["epoch"].astype(np.int64)
         log_f = self._forecast(features)
         with torch.no_grad():
-            objective.settle(log_f)
+            settled = objective.settle(log_f)
             modelled = objective.confusion()
             confusion = modelled if modelled is not None else counted_confusion(crowd, log_f.exp())
             table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])
-            posterior = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table).exp().double()
+            if settled is None:
+                settled = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
+            posterior = settled.exp().double()
             if modelled is None:
                 confusion = counted_confusion(crowd, posterior)
             columns = {name: column.double().numpy() for name, column in objective.task_columns().items()}

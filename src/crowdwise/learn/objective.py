@@ -23,9 +23,10 @@ __all__ = ["Objective"]
 class Objective(nn.Module):
     """Base of all objectives. Parameters are trained with the network, buffers are kept in checkpoints.
 
-    A method gives `loss`; `confusion`, if it has a model of the workers; `begin_epoch`, if it alternates;
-    `log_posterior`, where features and labels together say something else than Bayes' rule with the classifier and the
-    confusions; and `held_out`, where the best epoch is another than that of the likeliest labels.
+    A method gives `loss`; `confusion`, if it has a model of the workers; `begin_epoch`, if it alternates; `settle`, if
+    a last E-step is to follow; `log_posterior`, where features and labels together say something else than Bayes' rule
+    with the classifier and the confusions; and `held_out`, where the best epoch is another than that of the likeliest
+    labels.
 
     Parameters
     ----------
@@ -58,6 +59,19 @@ class Objective(nn.Module):
         forecast
             Gives the classifier's log-probabilities of all training tasks (N, K), without dropout or gradient.
         """
+
+    def settle(self, log_f: Tensor) -> Tensor | None:  # noqa: ARG002
+        """After training, a last E-step on all labels, those held out included, which `self.crowd` then has.
+
+        Gives log-probabilities of the truth of every task (N, K) given everyone's labels, where these are more than
+        `log_posterior` with the confusions at hand; None otherwise.
+
+        Parameters
+        ----------
+        log_f : (N, K)
+            Of the epoch that was chosen.
+        """
+        return None
 
     def confusion(self) -> Tensor | None:
         """Each worker's matrix (M, K, K) [worker, truth, label], or None where the method models no workers."""

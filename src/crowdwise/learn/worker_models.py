@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
+from crowdwise.fitting.parameters import as_numbers
+from crowdwise.fitting.variational import diagonal_prior
+from crowdwise.labels.errors import InputError, quoted
+
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from crowdwise.labels.types import FloatArray
     from crowdwise.learn.batches import Crowd
 
-__all__ = ["Confusions", "SoftmaxConfusions", "log_bayes", "soft_counts", "soft_counts_rows"]
+__all__ = [
+    "Confusions",
+    "SoftmaxConfusions",
+    "dirichlet_logs",
+    "dirichlet_rows",
+    "log_bayes",
+    "soft_counts",
+    "soft_counts_rows",
+]
+
+RIGHT_AND_WRONG = (2.0, 1.0)  # pseudo-answers that 004 gives every worker in its experiments with a wrong prior
 
 
 class Confusions(nn.Module):
@@ -104,3 +120,21 @@ def soft_counts_rows(rows: Tensor, worker: Tensor, label: Tensor, n_workers: int
     counts = rows.new_zeros(n_workers * n_classes, n_classes)
     counts.index_add_(0, worker * n_classes + label, rows)
     return counts.view(n_workers, n_classes, n_classes).transpose(1, 2)
+
+
+def dirichlet_rows(alpha: Any, n_classes: int, *, pair: bool = False) -> FloatArray:
+    """Pseudo-counts (K, K) [truth, label] of workers' rows: from a matrix, or a pair of right and, spread, wrong.
+
+    None is (2, 1). With `pair`, a matrix is refused.
+    """
+    given = as_numbers(RIGHT_AND_WRONG if alpha is None else alpha, "alpha")
+    shapes = [(2,)] if pair else [(2,), (n_classes, n_classes)]
+    if given.shape not in shapes or not (given > 0).all() or not np.isfinite(given).all():
+        also = "" if pair else f", or an array of shape {(n_classes, n_classes)}"
+        raise InputError(f"alpha is {quoted(given.tolist())}; it must be two numbers above 0{also}.")
+    return diagonal_prior(given[0], given[1] / (n_classes - 1), n_classes) if given.shape == (2,) else given
+
+
+def dirichlet_logs(shape: Tensor) -> Tensor:
+    """E[log p] for p ~ Dirichlet(shape), along the last axis."""
+    return torch.digamma(shape) - torch.digamma(shape.sum(dim=-1, keepdim=True))

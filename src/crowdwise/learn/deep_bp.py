@@ -1,0 +1,191 @@
+"""Deep belief propagation: workers' matrices are integrated out by belief propagation, the classifier learns the rest.
+
+The generative story. The classifier f gives the chances of a task's classes from its features, and the truth is drawn
+from them. Worker w draws her confusion matrix θ[w] from a prior over matrices; her label l on a task has probability
+θ[w, truth, l]. Before each epoch, belief propagation on the graph of tasks and workers, with f as the tasks' priors,
+gives q, the posterior of the truths (E-step); then f is trained towards q (M-step).
+
+H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS (004).
+
+| equation of 004 | here |
+|---|---|
+| (19)–(21), (36)–(42) messages and q | `aggregate.belief_propagation`, which `beliefs` runs |
+| (22), (23) the M-step: KL(q ‖ f), so cross-entropy of f to q | `losses.cross_entropy_to` |
+| section 3.3, Clip(f, c) | `trust.clipped`; c is `trust` |
+| algorithm 2, line 5: the q that is returned | `DeepBeliefPropagationObjective.settle` |
+
+An E-step costs O(labels × nodes) for each iteration of the messages, in compiled code on the processor wherever the
+network is; a step of training costs nothing beside the network.
+
+Departures: the E-step is done once before each epoch of minibatches, where 004 trains on all tasks at once; messages
+start anew each time. A classifier that explains the last q worse than class shares do is left out of the E-step:
+`trust.believed` says why. The worker integral is exact for one-coin priors, where 004 samples. 004 has two classes;
+here, as in `belief-propagation`, a one-coin worker's errors are spread evenly over the K − 1 others. 004 says nothing
+of new tasks that have labels: Bayes' rule is used, with clipped f and the posterior means of the workers' matrices, the
+exact answer for a worker who labels one new task.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+
+from crowdwise.aggregate.belief_propagation import BeliefPropagation
+from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.labels.model import CrowdLabels
+from crowdwise.learn.base import Learner
+from crowdwise.learn.losses import cross_entropy_to
+from crowdwise.learn.objective import Objective
+from crowdwise.learn.trust import believed, check_trust, clipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.features import Features
+    from crowdwise.learn.networks import Classifier
+
+__all__ = ["DeepBeliefPropagation"]
+
+
+def beliefs(crowd: Crowd, f: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """One run of belief propagation with f (N, K) as the tasks' priors.
+
+    Gives, in double precision and on f's device, the posterior q (N, K) and the posterior means of the workers'
+    matrices (M, K, K).
+    """
+    labels = CrowdLabels.from_codes(
+        *(column.cpu().numpy() for column in (crowd.task, crowd.worker, crowd.label)),
+        tasks=crowd.n_tasks,
+        workers=crowd.n_workers,
+        classes=crowd.n_classes,
+        on_duplicate="all",
+    )
+    model = BeliefPropagation(task_prior=f.cpu().numpy(), **settings).fit(labels)
+    return torch.as_tensor(model.posterior_, device=f.device), torch.as_tensor(model.confusion_, device=f.device)
+
+
+class DeepBeliefPropagationObjective(Objective):
+    """Cross-entropy to q; q and the workers' matrices from belief propagation before each epoch."""
+
+    q: Tensor
+    matrices: Tensor
+
+    def __init__(self, crowd: Crowd, trust: float, settings: dict[str, Any]) -> None:
+        super().__init__(crowd)
+        check_trust(trust, crowd.n_classes)
+        self.trust, self.settings = trust, settings
+        n_workers, n_classes = crowd.n_workers, crowd.n_classes
+        self.register_buffer("q", crowd.votes())
+        self.register_buffer("matrices", torch.full((n_workers, n_classes, n_classes), 1 / n_classes))
+
+    def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
+        """Algorithm 2, lines 2 and 3."""
+        # Messages that have not settled by now have further epochs to do so in; only the last run says if they did not.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)
+            self._infer(forecast())
+
+    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+        """(23), as a mean over the batch's tasks."""
+        return cross_entropy_to(self.q[batch.task].to(seen.logits.dtype), seen.logits)
+
+    def settle(self, log_f: Tensor) -> Tensor:
+        """Log q of all tasks with the final classifier, in double precision."""
+        return self._infer(log_f).log()
+
+    def confusion(self) -> Tensor:
+        """Posterior means of the workers' matrices."""
+        return self.matrices
+
+    def log_posterior(self, log_f: Tensor, owner: Tensor, worker: Tensor, label: Tensor, confusion: Tensor) -> Tensor:
+        """Bayes' rule, with clipped f."""
+        return super().log_posterior(clipped(log_f.exp(), self.trust).log(), owner, worker, label, confusion)
+
+    def _infer(self, log_f: Tensor) -> Tensor:
+        """Belief propagation with clipped f; gives q in double precision."""
+        q, matrices = beliefs(self.crowd, believed(log_f, self.q, self.crowd, self.trust), self.settings)
+        self.q, self.matrices = q.to(self.q.dtype), matrices.to(self.matrices.dtype)
+        return q
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DeepBeliefPropagation(Learner):
+    """A classifier that is the tasks' prior of belief propagation, and learns from its posterior.
+
+    Parameters
+    ----------
+    prior : "one-coin", "class-wise", "dirichlet", array (S, K, K) [node, truth, label]
+        Prior over the workers' matrices, as for `BeliefPropagation`: one Beta(α₁, α₂) accuracy for a worker, errors
+        spread evenly; one for each true class; Dirichlet rows; or a mixture of known matrices.
+    alpha : pair (α₁, α₂) above 0; for "dirichlet" also an array (K, K) [truth, label]
+        Pseudo-counts of right and of wrong answers. None for (2, 1), which expects two answers in three to be right
+        whatever the number of classes: 004 takes it for its crowds, and it lets workers be far better or worse.
+    weights : array (S,), optional
+        Shares of the matrices of a mixture; equal where None.
+    trust : float, from 1/K to 1
+        004's c: a class probability of the classifier above it counts as `trust` in the E-step, so that no classifier
+        can overrule the crowd altogether. 1 believes the classifier's word; 1/K ignores it, and q is that of
+        `belief-propagation`.
+    n_samples : int
+        Matrices to draw where the prior is not integrated exactly.
+    damping : float, from 0 to below 1
+        Share of the old message that is kept; try ½ where messages do not settle.
+    max_iter : int
+        Most iterations of the messages before each epoch.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        q: belief propagation with all labels and the final classifier, clipped.
+    confusion_ : (M, K, K) [worker, truth, label]
+        Posterior means of the workers' matrices under the same.
+
+    Notes
+    -----
+    When it fails: the prior's mean accuracy is that of guessing (nothing tells right from wrong), or workers copy each
+    other. A classifier that fits noise (features that say nothing, many epochs) feeds it back: lower `trust`.
+
+    Given labels of new tasks, `predict_proba` is Bayes' rule with the clipped classifier and `confusion_`; a worker
+    unknown to the model counts as the average of its crowd.
+
+    Other parameters are those of every learner.
+
+    Examples
+    --------
+    >>> import numpy as np, crowdwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
+    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    >>> labels = cw.CrowdLabels.from_dense(said)
+    >>> model = cw.DeepBeliefPropagation(network="linear", epochs=30, learning_rate=0.03).fit(X, labels)
+    >>> model.score(X, truth) > 0.9
+    True
+    """
+
+    slug: ClassVar[str] = "deep-bp"
+
+    prior: Any = "one-coin"
+    alpha: Any = None
+    weights: Any = None
+    trust: float = 0.9
+    n_samples: int = 400
+    damping: float = 0.0
+    max_iter: int = 200
+
+    def _check(self) -> None:
+        check_number("trust", self.trust, low=0, high=1, above=True)
+        check_count("n_samples", self.n_samples)
+        check_number("damping", self.damping, low=0, high=0.999)
+        check_count("max_iter", self.max_iter)
+
+    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+        names = ("prior", "alpha", "weights", "n_samples", "damping", "max_iter", "seed")
+        return DeepBeliefPropagationObjective(crowd, self.trust, {name: getattr(self, name) for name in names})
