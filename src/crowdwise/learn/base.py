@@ -94,8 +94,8 @@ class Learner(CrowdModel):
         As the method models it; counted with the posterior, where it does not model workers.
     skill_ : (M,)
     history_
-        Table with a row for each epoch: loss, held_out (mean log-probability of the labels held out), accuracy (on a
-        validation set), learning_rate, seconds.
+        Table with a row for each epoch: loss, held_out (mean log-probability of the labels held out), selection (what
+        the method chooses the epoch by instead, if it does), accuracy (on a validation set), learning_rate, seconds.
     best_epoch_ : int
         The epoch whose weights were kept, from 1.
     """

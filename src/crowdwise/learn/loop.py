@@ -172,7 +172,7 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
             row["seconds"] = time.perf_counter() - started
             state.history.append(row)
             state.epoch = epoch + 1
-            score = row.get("accuracy", row.get("held_out", float(epoch)))
+            score = row.get("accuracy", row.get("selection", row.get("held_out", float(epoch))))
             # A loss that is not a number makes every later epoch worthless; what came before may stand.
             if score > state.best_score and loss == loss:  # noqa: PLR0124
                 state.best_score, state.best_epoch = score, epoch + 1
@@ -218,7 +218,8 @@ def _scores(pair: _Pair, job: Job, features: Features) -> dict[str, float]:
     device = job.objective.device
     if job.held_crowd is not None and job.held_tasks is not None:
         crowd = job.held_crowd.to(device)
-        f = forecasts(pair.classifier, pair.objective, features, job.held_tasks.to(device)).exp()
+        log_f = forecasts(pair.classifier, pair.objective, features, job.held_tasks.to(device))
+        f = log_f.exp()
         with torch.no_grad():
             confusion = pair.objective.confusion()
             if confusion is None and pair.tally is not None:
@@ -229,6 +230,9 @@ def _scores(pair: _Pair, job: Job, features: Features) -> dict[str, float]:
             said = confusion.to(f.dtype)[crowd.worker, :, crowd.label]
             chance = (f[crowd.task] * said).sum(dim=1).clamp(min=SMALLEST)
             scores["held_out"] = float(chance.log().mean())
+            selection = pair.objective.selection(log_f, crowd)
+            if selection is not None:
+                scores["selection"] = float(selection)
     if job.valid is not None:
         valid, truth = job.valid[0].to(device, features.dtype), job.valid[1].to(device)
         guess = forecasts(pair.classifier, pair.objective, valid, torch.arange(len(valid), device=device)).argmax(dim=1)

@@ -23,9 +23,9 @@ __all__ = ["Objective"]
 class Objective(nn.Module):
     """Base of all objectives. Parameters are trained with the network, buffers are kept in checkpoints.
 
-    A method gives `loss`; `confusion`, if it has a model of the workers; `begin_epoch`, if it alternates; and
+    A method gives `loss`; `confusion`, if it has a model of the workers; `begin_epoch`, if it alternates;
     `log_posterior`, where features and labels together say something else than Bayes' rule with the classifier and the
-    confusions.
+    confusions; and `selection`, where the likelihood of labels is not what it trusts.
 
     Parameters
     ----------
@@ -79,6 +79,18 @@ class Objective(nn.Module):
             Matrices of the workers and, last, of a stranger.
         """
         return log_bayes(log_f, owner, confusion[worker, :, label].clamp(min=SMALLEST).log())
+
+    def selection(self, log_f: Tensor, crowd: Crowd) -> Tensor | None:  # noqa: ARG002
+        """What the best epoch is chosen by, higher is better, or None for the log-probability of the labels held out.
+
+        Parameters
+        ----------
+        log_f : (n, K)
+            The classifier's log-probabilities of the tasks held out.
+        crowd
+            Their labels, as positions among these tasks.
+        """
+        return None
 
     @property
     def device(self) -> torch.device:

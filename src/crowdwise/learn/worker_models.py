@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.batches import Crowd
 
-__all__ = ["Confusions", "SoftmaxConfusions", "log_bayes", "soft_counts", "soft_counts_rows"]
+__all__ = ["Confusions", "SoftmaxConfusions", "log_bayes", "soft_counts", "soft_counts_rows", "vote_confusions"]
 
 
 class Confusions(nn.Module):
@@ -67,3 +67,15 @@ def soft_counts_rows(rows: Tensor, worker: Tensor, label: Tensor, n_workers: int
     counts = rows.new_zeros(n_workers * n_classes, n_classes)
     counts.index_add_(0, worker * n_classes + label, rows)
     return counts.view(n_workers, n_classes, n_classes).transpose(1, 2)
+
+
+def vote_confusions(crowd: Crowd, smoothing: float) -> Tensor:
+    """Matrices (M, K, K) counted with the shares of the votes: 001's equation (2), before its logarithm.
+
+    A worker's row is divided by the tasks that she labelled, not by all: her silence says nothing. To each row
+    `smoothing` answers like the crowd's are added.
+    """
+    counts = soft_counts(crowd, crowd.votes())
+    whole = counts.sum(dim=0) + 1 / crowd.n_classes
+    rows = counts + smoothing * whole / whole.sum(dim=1, keepdim=True)
+    return rows / rows.sum(dim=2, keepdim=True)
