@@ -181,7 +181,7 @@ class MigObjective(Objective):
         return torch.stack(
             [
                 information_gain(f, g, log_p, self.divergence)
-                for f, g in zip(log_f.split(MOST_PAIRED), log_g.split(MOST_PAIRED), strict=True)
+                for f, g in zip(torch.split(log_f, MOST_PAIRED), torch.split(log_g, MOST_PAIRED), strict=True)
                 if len(f) > 1
             ]
         ).mean()
