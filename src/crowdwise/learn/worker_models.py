@@ -27,6 +27,7 @@ __all__ = [
     "log_bayes",
     "soft_counts",
     "soft_counts_rows",
+    "vote_confusions",
 ]
 
 RIGHT_AND_WRONG = (2.0, 1.0)  # pseudo-answers that 004 gives every worker in its experiments with a wrong prior
@@ -138,3 +139,15 @@ def dirichlet_rows(alpha: Any, n_classes: int, *, pair: bool = False) -> FloatAr
 def dirichlet_logs(shape: Tensor) -> Tensor:
     """E[log p] for p ~ Dirichlet(shape), along the last axis."""
     return torch.digamma(shape) - torch.digamma(shape.sum(dim=-1, keepdim=True))
+
+
+def vote_confusions(crowd: Crowd, smoothing: float) -> Tensor:
+    """Matrices (M, K, K) counted with the shares of the votes: 001's equation (2), before its logarithm.
+
+    A worker's row is divided by the tasks that she labelled, not by all: her silence says nothing. To each row
+    `smoothing` answers like the crowd's are added.
+    """
+    counts = soft_counts(crowd, crowd.votes())
+    whole = counts.sum(dim=0) + 1 / crowd.n_classes
+    rows = counts + smoothing * whole / whole.sum(dim=1, keepdim=True)
+    return rows / rows.sum(dim=2, keepdim=True)

@@ -1,0 +1,144 @@
+"""Crowd layer: a small layer for each worker turns the classifier's output into her answer.
+
+The generative story. A network's softmax f(x) is the truth as far as features tell it. Worker w's layer turns it into
+scores of the labels, and her label is drawn from the softmax of these. Her layer is a matrix (MW: f·W[w]), a weight for
+each class (VW), a bias for each class (VB) or both (VW+B). Network and layers are trained together by cross-entropy
+over the labels that are there; then the layers are taken away, and f is the classifier.
+
+F. Rodrigues and F. C. Pereira (2018), "Deep learning from crowds", AAAI.
+
+| of the paper | here |
+|---|---|
+| f_r(σ) = W^r σ; w^r ⊙ σ; σ + b^r; w^r ⊙ σ + b^r | `scores` |
+| softmax cross-entropy, labels that are missing masked | `CrowdLayerObjective.loss`: labels there are, no mask |
+| start at the identity: W = I, w = 1, b = 0 | `start="identity"` |
+| (2) of 001, which 001 starts it from on CIFAR-10 | `start="labels"`, for MW |
+
+A step costs O(labels of the batch × K²) beside the network.
+
+Departures: none in the loss. Its softmax comes *after* the layer, so that no row of W is a distribution. The confusion
+matrix that a worker is shown with is what her layer makes of a certain truth: row k is P(label | f is sure of k).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import nn
+
+from crowdwise.fitting.parameters import check_choice
+from crowdwise.labels.errors import InputError
+from crowdwise.learn.base import Learner
+from crowdwise.learn.losses import per_task
+from crowdwise.learn.objective import Objective
+from crowdwise.learn.worker_models import vote_confusions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.features import Features
+    from crowdwise.learn.networks import Classifier
+
+__all__ = ["CrowdLayer"]
+
+KINDS = ("MW", "VW", "VB", "VW+B")
+STARTS = ("identity", "labels")
+SMOOTHING = 1.0  # answers like the crowd's in each row that start="labels" counts, where equation (2) has log 0
+
+
+def scores(f: Tensor, matrix: Tensor | None, scale: Tensor | None, shift: Tensor | None) -> Tensor:
+    """What the layers of the labels' workers make of f: (E, K).
+
+    Parameters
+    ----------
+    f : (E, K)
+        The classifier's output for each label's task.
+    matrix : (E, K, K), scale : (E, K), shift : (E, K)
+        Of each label's worker, or None where the kind of layer has none.
+    """
+    said = f if matrix is None else torch.einsum("ek,ekl->el", f, matrix)
+    said = said if scale is None else said * scale
+    return said if shift is None else said + shift
+
+
+class CrowdLayerObjective(Objective):
+    """Cross-entropy of the labels, through the layers of their workers."""
+
+    def __init__(self, crowd: Crowd, kind: str, start: str) -> None:
+        super().__init__(crowd)
+        shape = (crowd.n_workers, crowd.n_classes)
+        self.matrix = self.scale = self.shift = None
+        if kind == "MW":
+            identity = torch.eye(crowd.n_classes, device=self.device).repeat(crowd.n_workers, 1, 1)
+            self.matrix = nn.Parameter(identity if start == "identity" else vote_confusions(crowd, SMOOTHING).log())
+        if kind in ("VW", "VW+B"):
+            self.scale = nn.Parameter(torch.ones(shape, device=self.device))
+        if kind in ("VB", "VW+B"):
+            self.shift = nn.Parameter(torch.zeros(shape, device=self.device))
+
+    def through(self, f: Tensor, worker: Tensor) -> Tensor:
+        """Log-probabilities of all labels (E, K) that these workers may give where the classifier says f (E, K)."""
+        layers = [None if layer is None else layer[worker] for layer in (self.matrix, self.scale, self.shift)]
+        return scores(f, *layers).log_softmax(dim=1)
+
+    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+        """Cross-entropy of the batch's labels, as a mean over its tasks."""
+        log_said = self.through(self.log_f(seen).exp()[batch.owner], batch.worker)
+        return per_task(-log_said.gather(1, batch.label[:, None]).sum(), batch)
+
+    def confusion(self) -> Tensor:
+        """What each worker's layer says of a certain truth."""
+        n_workers, n_classes = self.crowd.n_workers, self.crowd.n_classes
+        certain = next(self.parameters()).new_zeros(n_classes, n_classes).fill_diagonal_(1)
+        worker = torch.arange(n_workers, device=certain.device).repeat_interleave(n_classes)
+        return self.through(certain.repeat(n_workers, 1), worker).exp().view(n_workers, n_classes, n_classes)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CrowdLayer(Learner):
+    """A classifier with a layer on top for each worker, which turns its output into her answer.
+
+    Parameters
+    ----------
+    kind
+        A worker's layer: "MW" (a matrix, K² parameters), "VW" (a weight for each class), "VB" (a bias for each class)
+        or "VW+B".
+    start
+        "identity", or "labels": log-confusions counted with the shares of the votes, which kind "MW" alone can take.
+
+    Notes
+    -----
+    When it fails: most workers name one class whatever they see. Nothing but the start keeps the classifier's classes
+    in place, so that a long training can move them. The probabilities are over-confident: a layer of small weights
+    needs an output of 0 or 1 to explain anything.
+
+    Other parameters are those of every learner.
+
+    Examples
+    --------
+    >>> import numpy as np, crowdwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
+    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    >>> labels = cw.CrowdLabels.from_dense(said)
+    >>> cw.CrowdLayer(network="linear", epochs=30, learning_rate=0.01).fit(X, labels).score(X, truth) > 0.9
+    True
+    """
+
+    slug: ClassVar[str] = "crowd-layer"
+
+    kind: str = "MW"
+    start: str = "identity"
+
+    def _check(self) -> None:
+        check_choice("kind", self.kind, KINDS)
+        check_choice("start", self.start, STARTS)
+        if self.start == "labels" and self.kind != "MW":
+            raise InputError(f"start='labels' fills matrices; kind {self.kind!r} has none. Use kind='MW'.")
+
+    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+        return CrowdLayerObjective(crowd, self.kind, self.start)
