@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.batches import Crowd
 
-__all__ = ["Confusions", "SoftmaxConfusions", "log_bayes", "soft_counts", "soft_counts_rows"]
+__all__ = [
+    "Confusions",
+    "MeanConfusions",
+    "SoftmaxConfusions",
+    "log_bayes",
+    "soft_counts",
+    "soft_counts_rows",
+]
 
 
 class Confusions(nn.Module):
@@ -67,3 +74,34 @@ def soft_counts_rows(rows: Tensor, worker: Tensor, label: Tensor, n_workers: int
     counts = rows.new_zeros(n_workers * n_classes, n_classes)
     counts.index_add_(0, worker * n_classes + label, rows)
     return counts.view(n_workers, n_classes, n_classes).transpose(1, 2)
+
+
+class MeanConfusions(nn.Module):
+    """Each worker's mean matrix over the labels of an epoch, where matrices depend on the task as well.
+
+    Kept in buffers, so that it is the chosen epoch's. The matrices are those that each batch met, before its step.
+    """
+
+    total: Tensor
+    count: Tensor
+
+    def __init__(self, n_workers: int, n_classes: int) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(n_workers, n_classes, n_classes))
+        self.register_buffer("count", torch.zeros(n_workers))
+
+    def forget(self) -> None:
+        """Begin another epoch."""
+        self.total.zero_()
+        self.count.zero_()
+
+    @torch.no_grad()
+    def add(self, worker: Tensor, matrices: Tensor) -> None:
+        """Take in the matrices (E, K, K) of labels whose workers are `worker` (E,)."""
+        self.total.index_add_(0, worker, matrices.to(self.total.dtype))
+        self.count.index_add_(0, worker, torch.ones_like(worker, dtype=self.count.dtype))
+
+    def forward(self, otherwise: Tensor) -> Tensor:
+        """All means (M, K, K); `otherwise` (M, K, K) for workers without labels."""
+        mean = self.total / self.count.clamp(min=1)[:, None, None]
+        return torch.where((self.count > 0)[:, None, None], mean, otherwise)
