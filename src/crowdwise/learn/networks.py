@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.features import Features
 
-__all__ = ["NETWORKS", "Classifier", "built", "default_network"]
+__all__ = ["NETWORKS", "Classifier", "built", "default_network", "width_of"]
 
 
 class Classifier(nn.Module):
@@ -184,6 +184,16 @@ def built(network: Any, features: Features, n_classes: int) -> Classifier:
             "returns logits."
         )
     return Classifier(NETWORKS[name](features.shape, n_classes), *features.moments())
+
+
+def width_of(classifier: Classifier, features: Features) -> int:
+    """How many numbers the classifier's last layer sees of a task: D of `Seen.features`."""
+    was_training = classifier.training
+    classifier.eval()
+    with torch.no_grad():
+        seen = classifier.see(next(features.batches(torch.arange(1), 1)))
+    classifier.train(was_training)
+    return seen.features.shape[1]
 
 
 def _size(shape: tuple[int, ...]) -> int:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Confusions",
+    "MeanConfusions",
     "SoftmaxConfusions",
     "dirichlet_logs",
     "dirichlet_rows",
@@ -151,3 +152,34 @@ def vote_confusions(crowd: Crowd, smoothing: float) -> Tensor:
     whole = counts.sum(dim=0) + 1 / crowd.n_classes
     rows = counts + smoothing * whole / whole.sum(dim=1, keepdim=True)
     return rows / rows.sum(dim=2, keepdim=True)
+
+
+class MeanConfusions(nn.Module):
+    """Each worker's mean matrix over the labels of an epoch, where matrices depend on the task as well.
+
+    Kept in buffers, so that it is the chosen epoch's. The matrices are those that each batch met, before its step.
+    """
+
+    total: Tensor
+    count: Tensor
+
+    def __init__(self, n_workers: int, n_classes: int) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(n_workers, n_classes, n_classes))
+        self.register_buffer("count", torch.zeros(n_workers))
+
+    def forget(self) -> None:
+        """Begin another epoch."""
+        self.total.zero_()
+        self.count.zero_()
+
+    @torch.no_grad()
+    def add(self, worker: Tensor, matrices: Tensor) -> None:
+        """Take in the matrices (E, K, K) of labels whose workers are `worker` (E,)."""
+        self.total.index_add_(0, worker, matrices.to(self.total.dtype))
+        self.count.index_add_(0, worker, torch.ones_like(worker, dtype=self.count.dtype))
+
+    def forward(self, otherwise: Tensor) -> Tensor:
+        """All means (M, K, K); `otherwise` (M, K, K) for workers without labels."""
+        mean = self.total / self.count.clamp(min=1)[:, None, None]
+        return torch.where((self.count > 0)[:, None, None], mean, otherwise)

@@ -1,0 +1,119 @@
+"""UnionNet: all workers' labels of a task as one answer, through one long transition matrix.
+
+The generative story. The truth of task t is drawn from f(x_t), a network's softmax. An answer is a worker and a label
+at once: given truth k, it is (w, l) with probability T[k, w, l], which sums to one over workers *and* labels. So a
+worker may answer more often where some class is true, and workers who say much count for much. The union of a task's
+labels is as likely as the product of its answers.
+
+H. Wei, R. Xie, L. Feng, B. Han and B. An (2022), "Deep learning from multiple noisy annotators as a union", IEEE
+Transactions on Neural Networks and Learning Systems 34.
+
+| of the paper | here |
+|---|---|
+| (2) one-hot labels of all workers, concatenated | the edges of a task |
+| (6) − Σ over a task's labels of log Σ_k f[k] T[k, (w, l)] | `losses.coupled_sum` with `Union`, a mean over tasks |
+| (7) every worker's block starts at 1 − ε, elsewhere ε/(K − 1) | `Union` |
+
+A step costs O(labels of the batch × K) beside the network, and O(M K²) for the softmax: T is as large as everybody's
+matrices together, and never multiplied whole.
+
+Departures: known from the paper's abstract and another library's account of its variant B; variant A is not here. (7)
+is what the softmax is taken of, as in that account, so that the diagonal starts e times as likely as the rest (with
+ε = 0), and not at 1 − ε: where it started there, the rest would hardly have a gradient. A worker's matrix is her block
+of T, rows normalised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import nn
+
+from crowdwise.fitting.parameters import check_number
+from crowdwise.learn.base import Learner
+from crowdwise.learn.losses import coupled_sum, per_task
+from crowdwise.learn.objective import Objective
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.features import Features
+    from crowdwise.learn.networks import Classifier
+
+__all__ = ["UnionNet"]
+
+
+class Union(nn.Module):
+    """T[w, truth, label], which sums to one over workers and labels."""
+
+    def __init__(self, n_workers: int, n_classes: int, epsilon: float) -> None:
+        super().__init__()
+        eye = torch.eye(n_classes)
+        start = (1 - epsilon) * eye + epsilon / (n_classes - 1) * (1 - eye)
+        self.rho = nn.Parameter(start.repeat(n_workers, 1, 1))
+
+    def forward(self) -> Tensor:
+        """All of T (M, K, K)."""
+        n_workers, n_classes, _ = self.rho.shape
+        long = self.rho.transpose(0, 1).reshape(n_classes, -1).softmax(dim=1)
+        return long.view(n_classes, n_workers, n_classes).transpose(0, 1)
+
+
+class UnionObjective(Objective):
+    """Cross-entropy of the union of a task's labels."""
+
+    def __init__(self, crowd: Crowd, epsilon: float) -> None:
+        super().__init__(crowd)
+        self.union = Union(crowd.n_workers, crowd.n_classes, epsilon)
+
+    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+        """Equation (6), the mean over the batch's tasks."""
+        return per_task(coupled_sum(seen.logits.softmax(dim=1), self.union(), batch), batch)
+
+    def confusion(self) -> Tensor:
+        """Each worker's block, rows normalised: what she says, given that she answers."""
+        return self.union.rho.softmax(dim=2)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class UnionNet(Learner):
+    """A classifier and one transition matrix at once, from a true class to any worker's any label.
+
+    Works with a single label for each task.
+
+    Parameters
+    ----------
+    epsilon
+        Where the transitions start, in [0, 1]: 0 is most trusting of the workers.
+
+    Notes
+    -----
+    When it fails: who answers which tasks has another reason than their class (one worker was given a batch of one
+    kind): the model takes the one for the other. Workers with few labels share in what the busy ones are.
+
+    Other parameters are those of every learner.
+
+    Examples
+    --------
+    >>> import numpy as np, crowdwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
+    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    >>> model = cw.UnionNet(network="linear", epochs=30, learning_rate=0.01).fit(X, cw.CrowdLabels.from_dense(said))
+    >>> model.score(X, truth) > 0.9
+    True
+    """
+
+    slug: ClassVar[str] = "union-net"
+
+    epsilon: float = 1e-5
+
+    def _check(self) -> None:
+        check_number("epsilon", self.epsilon, low=0, high=1)
+
+    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+        return UnionObjective(crowd, self.epsilon)
