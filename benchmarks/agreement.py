@@ -1,6 +1,6 @@
 """Agreement ratio Δ of Learn2Agree against learning from all labels and from the majority's: table 1 of 003.
 
-    python benchmarks/agreement.py [--seeds 5] [--data digits hsbrexit] [--out FILE.jsonl]
+    python benchmarks/agreement.py [--seeds 5] [--data digits hsbrexit] [--losses ce balanced-ce …] [--out FILE.jsonl]
 
 - digits: scikit-learn's 1,797 images of digits, odd or even, half to learn from and half to score; three raters of
   Cohen's κ 0.80, 0.75 and 0.70 to the truth, as 003 makes them for MURA (its bins: 5).
@@ -124,7 +124,7 @@ def main() -> None:
     torch.set_num_threads(1)
     plain = [slug for slug in ("majority-vote", "learn-from-all") if available(slug)]
     for data in options.data:
-        for loss in LOSSES:
+        for loss in options.losses:
             print(f"{data}, {loss}")
             found = {}
             for method in (*METHODS, *(plain if loss == "ce" else ())):

@@ -166,7 +166,8 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
                 pair.tally.zero_()
             model.train()
             order = _share(tasks[_permutation(len(tasks), plan.seed, epoch, fabric.device)], fabric)
-            loss = _pass(fabric, model, optimiser, batches(features, crowd, order, plan.batch_size), plan.clip)
+            order, size = pair.objective.arranged(order, plan.batch_size)
+            loss = _pass(fabric, model, optimiser, batches(features, crowd, order, size), plan.clip)
             row = {"epoch": epoch + 1.0, "loss": loss, "learning_rate": optimiser.param_groups[0]["lr"]}
             row |= _scores(pair, job, features)
             row["seconds"] = time.perf_counter() - started
