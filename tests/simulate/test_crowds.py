@@ -149,6 +149,8 @@ def test_memory_is_a_matter_of_labels() -> None:
         ),
         ({"slug": "two-coin", "alpha": np.ones((3, 3))}, "it must be 2×2"),
         ({"slug": "two-coin", "alpha": [[1, 0], [1, 1]]}, "K×K matrix of positive numbers"),
+        ({"slug": "kappa-raters", "kappas": (0.8, 1.2)}, "it must hold a number from 0 to 1 for each rater"),
+        ({"slug": "kappa-raters", "kappas": ()}, "it must hold a number from 0 to 1 for each rater"),
         ({"slug": "naive-majority", "data": "mnist"}, "data is 'mnist'"),
     ],
 )

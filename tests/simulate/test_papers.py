@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from crowdwise.metrics import cohen_kappa
 from crowdwise.simulate import CROWDS, simulate
 from crowdwise.simulate.annotators import CIFAR10, cifar_confusion
 from crowdwise.simulate.experts import senior_confusion
@@ -245,6 +246,24 @@ def test_group_marginals_are_the_product() -> None:
     for worker, group in enumerate(simulation.groups):
         np.testing.assert_allclose(simulation.confusion[worker], hidden[group] @ own[worker])
     assert simulation.extras["opinion"].shape == (5000, 3)
+
+
+# ---- 003: MURA -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prior", [[0.5, 0.5], [0.9, 0.1], [0.2, 0.3, 0.5]])
+def test_raters_have_the_kappa_wanted(prior: list[float]) -> None:
+    # 100,000 tasks: the standard error of a kappa is under 0.004 even where one task in ten is positive.
+    label, truth = dense("kappa-raters", n_tasks=100_000, n_classes=len(prior), prior=prior, seed=4)
+    found = [cohen_kappa(truth, label[:, rater]) for rater in range(3)]
+    np.testing.assert_allclose(found, [0.8, 0.75, 0.7], atol=4.5 * 0.004)
+    shares = np.array([np.bincount(label[:, rater]) for rater in range(3)]) / len(label)
+    np.testing.assert_allclose(shares, np.tile(prior, (3, 1)), atol=0.01)
+
+
+def test_raters_at_both_ends_of_kappa() -> None:
+    confusion = simulate("kappa-raters", kappas=(1.0, 0.0), prior=[0.7, 0.3]).confusion
+    np.testing.assert_allclose(confusion, [np.eye(2), [[0.7, 0.3], [0.7, 0.3]]])
 
 
 def test_all_slugs_of_the_issue_are_there() -> None:

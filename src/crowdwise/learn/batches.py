@@ -77,21 +77,23 @@ class Crowd:
         return torch.where(total > 0, counts / total.clamp(min=1), 1 / self.n_classes)
 
 
-def batches(features: Features, crowd: Crowd, order: Tensor, size: int) -> Iterator[Batch]:
-    """The tasks `order`, `size` at a time, with their labels.
+def batches(features: Features, crowd: Crowd, order: Tensor, size: int | list[int]) -> Iterator[Batch]:
+    """The tasks `order` with their labels, `size` at a time, or as many as each entry of it says.
 
     The labels of the whole pass are put into the order of the tasks at once, so that a batch is a slice of them.
     """
+    if not len(order):
+        return
+    parts = torch.split(order, size)
     counts = crowd.ptr[order + 1] - crowd.ptr[order]
     ends = counts.cumsum(0)
-    starts = ends - counts
-    place = torch.arange(len(order), device=order.device)
-    edge = torch.repeat_interleave(crowd.ptr[order] - starts, counts)
+    edge = torch.repeat_interleave(crowd.ptr[order] - (ends - counts), counts)
     edge += torch.arange(len(edge), device=edge.device)
-    owner = torch.repeat_interleave(place % size, counts)
+    place = torch.cat([torch.arange(len(part), device=order.device) for part in parts])
+    owner = torch.repeat_interleave(place, counts)
     worker, label = crowd.worker[edge], crowd.label[edge]
-    cuts = [*starts[::size].tolist(), len(edge)]
-    for number, x in enumerate(features.batches(order, size)):
+    lasts = torch.tensor([len(part) for part in parts]).cumsum(0) - 1
+    cuts = [0, *ends[lasts.to(ends.device)].tolist()]
+    for number, (tasks, x) in enumerate(zip(parts, features.batches(order, size), strict=True)):
         labels = slice(cuts[number], cuts[number + 1])
-        tasks = order[number * size : (number + 1) * size]
         yield Batch(x, tasks, owner[labels], worker[labels], label[labels], edge[labels])

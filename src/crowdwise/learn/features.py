@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import DataLoader, Dataset
 
 from crowdwise.labels.errors import InputError
 
@@ -34,8 +34,8 @@ class Features:
         """The same, given on another device and in another type."""
         raise NotImplementedError
 
-    def batches(self, order: Tensor, size: int) -> Iterator[Tensor]:
-        """The features of the tasks `order`, `size` at a time."""
+    def batches(self, order: Tensor, size: int | list[int]) -> Iterator[Tensor]:
+        """The features of the tasks `order`, `size` at a time, or as many as each entry of it says."""
         raise NotImplementedError
 
     def moments(self) -> tuple[Tensor, Tensor]:
@@ -58,10 +58,10 @@ class HeldFeatures(Features):
         """The same, given on another device and in another type."""
         return HeldFeatures(self.values.to(device), dtype)
 
-    def batches(self, order: Tensor, size: int) -> Iterator[Tensor]:
-        """The features of the tasks `order`, `size` at a time."""
-        for first in range(0, len(order), size):
-            yield _as_numbers(self.values.index_select(0, order[first : first + size]), self.dtype)
+    def batches(self, order: Tensor, size: int | list[int]) -> Iterator[Tensor]:
+        """The features of the tasks `order`, `size` at a time, or as many as each entry of it says."""
+        for part in torch.split(order, size) if len(order) else ():
+            yield _as_numbers(self.values.index_select(0, part), self.dtype)
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation over tasks (and, of images, over pixels)."""
@@ -89,11 +89,11 @@ class StreamedFeatures(Features):
         """The same, given on another device and in another type."""
         return StreamedFeatures(self.dataset, device, dtype, self.readers)
 
-    def batches(self, order: Tensor, size: int) -> Iterator[Tensor]:
-        """The features of the tasks `order`, `size` at a time."""
+    def batches(self, order: Tensor, size: int | list[int]) -> Iterator[Tensor]:
+        """The features of the tasks `order`, `size` at a time, or as many as each entry of it says."""
         loader = DataLoader(
-            Subset(self.dataset, order.tolist()),
-            batch_size=size,
+            self.dataset,
+            batch_sampler=[part.tolist() for part in torch.split(order, size)] if len(order) else [],
             collate_fn=_stacked,
             num_workers=self.readers,
             pin_memory=self.device.type == "cuda",

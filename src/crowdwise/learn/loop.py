@@ -214,7 +214,8 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
                     pair.tally.zero_()
                 pair.train()
                 order = _share(tasks[_permutation(len(tasks), plan.seed, epoch, fabric.device)], fabric)
-                loss = steps.over(batches(features, crowd, order, plan.batch_size))
+                order, size = pair.objective.arranged(order, plan.batch_size)
+                loss = steps.over(batches(features, crowd, order, size))
                 _gather(pair, fabric)
                 row = {"epoch": epoch + 1.0, "loss": loss, "learning_rate": steps.rate}
                 row |= _agreed(_scores(pair, job, features), fabric)

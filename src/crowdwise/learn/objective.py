@@ -49,6 +49,18 @@ class Objective(nn.Module):
         """What a batch costs, to be minimised: (). A batch without labels must cost a finite number."""
         raise NotImplementedError
 
+    def arranged(self, order: Tensor, size: int) -> tuple[Tensor, int | list[int]]:
+        """The tasks of an epoch in the order in which they are met, and how many make a batch (or each of them).
+
+        Parameters
+        ----------
+        order
+            The training tasks, shuffled.
+        size
+            Tasks of a batch that are asked for.
+        """
+        return order, size
+
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:
         """Before each epoch, an E-step, if the method has one.
 

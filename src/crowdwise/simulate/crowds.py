@@ -14,6 +14,7 @@ from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.dependence import dependent_groups
 from crowdwise.simulate.experts import copied_coin, correlated_mistakes, independent_mistakes, naive_majority
 from crowdwise.simulate.graph import joined_tasks
+from crowdwise.simulate.raters import kappa_raters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,7 @@ CROWDS: dict[str, Callable[..., Simulation]] = {
     "naive-majority": naive_majority,
     "correlated-mistakes": correlated_mistakes,
     "copied-coin": copied_coin,
+    "kappa-raters": kappa_raters,
     "one-coin": one_coin,
     "two-coin": two_coin,
     "spammers": spammers,
