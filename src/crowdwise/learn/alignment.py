@@ -15,30 +15,36 @@ from crowdwise.labels.vocabulary import as_text, as_vocabulary, positions
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from crowdwise.learn.features import Features
+
 __all__ = ["aligned_to_rows", "true_classes"]
 
 
-def aligned_to_rows(labels: CrowdLabels, n_rows: int, tasks: Any = None) -> CrowdLabels:
+def aligned_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) -> CrowdLabels:
     """The labels with task t being row t of the features; rows without labels stay.
 
     Parameters
     ----------
     tasks
-        Names of the rows; None where the labels name tasks by row number.
+        Names of the rows; None for those that the features came with or, if they came with none, row numbers.
     """
-    if tasks is None:
+    n_rows = len(features)
+    if tasks is None and not features.names:
         names, row = pa.array(np.arange(n_rows)), _row_numbers(labels, n_rows)
     else:
-        names = as_vocabulary(tasks, "task")
-        if len(names) != n_rows:
-            raise InputError(f"tasks names {len(names)} rows, but the features have {n_rows}.")
-        row = positions(as_text(labels.tasks), as_text(names))
+        every = features.names if tasks is None else (as_vocabulary(tasks, "task"),)
+        if len(every[0]) != n_rows:
+            raise InputError(f"tasks names {len(every[0])} rows, but the features have {n_rows}.")
+        found = [positions(as_text(labels.tasks), as_text(names)) for names in every]
+        best = int(np.argmax([(row >= 0).sum() for row in found]))  # the first of those that know most tasks
+        names, row = every[best], found[best]
         strangers = np.flatnonzero(row < 0)
         if strangers.size:
             few = [labels.tasks[int(t)].as_py() for t in strangers[:5]]
             raise InputError(
-                f"{strangers.size:,} of {labels.n_tasks:,} tasks have labels but no features: {listed(few)}. Name "
-                "every row of the features in tasks=, or select the labels of the tasks that have them."
+                f"{strangers.size:,} of {labels.n_tasks:,} tasks have labels but no features: {listed(few)}. The rows "
+                f"of the features are {listed(names[:3].to_pylist())}, …: use the same names in both, or keep only the "
+                "labels of tasks that have features."
             )
     return CrowdLabels.from_codes(
         row[labels.task],
