@@ -17,6 +17,7 @@ from torch import nn
 
 import crowdwise as cw
 from crowdwise.learn.trace import TraceObjective, TraceRegularized
+from crowdwise.learners import learners
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ def existing() -> list[LearnerEntry]:
     """Learners of plain tasks."""
     return [
         entry
-        for entry in cw.learners()
+        for entry in learners()
         if entry.needs != "sequences" and importlib.util.find_spec(entry.path.partition(":")[0])
     ]
 

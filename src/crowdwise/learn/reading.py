@@ -238,8 +238,8 @@ def _common(files: Sequence[Path], image_size: int | None) -> tuple[tuple[int, i
             raise _unreadable(file, error) from error
         if mode not in EIGHT_BITS:
             raise InputError(
-                f"The image {quoted(file.name)} has pixels of type {mode}, not of 8 bits. Convert it, or give all images as one "
-                "array in an .npz file."
+                f"The image {quoted(file.name)} has pixels of type {mode}, not of 8 bits. Convert it, or give all "
+                "images as one array in an .npz file."
             )
         grey = grey and mode in GREY
         first = first if first[0] else size
