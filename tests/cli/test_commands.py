@@ -10,6 +10,7 @@ import pytest
 
 from crowdwise import __version__
 from crowdwise.cli.safe import shell, shown, visible
+from crowdwise.learners import learners
 from crowdwise.registry import methods
 from crowdwise.saved import load
 from crowdwise.simulate import CROWDS
@@ -24,13 +25,13 @@ def test_version_and_help(cw: Callable[..., Any]) -> None:
     for words in ([], ["--help"], ["-h"]):
         ran = cw(*words)
         assert ran.code == 0
-        for command in ("aggregate", "methods", "describe", "simulate", "demo"):
+        for command in ("aggregate", "train", "predict", "methods", "describe", "simulate", "demo"):
             assert command in ran.out
         assert len(ran.out.splitlines()) < 40
         assert max(map(len, ran.out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("command", ["aggregate", "methods", "describe", "simulate", "demo"])
+@pytest.mark.parametrize("command", ["aggregate", "train", "predict", "methods", "describe", "simulate", "demo"])
 def test_help_of_each_command(command: str, cw: Callable[..., Any]) -> None:
     ran = cw(command, "--help")
     assert (ran.code, ran.err) == (0, "")
@@ -41,7 +42,11 @@ def test_methods(cw: Callable[..., Any]) -> None:
     page, long, listed = cw("methods"), cw("methods", "--long"), cw("methods", "--json").json
     assert [entry["slug"] for entry in listed] == [method.slug for method in methods()]
     assert {"summary", "paper", "fails"} <= set(listed[0])
-    for method in methods():
+    learning = cw("methods", "--learn", "--json").json
+    assert [entry["slug"] for entry in learning] == [entry.slug for entry in learners()]
+    assert learners()[-1].slug in cw("methods", "--learn").out
+    assert methods()[-1].slug not in cw("methods", "--learn").out
+    for method in (*methods(), *learners()):
         assert method.slug in page.out
         assert " ".join(method.fails.split()) in " ".join(long.out.split())
     assert max(map(len, (page.out + long.out).splitlines())) <= 80

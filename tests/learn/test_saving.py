@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import crowdwise as cw
+from crowdwise.learn.trace import TraceObjective, TraceRegularized
+from crowdwise.learners import learners
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +42,7 @@ def existing() -> list[LearnerEntry]:
     """Learners of plain tasks."""
     return [
         entry
-        for entry in cw.learners()
+        for entry in learners()
         if entry.needs != "sequences" and importlib.util.find_spec(entry.path.partition(":")[0])
     ]
 
@@ -155,6 +158,40 @@ def test_saving_before_fitting(tmp_path: Path) -> None:
     assert not (tmp_path / "model").exists()
 
 
+def test_a_parameter_that_cannot_be_saved(tmp_path: Path) -> None:
+    @dataclass(kw_only=True, eq=False, repr=False)
+    class Needy(TraceRegularized):
+        needed: Any = None
+
+        def _objective(self, *given: Any) -> Any:
+            assert self.needed is not None, "needed is missing"
+            return super()._objective(*given)
+
+    model = Needy(**QUICK, needed=[1, 2]).fit(*crowd())
+    with pytest.raises(cw.InputError, match=r"cannot be saved: .needed is missing.*cannot hold .* parameter needed is"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_state_of_tasks_and_labels_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class PerLabel(TraceObjective):
+        def __init__(self, crowd: Any, *given: Any, **named: Any) -> None:
+            super().__init__(crowd, *given, **named)
+            self.odd = nn.Parameter(torch.ones(crowd.n_labels, crowd.n_classes))
+            self.register_buffer("posterior", crowd.votes())
+            self.register_buffer("shared", torch.ones(crowd.n_classes))
+
+    X, labels = crowd()
+    monkeypatch.setattr("crowdwise.learn.trace.TraceObjective", PerLabel)
+    model = cw.TraceRegularized(**QUICK).fit(X, labels)
+    model.module_.shared += 1
+    model.save(tmp_path / "model")
+    assert set(load_file(tmp_path / "model" / "objective.safetensors")) == {"shared", "workers.rho"}
+    loaded = cw.load(tmp_path / "model")
+    assert loaded.module_.shared.tolist() == [2, 2, 2]
+    np.testing.assert_allclose(loaded.predict_proba(X, labels), model.predict_proba(X, labels), atol=1e-6)
+
+
 def test_a_failed_save_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from crowdwise.learn import saving
 
@@ -189,7 +226,6 @@ def test_a_model_of_another_device_loads(saved: Path) -> None:
         {"network": {"name": "linear", "shape": [5], "n_classes": 4}},
         {"network": {"name": "__import__", "shape": [5], "n_classes": 3}},
         {"network": {"name": "cnn", "shape": [5], "n_classes": 3}},
-        {"parameters": {"strength": "much"}},
         {"parameters": {"no": 1}},
         {"best_epoch": "x"},
         {"state": []},

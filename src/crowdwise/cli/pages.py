@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from crowdwise.cli.work import Reading, Result
+    from crowdwise.cli.work import Fitted, Reading, Result
     from crowdwise.evaluate.compare import Comparison, Standing
     from crowdwise.labels.describe import Description
+    from crowdwise.learners import LearnerEntry
     from crowdwise.registry import Method
     from crowdwise.simulate import Simulation
 
 __all__ = [
     "aggregate_page",
+    "classes_part",
     "compare_page",
     "crowds_page",
     "demo_page",
@@ -31,6 +33,8 @@ __all__ = [
     "methods_page",
     "say_notes",
     "simulated_page",
+    "workers_part",
+    "written_part",
 ]
 
 WIDE = 92  # terminals at least this wide show every column of a league table
@@ -38,10 +42,10 @@ TOP = 10
 DISPUTED = 8
 
 
-def say_notes(result: Result) -> None:
+def say_notes(notes: Sequence[str]) -> None:
     """Write notes to standard error, beside output that is meant for programs."""
     console = show.page(stderr=True)
-    for note in result.notes:
+    for note in notes:
         console.print(Text(f"crowdwise: note: {visible(note)}"), soft_wrap=True)
 
 
@@ -53,15 +57,15 @@ def aggregate_page(result: Result, place: Path | None) -> None:
     if result.scores:
         show.heading(console, f"Against the truth of {result.scores['n_truth']:,} tasks")
         console.print(show.score_table(result.scores))
-    _classes(console, result)
-    _workers(console, result)
+    classes_part(console, result)
+    workers_part(console, result)
     _disputed(console, result, DISPUTED)
     _league(console, result)
     if result.notes:
         show.heading(console, "Please note")
         show.notes(console, result.notes)
     if place is not None:
-        _written(console, place)
+        written_part(console, place)
     show.heading(console, "What next")
     show.commands(console, _next(result, place))
 
@@ -81,7 +85,7 @@ def demo_page(result: Result, place: Path) -> None:
     console.print()
     for line in show.sentence(result).split("\n"):
         console.print(Text(line))
-    _classes(console, result)
+    classes_part(console, result)
     show.heading(console, "The first patients")
     console.print(_first_tasks(result, 6))
     _disputed(console, result, 6)
@@ -91,7 +95,7 @@ def demo_page(result: Result, place: Path) -> None:
     for title, at in (("the best", order[0]), ("the worst", order[-1])):
         show.heading(console, f"How worker {result.workers['worker'][at].as_py()}, {title}, answers")
         console.print(show.confusion_table(names, model.confusion_[at]))
-    _written(console, place)
+    written_part(console, place)
     show.heading(console, "What next")
     show.commands(
         console,
@@ -189,21 +193,29 @@ def _behind(row: Standing, place: int) -> str:
     return f"{row.behind:.4f} ±{row.behind_error:.4f}{near}"
 
 
-def methods_page(methods: Sequence[Method], *, long: bool) -> None:
-    """Every method, what it assumes and where it was published."""
+def methods_page(rooms: dict[str, Sequence[Method | LearnerEntry]], *, long: bool) -> None:
+    """Every method, what it assumes and where it was published, by what it is given."""
     console = show.page()
-    if not long:
+    for title, methods in rooms.items():
+        show.heading(console, title)
+        if long:
+            _methods_in_full(console, methods)
+            continue
         rows = [[method.slug, method.summary, method.paper] for method in methods]
         console.print(show.table(("method", "left"), ("assumes", "wrap"), ("paper", "wrap"), rows=rows, indent=0))
+    if not long:
         show.heading(console, "What next")
         show.commands(
             console,
             [
                 ("When each method fails:", "crowdwise methods --long"),
-                ("Use one:", f"crowdwise aggregate labels.csv --method {methods[0].slug}"),
+                ("Use one:", "crowdwise aggregate labels.csv --method majority-vote"),
+                ("Learn a classifier:", "crowdwise train --features X.npz --labels labels.csv --method trace"),
             ],
         )
-        return
+
+
+def _methods_in_full(console: Any, methods: Sequence[Method | LearnerEntry]) -> None:
     for method in methods:
         show.heading(console, method.slug)
         rows = [["assumes", method.summary], ["fails with", method.fails], ["paper", method.paper]]
@@ -242,7 +254,8 @@ def simulated_page(simulation: Simulation, crowd: str, out: str, truth_out: str 
 # ---- parts ------------------------------------------------------------------------------------------------
 
 
-def _classes(console: Any, result: Result) -> None:
+def classes_part(console: Any, result: Fitted) -> None:
+    """Shares of the classes, as found and as labelled."""
     show.heading(console, "Classes")
     shares = {
         "of the tasks": result.model.posterior_.mean(axis=0),
@@ -251,7 +264,7 @@ def _classes(console: Any, result: Result) -> None:
     console.print(show.class_table(console, result.labels.classes.to_pylist(), shares))
 
 
-def _workers(console: Any, result: Result) -> None:
+def workers_part(console: Any, result: Fitted) -> None:
     """All workers if they are few; else those who are surely good, and those who are surely poor."""
     workers = result.workers
     if workers.num_rows <= 2 * TOP:
@@ -299,13 +312,15 @@ def _habit(model: Any, names: list[Any], worker: int) -> str:
     return f"{shown(names[truth], 8).plain} as {shown(names[said], 8).plain} ({chance:.0%})" if chance > 0 else "none"
 
 
-def _written(console: Any, place: Path) -> None:
+def written_part(console: Any, place: Path, **more: str) -> None:
+    """Every file that was written, and what is in it."""
     show.heading(console, "Written")
-    for name, what in (
-        ("consensus.csv", "label, confidence and more of every task"),
-        ("workers.csv", "skill and more of every worker"),
-        ("model", "the fitted model"),
-    ):
+    for name, what in {
+        "consensus.csv": "label, confidence and more of every task",
+        "workers.csv": "skill and more of every worker",
+        **{f"{table}.csv": what for table, what in more.items()},
+        "model": "the fitted model",
+    }.items():
         console.print(Text(f"  {visible(place / name)}  {what}"), soft_wrap=True)
 
 

@@ -15,7 +15,7 @@ from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import defused, write_csv, written_folder
 
 if TYPE_CHECKING:
-    from crowdwise.cli.work import Result
+    from crowdwise.cli.work import Fitted
 
 __all__ = ["checked_place", "print_csv", "print_json", "put_csv", "write"]
 
@@ -38,12 +38,12 @@ def checked_place(out: str) -> Path:
     return place
 
 
-def write(result: Result, place: Path) -> None:
-    """Write consensus.csv, workers.csv and model/ into the folder: all of them, or none."""
+def write(result: Fitted, place: Path, **more: pa.Table) -> None:
+    """Write consensus.csv, workers.csv, `more` tables and model/ into the folder: all of them, or none."""
     with written_folder(place) as draft:
         try:
-            write_csv(result.consensus, draft / "consensus.csv")
-            write_csv(result.workers, draft / "workers.csv")
+            for name, table in {"consensus": result.consensus, "workers": result.workers, **more}.items():
+                write_csv(table, draft / f"{name}.csv")
             result.model.save(draft / "model")
         except InputError as error:  # name the place the user knows
             raise InputError(str(error).replace(str(draft), str(place))) from error

@@ -22,18 +22,22 @@ from crowdwise.labels.tables import defused
 if TYPE_CHECKING:
     from crowdwise.evaluate import Comparison
     from crowdwise.labels import CrowdLabels
-    from crowdwise.labels.types import IntArray
+    from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.simulate import Simulation
 
 __all__ = [
+    "Fitted",
     "Reading",
     "Request",
     "Result",
     "aggregated",
     "compared",
     "crowds",
+    "defused_names",
+    "known_truth",
     "league",
     "read",
+    "scores_of",
     "simulated",
 ]
 
@@ -91,8 +95,8 @@ class Request:
         return [word for option, value in options.items() if value is not None for word in (option, str(value))]
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
     """A fitted model, its two tables, and what to say about them.
 
     Attributes
@@ -105,7 +109,6 @@ class Result:
         Sentences that the user should read.
     """
 
-    request: Request
     labels: CrowdLabels
     model: Any
     consensus: pa.Table
@@ -113,6 +116,13 @@ class Result:
     seconds: float
     scores: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(Fitted):
+    """What `aggregate` found."""
+
+    request: Request
 
     def facts(self) -> dict[str, Any]:
         """Give what `--json` prints."""
@@ -171,7 +181,7 @@ def aggregated(request: Request, labels: CrowdLabels) -> Result:
     from crowdwise.fitting.em import NotConverged
 
     model = _model(request)
-    codes, notes = (None, []) if request.truth is None else _truth(request.truth, labels)
+    codes, notes = (None, []) if request.truth is None else known_truth(request.truth, labels)
     known = _known(request, labels)
     if codes is not None and "gold" in known:
         codes, more = _untold(codes, known["gold"], labels)
@@ -187,9 +197,17 @@ def aggregated(request: Request, labels: CrowdLabels) -> Result:
         notes.append(
             f"The fit stopped after {model.n_iter_:,} iterations while still improving. Give it more with --max-iter."
         )
-    notes += _defused_names(consensus, workers)
-    scores = {} if codes is None else _scores(model, labels, consensus, codes)
-    return Result(request, labels, model, consensus, workers, seconds, scores, notes)
+    notes += defused_names(consensus, workers)
+    return Result(
+        request=request,
+        labels=labels,
+        model=model,
+        consensus=consensus,
+        workers=workers,
+        seconds=seconds,
+        scores={} if codes is None else scores_of(consensus, model.posterior_, labels.classes, codes),
+        notes=notes,
+    )
 
 
 def compared(labels: CrowdLabels, methods: str | None, truth: str | None, folds: int, seed: int) -> Comparison:
@@ -254,7 +272,7 @@ def _model(request: Request) -> Any:
     return model
 
 
-def _truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
+def known_truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
     """Read the true classes of the tasks, with notes about truths that cannot be used."""
     from crowdwise.labels.truth import Truth, read_truth, truth_codes
     from crowdwise.labels.vocabulary import positions
@@ -307,21 +325,22 @@ def _lacking(request: Request) -> list[str]:
     return [f"{request.method} {said} Tell it with --{needs}."]
 
 
-def _scores(model: Any, labels: CrowdLabels, consensus: pa.Table, truth: IntArray) -> dict[str, Any]:
+def scores_of(decided: pa.Table, posterior: FloatArray, classes: pa.Array, truth: IntArray) -> dict[str, Any]:
+    """How good decisions (a column label) and a posterior are, where the truth is known (not -1)."""
     from crowdwise import metrics
     from crowdwise.labels.vocabulary import positions
 
-    predicted = positions(consensus["label"].combine_chunks(), labels.classes)
+    predicted = positions(decided["label"].combine_chunks(), classes)
     return {
         "n_truth": int((truth >= 0).sum()),
         "accuracy": metrics.accuracy(truth, predicted),
-        "log_loss": metrics.log_loss(truth, model.posterior_),
-        "brier": metrics.brier(truth, model.posterior_),
-        "ece": metrics.expected_calibration_error(truth, model.posterior_),
+        "log_loss": metrics.log_loss(truth, posterior),
+        "brier": metrics.brier(truth, posterior),
+        "ece": metrics.expected_calibration_error(truth, posterior),
     }
 
 
-def _defused_names(*tables: pa.Table) -> list[str]:
+def defused_names(*tables: pa.Table) -> list[str]:
     """Say how many names look different in CSV."""
     changed = 0
     for table in tables:

@@ -15,31 +15,30 @@ from crowdwise.labels.vocabulary import as_text, as_vocabulary, positions
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["aligned_to_rows", "true_classes"]
+    from crowdwise.labels.truth import Truth
+    from crowdwise.labels.types import IntArray
+    from crowdwise.learn.features import Features
+
+__all__ = ["aligned_to_rows", "rows_named", "true_classes", "truth_of_rows"]
 
 
-def aligned_to_rows(labels: CrowdLabels, n_rows: int, tasks: Any = None) -> CrowdLabels:
+def aligned_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) -> CrowdLabels:
     """The labels with task t being row t of the features; rows without labels stay.
 
     Parameters
     ----------
     tasks
-        Names of the rows; None where the labels name tasks by row number.
+        Names of the rows; None for those that the features came with or, if they came with none, row numbers.
     """
-    if tasks is None:
-        names, row = pa.array(np.arange(n_rows)), _row_numbers(labels, n_rows)
-    else:
-        names = as_vocabulary(tasks, "task")
-        if len(names) != n_rows:
-            raise InputError(f"tasks names {len(names)} rows, but the features have {n_rows}.")
-        row = positions(as_text(labels.tasks), as_text(names))
-        strangers = np.flatnonzero(row < 0)
-        if strangers.size:
-            few = [labels.tasks[int(t)].as_py() for t in strangers[:5]]
-            raise InputError(
-                f"{strangers.size:,} of {labels.n_tasks:,} tasks have labels but no features: {listed(few)}. Name "
-                "every row of the features in tasks=, or select the labels of the tasks that have them."
-            )
+    names, row = rows_named(labels.tasks, features, tasks)
+    strangers = np.flatnonzero(row < 0)
+    if strangers.size:
+        few = [labels.tasks[int(t)].as_py() for t in strangers[:5]]
+        raise InputError(
+            f"{strangers.size:,} of {labels.n_tasks:,} tasks have labels but no features: {listed(few)}. The rows "
+            f"of the features are {listed(names[:3].to_pylist())}, …: use the same names in both, or keep only the "
+            "labels of tasks that have features."
+        )
     return CrowdLabels.from_codes(
         row[labels.task],
         labels.worker,
@@ -52,9 +51,37 @@ def aligned_to_rows(labels: CrowdLabels, n_rows: int, tasks: Any = None) -> Crow
     )
 
 
+def rows_named(wanted: pa.Array, features: Features, tasks: Any = None) -> tuple[pa.Array, IntArray]:
+    """Names of all rows of the features, and the row of each name that is wanted, -1 for a stranger."""
+    n_rows = len(features)
+    if tasks is None and not features.names:
+        return pa.array(np.arange(n_rows)), _row_numbers(wanted, n_rows)
+    every = features.names if tasks is None else (as_vocabulary(tasks, "task"),)
+    if len(every[0]) != n_rows:
+        raise InputError(f"tasks names {len(every[0])} rows, but the features have {n_rows}.")
+    found = [positions(as_text(wanted), as_text(names)) for names in every]
+    best = int(np.argmax([(row >= 0).sum() for row in found]))  # the first of those that know most tasks
+    return every[best], found[best]
+
+
+def truth_of_rows(truth: Truth, features: Features) -> pa.Array:
+    """The true label of every row of the features; a row without one is an error, a truth without a row is not used."""
+    names, row = rows_named(truth.tasks, features)
+    place = np.full(len(features), -1)
+    place[row[row >= 0]] = np.flatnonzero(row >= 0)
+    unknown = np.flatnonzero(place < 0)
+    if unknown.size:
+        few = [names[int(at)].as_py() for at in unknown[:5]]
+        raise InputError(
+            f"{unknown.size:,} of {len(features):,} rows of the features have no truth: {listed(few)}. Give every row "
+            "one."
+        )
+    return truth.labels.take(pa.array(place))
+
+
 def true_classes(truth: Any, classes: pa.Array, n_rows: int) -> Tensor:
     """Positions among `classes` of true labels given by name, one for each row."""
-    given = pa.array(truth.to_numpy() if hasattr(truth, "to_numpy") else np.asarray(truth))
+    given = truth if isinstance(truth, pa.Array) else pa.array(np.asarray(truth))
     if len(given) != n_rows:
         raise InputError(f"There are {len(given)} true labels for {n_rows} rows of features.")
     found = positions(as_text(given), as_text(classes))
@@ -66,22 +93,22 @@ def true_classes(truth: Any, classes: pa.Array, n_rows: int) -> Tensor:
     return torch.as_tensor(found.astype(np.int64))
 
 
-def _row_numbers(labels: CrowdLabels, n_rows: int) -> Any:
+def _row_numbers(wanted: pa.Array, n_rows: int) -> Any:
     """Tasks named by row number, as numbers or as text."""
-    names = labels.tasks
+    names = wanted
     if not pa.types.is_integer(names.type):
         try:
             names = as_text(names).cast(pa.int64())
         except pa.ArrowInvalid as error:
             raise InputError(
-                f"The labels name tasks ({listed(labels.tasks[:3].to_pylist())}, …), but the rows of the features have "
+                f"The labels name tasks ({listed(wanted[:3].to_pylist())}, …), but the rows of the features have "
                 "no names. Give them in tasks=, one for each row."
             ) from error
     row = names.to_numpy(zero_copy_only=False).astype(np.int64)
     outside = np.flatnonzero((row < 0) | (row >= n_rows))
     if outside.size:
         raise InputError(
-            f"Task {labels.tasks[int(outside[0])].as_py()} is no row of the features, which are numbered 0 to "
+            f"Task {wanted[int(outside[0])].as_py()} is no row of the features, which are numbered 0 to "
             f"{n_rows - 1}. If tasks have names of their own, give those of the rows in tasks=."
         )
     return row

@@ -132,11 +132,13 @@ class Learner(CrowdModel):
         Parameters
         ----------
         X
-            Features, one row for each task: an array, a tensor, a frame, a sparse matrix, images, a map-style Dataset.
+            Features, one row for each task: an array, a tensor, a frame, a sparse matrix, images, a map-style Dataset;
+            or the path of an array (.npy, .npz), a table or a folder of images.
         labels
             `CrowdLabels`, or anything that `read_labels` takes. Rows of X without labels are allowed.
         tasks
-            Names of the rows of X. Not needed where the labels name tasks by row number, 0, 1, 2, ….
+            Names of the rows of X. Not needed where X came with names (a file or a folder of images), nor where the
+            labels name tasks by row number, 0, 1, 2, ….
         valid
             Features and true classes (by name) to choose the best epoch by, as papers do; by default labels held out.
         """
@@ -144,7 +146,7 @@ class Learner(CrowdModel):
         features = features_of(X)
         answers = read_labels(labels)
         check_enough(answers)
-        answers = aligned_to_rows(answers, len(features), tasks)
+        answers = aligned_to_rows(answers, features, tasks)
         validation = None
         if valid is not None:
             held = features_of(valid[0])
@@ -234,7 +236,7 @@ class Learner(CrowdModel):
         self._check_shape(features)
         log_f = self._forecast(features)
         if labels is not None:
-            crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels), len(features), tasks)))
+            crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels), features, tasks)))
             table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype)
             with torch.no_grad():
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)

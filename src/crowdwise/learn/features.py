@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from crowdwise.labels.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
     from torch import Tensor
 
 __all__ = ["Features", "HeldFeatures", "StreamedFeatures", "features_of"]
@@ -22,10 +24,18 @@ MOST_DENSE = 2**31  # bytes that a sparse matrix may fill when made dense
 
 
 class Features:
-    """Features of `len(self)` tasks, each of shape `shape`; given batch by batch, as numbers, on the device."""
+    """Features of `len(self)` tasks, each of shape `shape`; given batch by batch, as numbers, on the device.
+
+    Attributes
+    ----------
+    names
+        Names of the rows, where they came with some: one vocabulary or, where labels may call tasks otherwise (images
+        with and without suffix), several, the usual one first.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
+    names: tuple[pa.Array, ...] = ()
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -108,10 +118,11 @@ class StreamedFeatures(Features):
 
 
 def features_of(given: Any) -> Features:
-    """Features of tasks from what users have: an array, a tensor, a frame, a sparse matrix, a Dataset.
+    """Features of tasks from what users have: an array, a tensor, a frame, a sparse matrix, a Dataset, a path.
 
-    Numbers must be finite. Images are (tasks, height, width), (tasks, height, width, channels) or (tasks, channels,
-    height, width); they go to networks with the channels first. Bytes are divided by 255.
+    A path is that of an array, a table or a folder of images, as `reading.read_features` reads them. Numbers must be
+    finite. Images are (tasks, height, width), (tasks, height, width, channels) or (tasks, channels, height, width);
+    they go to networks with the channels first. Bytes are divided by 255.
     """
     if isinstance(given, Features):
         return given
@@ -119,6 +130,10 @@ def features_of(given: Any) -> Features:
         if not hasattr(given, "__len__") or len(given) == 0:
             raise InputError("The Dataset of features has no length or is empty; a map-style Dataset is needed.")
         return StreamedFeatures(given)
+    if isinstance(given, str | Path):
+        from crowdwise.learn.reading import read_features
+
+        return read_features(given)
     values = _tensor_of(given)
     if values.ndim < 2 or len(values) == 0 or values[0].numel() == 0:
         raise InputError(

@@ -41,7 +41,7 @@ def save(model: Learner, folder: str | Path) -> None:
     else:
         network = {"name": model.network or default_network(model.shape_)}
     network |= {"shape": list(model.shape_), "n_classes": len(model.classes_)}
-    fresh = _fresh_objective(_with_stored_parameters(model), model.network_, len(model.workers_))
+    fresh = _as_loaded(model)
     shapes = {name: value.shape for name, value in fresh.state_dict().items()}
     state = {name: value for name, value in model.module_.state_dict().items() if shapes.get(name) == value.shape}
     with written_folder(Path(folder)) as draft:
@@ -63,7 +63,6 @@ def restored(kind: type[Learner], folder: str | Path, header: dict[str, Any], ne
         model.shape_ = _shape(header)
         if header["network"]["n_classes"] != len(model.classes_):
             raise InputError(f"{header['network']['n_classes']!r} classes in the network, {len(model.classes_)} names")
-        model._check()
         own = header["network"]["name"] if network is None else network
         model.network_ = _classifier(own, model.shape_, len(model.classes_), load_file(folder / WEIGHTS))
         objective = _fresh_objective(model, model.network_, len(model.workers_))
@@ -136,12 +135,17 @@ def _check_state(module: nn.Module, saved: dict[str, torch.Tensor], name: str) -
             raise InputError(f"{name} holds {key} of shape {tuple(value.shape)}, which does not belong there")
 
 
-def _with_stored_parameters(model: Learner) -> Learner:
-    """The model as it will be after loading: without parameters that cannot be saved."""
+def _as_loaded(model: Learner) -> Objective:
+    """The objective as it will be made when the model is loaded: without parameters that cannot be saved."""
     plain, beside = stored_parameters(model)
     copy = type(model)(**plain | beside)
     copy.network, copy.shape_, copy.classes_ = model.network, model.shape_, model.classes_
-    return copy
+    try:
+        return _fresh_objective(copy, model.network_, len(model.workers_))
+    except Exception as error:
+        lost = [name for name, value in plain.items() if value is None and getattr(model, name) is not None]
+        hint = f" A file cannot hold the object that its parameter {', '.join(lost)} is." if lost else ""
+        raise InputError(f"This {type(model).__name__} cannot be saved: {quoted(str(error))}.{hint}") from error
 
 
 def _zeros(shape: tuple[int, ...]) -> Features:

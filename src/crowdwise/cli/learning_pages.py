@@ -1,0 +1,85 @@
+"""What a person sees of `train` and `predict`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from crowdwise.cli import pages, show
+from crowdwise.cli.safe import shell, visible
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from crowdwise.cli.learning import Asking, Predicted, Trained
+
+__all__ = ["predict_page", "train_page"]
+
+
+def train_page(result: Trained, place: Path | None) -> None:
+    """Show what was trained, how good it is, the workers, and what to do next."""
+    console = show.page()
+    labels, model = result.labels, result.model
+    console.print(
+        Text(
+            f"A classifier of {labels.n_classes:,} classes, from the features of {labels.n_tasks:,} tasks and "
+            f"{labels.n_labels:,} labels by {labels.n_workers:,} workers.\n"
+            f"By {model.slug} with the network {result.network}, in {result.seconds:.2g} s."
+        )
+    )
+    show.heading(console, "Training")
+    rows = [["epoch kept", f"{model.best_epoch_:,} of {model.n_epochs_:,}", ""]]
+    if "held_out" in result.kept:
+        rows.append(["labels held out", f"{result.kept['held_out']:.4f}", "mean log-probability; 0 is perfect"])
+    if "accuracy" in result.kept:
+        rows.append(["validation set", f"{result.kept['accuracy']:.1%}", "right, from the features alone"])
+    console.print(show.table(("", "left"), ("", "right"), ("", "left"), rows=rows))
+    if result.scores:
+        show.heading(console, f"Labels and features together, against the truth of {result.scores['n_truth']:,} tasks")
+        console.print(show.score_table(result.scores))
+    pages.classes_part(console, result)
+    pages.workers_part(console, result)
+    if result.notes:
+        show.heading(console, "Please note")
+        show.notes(console, result.notes)
+    if place is not None:
+        pages.written_part(console, place, history="loss and scores of every epoch")
+    show.heading(console, "What next")
+    words = result.request.words()
+    steps = [("Keep the model:", shell(*words, "--out", "results"))]
+    if place is not None:
+        ask = ["crowdwise", "predict", str(place / "model"), "--features", "new.npz", "--out", "predictions.csv"]
+        steps = [
+            ("Classify tasks that nobody has labelled:", shell(*ask)),
+            ("Use the model in Python:", f"import crowdwise; crowdwise.load({str(place / 'model')!r})"),
+        ]
+    if not result.scores:
+        steps.append(("Score it, if you know the truth of some tasks:", shell(*words, "--truth", "truth.csv")))
+    show.commands(console, [(reason, visible(command)) for reason, command in steps])
+
+
+def predict_page(result: Predicted, asking: Asking, out: str) -> None:
+    """Say what was predicted and where it went."""
+    console = show.page()
+    confidence = result.table["confidence"].to_numpy()
+    sure, unsure = int((confidence >= 0.9).sum()), int((confidence < 0.6).sum())
+    given = "features" if asking.reading is None else "features and labels"
+    console.print(
+        Text(
+            f"{len(confidence):,} tasks classified by {result.model.slug} from {given}: {sure:,} are 90% sure or more, "
+            f"{unsure:,} less than 60%."
+        )
+    )
+    if result.scores:
+        show.heading(console, f"Against the truth of {result.scores['n_truth']:,} tasks")
+        console.print(show.score_table(result.scores))
+    show.heading(console, "Classes")
+    names = result.model.classes_.to_pylist()
+    columns = {"of these tasks": result.shares.mean(axis=0), "in training": result.model.prior_}
+    console.print(show.class_table(console, names, columns))
+    if result.notes:
+        show.heading(console, "Please note")
+        show.notes(console, result.notes)
+    show.heading(console, "Written")
+    console.print(Text(f"  {visible(out)}  label, confidence and the probability of every class"), soft_wrap=True)

@@ -1,0 +1,258 @@
+"""Features from files: arrays, tables and folders of images, with the names of their rows."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch.utils.data import Dataset
+
+from crowdwise.labels.columns import Columns, candidates
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.files import file_source
+from crowdwise.labels.vocabulary import as_vocabulary, numbered
+from crowdwise.learn.features import HeldFeatures, StreamedFeatures, features_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from crowdwise.learn.features import Features
+
+__all__ = ["read_features"]
+
+NAMES = ("task", "tasks", "id", "ids", "name", "names")  # arrays of an npz that name the rows
+SPARSE = {"data", "shape", "format"}  # what scipy.sparse.save_npz writes
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"}
+EIGHT_BITS = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"}
+GREY = {"1", "L", "LA", "La"}
+MOST_HELD = 2**30  # bytes of images that are kept in memory; more are read from the disk as they are needed
+
+
+def read_features(source: str | Path, *, image_size: int | None = None) -> Features:
+    """Features of tasks from a file or a folder, with the names of the rows where it has them.
+
+    Parameters
+    ----------
+    source
+        An array (.npy), arrays (.npz: the one named X, or the only one with two axes or more; `FILE.npz:KEY` says
+        which; the rows are named by one called task or id), a sparse matrix as scipy saves it, a table (CSV, TSV, JSON
+        lines, Parquet, Arrow, plain or gzipped; a column task, all others numbers; "-" for standard input), or a folder
+        of images, named by their files, with or without suffix.
+    image_size
+        Width and height in pixels that images are brought to; without it all must have the same.
+    """
+    path, key = _split(source)
+    if path.is_dir():
+        return _images(path, image_size)
+    if image_size is not None:
+        raise InputError(f"An image size is for a folder of images, which {quoted(str(source))} is not.")
+    head = b"" if str(source) == "-" or not path.is_file() else _head(path)
+    if head.startswith(b"PK\x03\x04"):
+        return _npz(path, key)
+    if head.startswith(b"\x93NUMPY"):
+        with path.open("rb") as file:
+            return features_of(_array(lambda: np.load(file, allow_pickle=False), path))
+    return _table(source)
+
+
+def _split(source: str | Path) -> tuple[Path, str | None]:
+    """A file, and the array in it that is wanted: FILE.npz:KEY."""
+    file, colon, key = str(source).rpartition(":")
+    if colon and file.endswith(".npz") and not Path(source).exists():
+        return Path(file), key
+    return Path(source), None
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(8)
+    except OSError as error:
+        raise InputError(f"{quoted(str(path))} cannot be read: {error.strerror}.") from error
+
+
+def _named(features: Features, *names: Any) -> Features:
+    features.names = tuple(as_vocabulary(each, "task") for each in names)
+    return features
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------
+
+
+def _array(load: Any, path: Path) -> Any:
+    try:
+        return load()
+    except Exception as error:  # whatever a stranger's file can raise
+        raise InputError(f"{quoted(str(path))} cannot be read as NumPy's: {quoted(str(error))}.") from error
+
+
+def _npz(path: Path, key: str | None) -> Features:
+    with path.open("rb") as file:
+        stored = _array(lambda: np.load(file, allow_pickle=False), path)
+        if set(stored.files) >= SPARSE:
+            from scipy import sparse
+
+            return features_of(_array(lambda: sparse.load_npz(path), path))
+        # Every array is read: the axes of one are not known before.
+        arrays = {name: _array(lambda name=name: stored[name], path) for name in stored.files}
+    values = arrays[_chosen_key(arrays, key, path)]
+    features = features_of(values)
+    named = [name for name in NAMES if name in arrays and arrays[name].ndim == 1]
+    if not named:
+        return features
+    names = arrays[named[0]]
+    if len(names) != len(features):
+        raise InputError(f"{path}: {named[0]} names {len(names)} rows, but there are {len(features)}.")
+    return _named(features, names)
+
+
+def _chosen_key(arrays: dict[str, Any], key: str | None, path: Path) -> str:
+    if key is not None:
+        if key not in arrays:
+            raise InputError(f"{path} has no array {quoted(key)}; it has {listed(arrays)}.")
+        return key
+    several = [name for name, values in arrays.items() if values.ndim >= 2]
+    if "X" in several:
+        return "X"
+    if len(several) != 1:
+        what = f"more than one that may be the features: {listed(several)}" if several else "none with rows and columns"
+        hint = f"{path}:{several[0]}" if several else "an array of tasks × features"
+        raise InputError(f"{path} has arrays {listed(arrays)}, {what}. Say which (or save it as X): {hint}.")
+    return several[0]
+
+
+# ---- tables ---------------------------------------------------------------------------------------------
+
+
+def _table(source: str | Path) -> Features:
+    columns = file_source(source)
+    if not isinstance(columns, Columns):
+        raise InputError(f"{quoted(str(source))} is nested JSON. Features need a table with a row for each task.")
+    origin = columns.place.origin
+    task = candidates("task", columns.names)
+    if len(task) > 1:
+        raise InputError(f"{origin} has more than one column that may name the tasks: {listed(task)}. Keep one.")
+    wanted = [name for name in columns.names if name not in task]
+    if len(set(columns.names)) < len(columns.names):
+        raise InputError(f"{origin} has columns of the same name. Rename them so that each name occurs once.")
+    if not wanted:
+        raise InputError(f"{origin} has no columns but {listed(columns.names)}. Features are columns of numbers.")
+    table = columns.together(columns.names)
+    values = np.column_stack([_numbers(table[name], name, origin) for name in wanted])
+    if not len(values):
+        raise InputError(f"{origin} has columns but no rows. Give a row for each task.")
+    features = features_of(values)
+    if not task:
+        return features
+    names = table[task[0]].combine_chunks()
+    return _named(features, numbered(names) if columns.text else names)
+
+
+def _numbers(column: pa.ChunkedArray, name: str, origin: str) -> Any:
+    kind = column.type
+    try:
+        if pa.types.is_temporal(kind):
+            raise pa.ArrowInvalid(f"{kind} is no number")
+        return column.cast(pa.float32()).to_numpy().astype(np.float32)
+    except (pa.ArrowException, TypeError) as error:
+        raise InputError(
+            f"{origin}: the column {quoted(name)} does not hold numbers ({quoted(str(error))}). Turn it into numbers, "
+            "or leave it out; the column that names the tasks is called task."
+        ) from error
+
+
+# ---- images ---------------------------------------------------------------------------------------------
+
+
+class _Images(Dataset[Any]):
+    """Images on the disk, brought to one size and mode, as bytes with the channels first."""
+
+    def __init__(self, files: Sequence[Path], size: tuple[int, int], mode: str) -> None:
+        self.files, self.size, self.mode = files, size, mode
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, at: int) -> Tensor:
+        from PIL import Image
+
+        file = self.files[at]
+        try:
+            with Image.open(file) as image:
+                made = image.convert(self.mode)
+            made = made if made.size == self.size else made.resize(self.size, Image.Resampling.BILINEAR)
+        except Exception as error:  # whatever a stranger's file can raise
+            raise _unreadable(file, error) from error
+        values = torch.from_numpy(np.array(made))
+        return values.unsqueeze(0) if self.mode == "L" else values.permute(2, 0, 1)
+
+    def __getitems__(self, places: list[int]) -> list[Tensor]:
+        """Several at once: Pillow lets go of the interpreter's lock while it decodes."""
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            return list(pool.map(self.__getitem__, places))
+
+
+def _images(folder: Path, image_size: int | None) -> Features:
+    try:
+        import PIL  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "Reading images needs Pillow, which is not installed: pip install 'crowdwise[learn]'."
+        ) from error
+    every = [file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES]
+    files = sorted(file for file in every if not any(part[0] == "." for part in file.relative_to(folder).parts))
+    if not files:
+        raise InputError(f"The folder {quoted(str(folder))} holds no images ({', '.join(sorted(SUFFIXES))}).")
+    if image_size is not None and not 1 <= image_size <= 4096:
+        raise InputError(f"The image size is {image_size}; it must be from 1 to 4096 pixels.")
+    size, mode = _common(files, image_size)
+    dataset = _Images(files, size, mode)
+    bytes_needed = len(files) * size[0] * size[1] * len(mode)
+    if bytes_needed > MOST_HELD:
+        features: Features = StreamedFeatures(dataset)
+    else:
+        features = HeldFeatures(torch.stack(dataset.__getitems__(list(range(len(files))))))
+    names = [file.name for file in files]
+    stems = [file.stem for file in files]
+    return _named(features, names, stems) if len(set(stems)) == len(stems) else _named(features, names)
+
+
+def _common(files: Sequence[Path], image_size: int | None) -> tuple[tuple[int, int], str]:
+    """One width and height, and one mode, grey where all are grey; only the heads of the files are read."""
+    from PIL import Image
+
+    first: tuple[int, int] = (0, 0)
+    grey = True
+    for file in files:
+        try:
+            with Image.open(file) as image:
+                size, mode = image.size, image.mode
+        except Exception as error:
+            raise _unreadable(file, error) from error
+        if mode not in EIGHT_BITS:
+            raise InputError(
+                f"The image {quoted(file.name)} has pixels of type {mode}, not of 8 bits. Convert it, or give all "
+                "images as one array in an .npz file."
+            )
+        grey = grey and mode in GREY
+        first = first if first[0] else size
+        if image_size is None and size != first:
+            raise InputError(
+                f"{quoted(file.name)} has {size[0]} × {size[1]} pixels, {quoted(files[0].name)} has "
+                f"{first[0]} × {first[1]}. Bring all to one size with image_size= in read_features (on the command "
+                "line --image-size)."
+            )
+    return (first if image_size is None else (image_size, image_size)), ("L" if grey else "RGB")
+
+
+def _unreadable(file: Path, error: Exception) -> InputError:
+    strange = type(error).__name__ == "UnidentifiedImageError"  # whose text is the path once more
+    reason = "it is no image" if strange else quoted(str(error))
+    return InputError(f"The image {quoted(file.name)} cannot be read: {reason}. Repair or remove it.")
