@@ -10,7 +10,7 @@ labels", arXiv:1406.2080; with 000's penalty, as R. Tanno et al. (2019), CVPR, c
 | equation | here |
 |---|---|
 | P(label given x) = Σ_k A[k, l] f[k] | `vote_cost` |
-| + λ tr(A), λ = 0.01 (000, section 3.3) | `trace.trace_penalty` |
+| + λ tr(A), λ = 0.01 (000, section 3.3) | `worker_models.Confusions.mean_trace` |
 | majority vote where there are several labels (000) | `losses.winners` of `batches.Crowd.votes` |
 
 A step costs O(tasks of the batch × K²) beside the network.
@@ -29,7 +29,6 @@ from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, winners
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.trace import trace_penalty
 from crowdwise.learn.worker_models import Confusions
 
 if TYPE_CHECKING:
@@ -61,9 +60,8 @@ class SingleObjective(Objective):
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """CE(A f(x), vote) as a mean over the batch's tasks, + λ tr(A)."""
-        matrix = self.shared()
-        cost = vote_cost(seen.logits.softmax(dim=1), matrix[0], self.vote[batch.task])
-        return cost + self.strength * trace_penalty(matrix, log=False)
+        cost = vote_cost(seen.logits.softmax(dim=1), self.shared()[0], self.vote[batch.task])
+        return cost + self.strength * self.shared.mean_trace()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
