@@ -12,7 +12,6 @@ from torch import nn
 
 from crowdwise.fitting.progress import progress
 from crowdwise.learn.batches import batches
-from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.worker_models import soft_counts_rows
 
@@ -149,8 +148,11 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
         shape = (crowd.n_workers, crowd.n_classes, crowd.n_classes)
         pair.tally = torch.zeros(shape, dtype=torch.float32, device=fabric.device)
     state = State()
-    checkpoint = Checkpoint(plan.checkpoint, plan) if plan.checkpoint is not None else None
-    if checkpoint is not None:
+    checkpoint = None
+    if plan.checkpoint is not None:
+        from crowdwise.learn.checkpoints import Checkpoint
+
+        checkpoint = Checkpoint(plan.checkpoint, plan)
         state = checkpoint.resumed(pair, optimiser, state, fabric.device)
 
     def forecast() -> Tensor:
