@@ -70,7 +70,7 @@ def test_one_label_a_task_is_enough_to_tell_who_flips() -> None:
 def test_the_last_classifier_grades_the_workers_on_all_labels() -> None:
     crowd = simulate_workers([GOOD, GOOD, GOOD, FLIPPER], n_tasks=200, labels_per_task=2, seed=2)
     X = np.random.default_rng(1).normal(size=(200, 2)) + 3 * crowd.truth[:, None]
-    model = cw.ModelBootstrappedEm(network="linear", epochs=20, steps=2, learning_rate=0.05, held_out=0.3)
+    model = cw.ModelBootstrappedEm(network="linear", epochs=20, learning_rate=0.05, held_out=0.3)
     model.fit(X, crowd.labels)
     confusion, _ = algorithm_3(crowd.labels, model.predict_proba(X), 0.01)
     np.testing.assert_allclose(model.confusion_, confusion, atol=1e-5)

@@ -20,10 +20,9 @@ R. Tanno et al. (2019), CVPR (000).
 An epoch costs nothing beside the network, a step one pass of the network over all tasks and O(labels × K).
 
 Departures: counts are smoothed, as in `em`. Before the first decisions, the matrices that choose among the first epochs
-are counted with q⁰. 000 takes two steps of 100 epochs; here there are five by default, in whatever epochs there are:
-a classifier that is graded by too early may have classes swapped, and for good, one trained too long has learnt the
-labels by heart. `posterior_` and `predict_proba(X, labels)` use the classifier and A, not p and A: they speak of
-features and labels together.
+are counted with q⁰. Steps are spread over the epochs; there are two by default, as in 000 and in Khetan et al.'s own
+code: a classifier that grades too early may swap classes, and for good. `posterior_` and `predict_proba(X, labels)` use
+the classifier and A, not p and A: they speak of features and labels together.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class ModelBootstrappedEm(Learner):
     Notes
     -----
     When it fails: a classifier that is often wrong grades workers wrongly and then learns from them: with few tasks,
-    where most labels are wrong, and with steps of so few iterations that it is graded by before it has learnt anything.
+    where most labels are wrong, and with steps of so few iterations that it grades before it has learnt anything.
     Trained long on one posterior, it repeats the labels and finds all workers perfect.
 
     Other parameters are those of every learner.
@@ -109,7 +108,7 @@ class ModelBootstrappedEm(Learner):
 
     slug: ClassVar[str] = "mbem"
 
-    steps: int = 5
+    steps: int = 2
     smoothing: float = 0.01
 
     def _check(self) -> None:

@@ -105,7 +105,7 @@ class SingleConfusion(Learner):
     def vote_confusion_(self) -> FloatArray:
         """The matrix, the same for all (K, K) [truth, vote]."""
         self._check_fitted()
-        matrix: FloatArray = self.module_.shared()[0].detach().double().numpy()
+        matrix: FloatArray = self.module_.get_submodule("shared")()[0].detach().double().numpy()
         return matrix
 
     def _check(self) -> None:
