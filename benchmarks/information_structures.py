@@ -3,7 +3,7 @@
     python benchmarks/information_structures.py --prepare cats_dogs.npz     # once, where Pillow is installed
     python benchmarks/information_structures.py --images cats_dogs.npz --processes 8 --out runs.jsonl
 
-Cases 4.1 to 4.3 with the experts of appendix B, on CIFAR-10's cats and dogs (10,000 images to learn from, 2,000 to test;
+Cases 4.1 to 4.3 with the experts of appendix B, on CIFAR-10's cats and dogs (10,000 images to train, 2,000 to test;
 001 has Kaggle's larger ones) or, with `--data cifar10`, on all ten classes. Networks and rates of appendix B.2: four
 convolutions, Adam with 1e-4 for network and workers, batches of 16; for ten classes VGG-16, 1e-3 and 1e-4, batches of
 64. The epoch is chosen by crowd labels held out: no truth is used but for the figures. (d) is the test accuracy of the
@@ -37,8 +37,11 @@ CATS_DOGS = (3, 5)  # of CIFAR-10's classes
 COMMON = {
     "cats-dogs": {"network": "cnn-pooled", "learning_rate": 1e-4, "batch_size": 16, "epochs": 20},
     "cifar10": {
-        **{"network": "vgg-16", "learning_rate": 1e-3, "worker_learning_rate": 1e-4},
-        **{"batch_size": 64, "epochs": 40},
+        "network": "vgg-16",
+        "learning_rate": 1e-3,
+        "worker_learning_rate": 1e-4,
+        "batch_size": 64,
+        "epochs": 40,
     },
 }
 # Appendix B.2: the prior is learnt on cats and dogs and uniform on CIFAR-10, where the crowd layer starts from labels.
@@ -49,6 +52,8 @@ OWN = {
 # Bar 4: the first method's test accuracy is above the second's by so much.
 BARS = (("correlated", "max-mig", "em", 0.05), ("naive", "max-mig", "crowd-layer", 0.10))
 HELD_OUT_SEED = 1_000  # added to a run's seed for the labels of the test images
+PARTS = ("train", "test")
+KEY = ("data", "limit", "level", "case", "method", "seed", "settings")  # what tells one run from another
 
 _images: dict[str, Any] = {}
 
@@ -70,9 +75,6 @@ def read_atlases(folder: Path) -> dict[str, Any]:
         },
         **{f"y_{part}": named[f"y_{part}"].astype(np.int64) for part in PARTS},
     }
-
-
-PARTS = ("train", "test")
 
 
 def pair_only(images: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +131,9 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def key_of(row: dict[str, Any]) -> str:
-    return json.dumps([row[name] for name in ("data", "level", "case", "method", "seed", "settings")], sort_keys=True)
+    return json.dumps(
+        [row[name] for name in ("data", "limit", "level", "case", "method", "seed", "settings")], sort_keys=True
+    )
 
 
 def table(rows: list[dict[str, Any]]) -> None:
@@ -175,7 +179,15 @@ def main() -> None:
     settings = {"device": given.device}
     settings |= {name: value for name in ("epochs", "batch_size") if (value := getattr(given, name)) is not None}
     jobs = [
-        {"data": given.data, "level": given.level, "case": case, "method": method, "seed": seed, "settings": settings}
+        {
+            "data": given.data,
+            "limit": given.limit,
+            "level": given.level,
+            "case": case,
+            "method": method,
+            "seed": seed,
+            "settings": settings,
+        }
         for seed in range(given.seeds)
         for case in given.cases.split(",")
         for method in given.methods.split(",")
