@@ -116,9 +116,10 @@ def digits_page(digits: Digits) -> None:
     )
     console.print()
     rows = [[slug, f"{digits.accuracy[slug]:.1%}", f"{digits.error[slug]:.2f}", what] for slug, what in METHODS.items()]
-    columns = (("method", "left"), ("right", "right"), ("error of confusions", "right"), ("", "left"))
+    columns = (("method", "left"), ("right", "right"), ("error", "right"), ("", "left"))
     console.print(show.table(*columns, rows=rows))
-    show.paragraph(console, "  The error is the share of a worker's answers that is misjudged, from 0 to 1.")
+    console.print()
+    show.paragraph(console, "error: of the workers' confusion matrices, the share of answers misjudged, from 0 to 1.")
 
 
 def demo_end(place: Path, missing: str) -> None:
@@ -129,7 +130,7 @@ def demo_end(place: Path, missing: str) -> None:
         show.paragraph(console, f"  {missing}")
     written_part(console, place)
     if not missing:
-        console.print(Text(f"  {visible(place / PICTURE)}  how the five workers err, in truth and as recovered"))
+        console.print(Text(f"  {visible(place / PICTURE)}  how the five workers err"), soft_wrap=True)
     show.heading(console, "What next")
     show.commands(
         console,

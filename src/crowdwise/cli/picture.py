@@ -20,7 +20,7 @@ STYLE = """
   .title { font-size: 16px; font-weight: 700; } .strong { font-weight: 700; }
   .quiet { fill: #656d76; } .tick { fill: #656d76; font-size: 9px; }
   .paper { fill: #ffffff; } .frame { fill: #8c959f; fill-opacity: .1; }
-  .chance { fill: #2f6fbf; }
+  .chance { fill: #0b4f9e; }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3; } .quiet, .tick { fill: #9198a1; } .paper { fill: #0d1117; } .chance { fill: #6cb0ff; }
   }
@@ -44,8 +44,7 @@ def _drawn(true: FloatArray, found: FloatArray, names: Sequence[object], title: 
     width = LEFT + n_workers * side + (n_workers - 1) * GAP + RIGHT
     height = TOP + 2 * side + BETWEEN + BOTTOM
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        'role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
         f"<title>{escape(title)}</title>",
         f"<style>{STYLE}</style>",
         f'<rect class="paper" width="{width}" height="{height}"/>',
@@ -80,9 +79,9 @@ def _matrix(matrix: FloatArray, names: Sequence[object], x: float, y: float) -> 
         parts.append(f'<text class="tick" x="{x - 4}" y="{y + middle + 3:.1f}" text-anchor="end">{text}</text>')
         parts.append(f'<text class="tick" x="{x + middle:.1f}" y="{y - 4}" text-anchor="middle">{text}</text>')
         parts += [
-            f'<rect class="chance" fill-opacity="{chance:.2f}" x="{x + CELL * other + 0.5}" y="{y + CELL * place + 0.5}" '
-            f'width="{CELL - 1}" height="{CELL - 1}"><title>{text} taken for {escape(str(names[other]))}: {chance:.0%}'
-            "</title></rect>"
+            f'<rect class="chance" fill-opacity="{chance:.2f}" x="{x + CELL * other + 0.5}" '
+            f'y="{y + CELL * place + 0.5}" width="{CELL - 1}" height="{CELL - 1}">'
+            f"<title>{text} taken for {escape(str(names[other]))}: {chance:.0%}</title></rect>"
             for other, chance in enumerate(matrix[place].tolist())
             if chance >= FAINT
         ]
