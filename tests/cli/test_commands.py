@@ -108,8 +108,9 @@ def test_demo(cw: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monkey
     assert model.prior_.round(2).tolist() == [0.4, 0.42, 0.11, 0.07]
     lines = [line.split() for line in ran.out.partition("nobody labelled")[2].splitlines()]
     shares = {words[0]: float(words[1].rstrip("%")) for words in lines if words and words[0] in METHODS}
-    assert shares["trace"] > 90 > 75 > shares["majority-vote"]
-    picture = ElementTree.parse("crowdwise-demo/confusions.svg").getroot()
+    assert shares["trace"] > 90
+    assert shares["majority-vote"] < 75
+    picture = ElementTree.parse("crowdwise-demo/confusions.svg").getroot()  # noqa: S314
     drawn = [part for part in picture.iter() if part.get("class") == "frame"]
     assert len(drawn) == 2 * 5 + 1  # two matrices for each worker, and the legend
     assert "crowdwise-demo/confusions.svg" in ran.out
@@ -123,7 +124,7 @@ def test_demo_without_torch(cw: Callable[..., Any], tmp_path: Path, monkeypatch:
     ran = cw("demo", "--out", tmp_path / "demo")
     assert (ran.code, ran.err) == (0, "")
     assert "was left out" in ran.out
-    assert "pip install 'crowdwise[learn]'" in ran.out
+    assert "pip install 'crowdwise[learn]'" in " ".join(ran.out.split())
     assert {file.name for file in (tmp_path / "demo").iterdir()} == {"consensus.csv", "workers.csv", "model"}
 
 
