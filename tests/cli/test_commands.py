@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -110,7 +110,7 @@ def test_demo(cw: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monkey
     shares = {words[0]: float(words[1].rstrip("%")) for words in lines if words and words[0] in METHODS}
     assert shares["trace"] > 90
     assert shares["majority-vote"] < 75
-    picture = ElementTree.parse("crowdwise-demo/confusions.svg").getroot()  # noqa: S314
+    picture = ET.parse("crowdwise-demo/confusions.svg").getroot()  # noqa: S314
     drawn = [part for part in picture.iter() if part.get("class") == "frame"]
     assert len(drawn) == 2 * 5 + 1  # two matrices for each worker, and the legend
     assert "crowdwise-demo/confusions.svg" in ran.out
