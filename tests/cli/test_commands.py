@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from crowdwise import __version__
+from crowdwise.cli.digits import METHODS
 from crowdwise.cli.safe import shell, shown, visible
+from crowdwise.labels.errors import InputError
 from crowdwise.learners import learners
 from crowdwise.registry import methods
 from crowdwise.saved import load
@@ -103,6 +106,26 @@ def test_demo(cw: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monkey
     assert max(map(len, ran.out.splitlines())) <= 80
     model = load("crowdwise-demo/model")
     assert model.prior_.round(2).tolist() == [0.4, 0.42, 0.11, 0.07]
+    lines = [line.split() for line in ran.out.partition("nobody labelled")[2].splitlines()]
+    shares = {words[0]: float(words[1].rstrip("%")) for words in lines if words and words[0] in METHODS}
+    assert shares["trace"] > 90
+    assert shares["majority-vote"] < 75
+    picture = ET.parse("crowdwise-demo/confusions.svg").getroot()  # noqa: S314
+    drawn = [part for part in picture.iter() if part.get("class") == "frame"]
+    assert len(drawn) == 2 * 5 + 1  # two matrices for each worker, and the legend
+    assert "crowdwise-demo/confusions.svg" in ran.out
+
+
+def test_demo_without_torch(cw: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(self: Any) -> None:
+        raise InputError("Learning a classifier needs torch, which is not installed: pip install 'crowdwise[learn]'.")
+
+    monkeypatch.setattr("crowdwise.learners.LearnerEntry.load", missing)
+    ran = cw("demo", "--out", tmp_path / "demo")
+    assert (ran.code, ran.err) == (0, "")
+    assert "was left out" in ran.out
+    assert "pip install 'crowdwise[learn]'" in " ".join(ran.out.split())
+    assert {file.name for file in (tmp_path / "demo").iterdir()} == {"consensus.csv", "workers.csv", "model"}
 
 
 def test_colours_only_on_request(cw: Callable[..., Any], labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -408,12 +408,24 @@ def simulate(
 def demo(
     out: Annotated[str, typer.Option(metavar="DIR", help="Where the results go.")] = "crowdwise-demo",
 ) -> None:
-    """See the main job done on real labels that come with the package."""
-    from crowdwise.cli import pages, put, work
+    """See the main job done on real labels that come with the package, and a classifier learnt from bad ones."""
+    from crowdwise.cli import digits, pages, picture, put, work
     from crowdwise.datasets import load
+    from crowdwise.labels.errors import InputError
+    from crowdwise.learners import learner
 
     place = put.checked_place(out)
     say_if_compiling()
     result = work.aggregated(work.Request(work.Reading("anaesthetists"), "dawid-skene"), load("anaesthetists").labels)
     put.write(result, place)
-    pages.demo_page(result, place)
+    pages.demo_page(result)
+    missing = ""
+    try:
+        learner("trace").load()
+    except InputError as error:  # torch is not installed
+        missing = str(error)
+    else:
+        learnt = digits.learnt_digits()
+        put.write_text(picture.drawn_digits(learnt), place / pages.PICTURE)
+        pages.digits_page(learnt)
+    pages.demo_end(place, missing)

@@ -10,12 +10,14 @@ from rich.padding import Padding
 from rich.text import Text
 
 from crowdwise.cli import show
+from crowdwise.cli.digits import METHODS
 from crowdwise.cli.safe import shell, shown, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from crowdwise.cli.digits import Digits
     from crowdwise.cli.work import Fitted, Reading, Result
     from crowdwise.evaluate.compare import Comparison, Standing
     from crowdwise.labels.describe import Description
@@ -28,8 +30,10 @@ __all__ = [
     "classes_part",
     "compare_page",
     "crowds_page",
+    "demo_end",
     "demo_page",
     "describe_page",
+    "digits_page",
     "methods_page",
     "say_notes",
     "simulated_page",
@@ -40,6 +44,7 @@ __all__ = [
 WIDE = 92  # terminals at least this wide show every column of a league table
 TOP = 10
 DISPUTED = 8
+PICTURE = "confusions.svg"
 
 
 def say_notes(notes: Sequence[str]) -> None:
@@ -70,7 +75,7 @@ def aggregate_page(result: Result, place: Path | None) -> None:
     show.commands(console, _next(result, place))
 
 
-def demo_page(result: Result, place: Path) -> None:
+def demo_page(result: Result) -> None:
     """Tell a newcomer the main job, done on the anaesthetists."""
     console = show.page()
     model, names = result.model, result.labels.classes.to_pylist()
@@ -95,7 +100,37 @@ def demo_page(result: Result, place: Path) -> None:
     for title, at in (("the best", order[0]), ("the worst", order[-1])):
         show.heading(console, f"How worker {result.workers['worker'][at].as_py()}, {title}, answers")
         console.print(show.confusion_table(names, model.confusion_[at]))
+
+
+def digits_page(digits: Digits) -> None:
+    """Tell a newcomer what features add, on the digits."""
+    console = show.page()
+    show.heading(console, "Five careless workers, 1,300 handwritten digits, one label each")
+    show.paragraph(
+        console,
+        "Where tasks have features, here the pixels of scikit-learn's digits, a classifier can be learnt from the "
+        "labels. These five workers are simulated: each takes every digit for one other of her own choice more often "
+        f"than not, so that {digits.labels_right:.0%} of the labels are right, and no image has a second opinion. "
+        "Trace regularisation (Tanno et al. 2019) learns the classifier and the workers' mistakes at once. On "
+        f"{digits.n_held_out:,} images that nobody labelled:",
+    )
+    console.print()
+    rows = [[slug, f"{digits.accuracy[slug]:.1%}", f"{digits.error[slug]:.2f}", what] for slug, what in METHODS.items()]
+    columns = (("method", "left"), ("right", "right"), ("error", "right"), ("", "left"))
+    console.print(show.table(*columns, rows=rows))
+    console.print()
+    show.paragraph(console, "error: of the workers' confusion matrices, the share of answers misjudged, from 0 to 1.")
+
+
+def demo_end(place: Path, missing: str) -> None:
+    """What was written, and what to do next; `missing` says why there was no second act, if so."""
+    console = show.page()
+    if missing:
+        show.heading(console, "The second act, a classifier learnt from such labels, was left out")
+        show.paragraph(console, f"  {missing}")
     written_part(console, place)
+    if not missing:
+        console.print(Text(f"  {visible(place / PICTURE)}  how the five workers err"), soft_wrap=True)
     show.heading(console, "What next")
     show.commands(
         console,
@@ -104,6 +139,7 @@ def demo_page(result: Result, place: Path) -> None:
                 "Your own labels (columns task, worker, label):",
                 "crowdwise aggregate labels.csv --out results",
             ),
+            ("With features of the tasks:", "crowdwise train --features X.npz --labels labels.csv --out results"),
             ("What they look like before any model:", "crowdwise describe labels.csv"),
             ("The other methods:", "crowdwise methods"),
             ("The same in Python:", f"import crowdwise; model = crowdwise.load({str(place / 'model')!r})"),

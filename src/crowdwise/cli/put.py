@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.tables import defused, write_csv, written_folder
+from crowdwise.labels.tables import defused, write_csv, written_file, written_folder
 
 if TYPE_CHECKING:
     from crowdwise.cli.work import Fitted
 
-__all__ = ["checked_place", "print_csv", "print_json", "put_csv", "write"]
+__all__ = ["checked_place", "print_csv", "print_json", "put_csv", "write", "write_text"]
 
 BATCH = 1 << 16  # rows of CSV made at a time for standard output
 
@@ -47,6 +47,12 @@ def write(result: Fitted, place: Path, **more: pa.Table) -> None:
             result.model.save(draft / "model")
         except InputError as error:  # name the place the user knows
             raise InputError(str(error).replace(str(draft), str(place))) from error
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a file, whole or not at all."""
+    with written_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
 
 
 def put_csv(table: pa.Table, out: str) -> None:

@@ -42,8 +42,12 @@ def save(model: Learner, folder: str | Path) -> None:
         network = {"name": model.network or default_network(model.shape_)}
     network |= {"shape": list(model.shape_), "n_classes": len(model.classes_)}
     fresh = _as_loaded(model)
-    shapes = {name: value.shape for name, value in fresh.state_dict().items()}
-    state = {name: value for name, value in model.module_.state_dict().items() if shapes.get(name) == value.shape}
+    own = fresh.state_dict()
+    state = {
+        name: value.to(own[name].dtype)
+        for name, value in model.module_.state_dict().items()
+        if name in own and own[name].shape == value.shape
+    }
     with written_folder(Path(folder)) as draft:
         more = {"state": sorted(state), "best_epoch": model.best_epoch_, "n_epochs": model.n_epochs_}
         write(model, draft, room="learn", network=network, **more)
