@@ -117,6 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--data", nargs="+", choices=tuple(DATA), default=tuple(DATA))
+    parser.add_argument("--losses", nargs="+", choices=LOSSES, default=LOSSES)
     parser.add_argument(
         "--out", type=Path, help="a line of JSON for each data set, loss, method and seed is added here"
     )

@@ -315,4 +315,6 @@ class EmCrf(Learner):
             raise InputError(f"devices is {self.devices}; em-crf trains on one device, whole sequences at a time.")
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
-        return EmCrfObjective(crowd, self.sequences_, self.smoothing)
+        # A model that is made anew, to be loaded, knows no tasks: they stand alone.
+        alone = read_sequences(None, np.arange(crowd.n_tasks))
+        return EmCrfObjective(crowd, getattr(self, "sequences_", alone), self.smoothing)

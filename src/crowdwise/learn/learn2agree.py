@@ -306,10 +306,11 @@ class LearnToAgree(Learner):
         check_count("bins", self.bins)
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
+        was_training = classifier.training
         classifier.eval()
         with torch.no_grad():
             width = classifier.see(next(features.batches(torch.arange(1), 1))).features.shape[1]
-        classifier.train()
+        classifier.train(was_training)
         n_streams = 0 if self.stream == "none" else len(positive(torch.zeros(1), crowd.n_classes)[0])
         streams: list[nn.Module] = [
             Distributional(width, self.bins) if self.stream == "distributional" else Linear(width)

@@ -59,7 +59,7 @@ def kappa_raters(
     Examples
     --------
     >>> from crowdwise.metrics import cohen_kappa
-    >>> crowd = kappa_raters(50_000, prior=[0.6, 0.4], seed=1)
+    >>> crowd = kappa_raters(200_000, seed=0)
     >>> said = crowd.labels.label.reshape(-1, 3).T
     >>> [round(cohen_kappa(crowd.truth, row), 2) for row in said]
     [0.8, 0.75, 0.7]
