@@ -184,13 +184,8 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
     features = job.features.to(fabric.device, dtype)
     job = _moved(job, fabric.device, dtype)
     crowd, tasks, n_epochs = job.crowd, job.tasks, job.objective.n_epochs
-    job.objective.crowd = crowd
-    pair = _Pair(job.classifier, job.objective).to(fabric.device, dtype)
-    pair.mixed = plan.precision.endswith("mixed")
+    pair = _paired(job, plan, fabric.device, dtype)
     steps = _Steps(fabric, pair, _optimiser(pair, plan, fabric.device), plan)
-    if pair.objective.confusion() is None and job.held_crowd is not None:
-        shape = (crowd.n_workers, crowd.n_classes, crowd.n_classes)
-        pair.tally = torch.zeros(shape, dtype=torch.float32, device=fabric.device)
     state = State()
     checkpoint = Checkpoint(plan.checkpoint, plan) if plan.checkpoint is not None else None
     if checkpoint is not None:
@@ -284,6 +279,17 @@ class _Steps:
         return float(mean if self.fabric.world_size == 1 else self.fabric.all_reduce(mean, reduce_op="mean"))
 
 
+def _paired(job: Job, plan: Plan, device: torch.device, dtype: torch.dtype) -> _Pair:
+    """Network and objective on the device; where the method has no matrices to score labels by, they are counted."""
+    crowd = job.objective.crowd = job.crowd
+    pair = _Pair(job.classifier, job.objective).to(device, dtype)
+    pair.mixed = plan.precision.endswith("mixed")
+    if pair.objective.confusion() is None and job.held_crowd is not None:
+        shape = (crowd.n_workers, crowd.n_classes, crowd.n_classes)
+        pair.tally = torch.zeros(shape, dtype=torch.float32, device=device)
+    return pair
+
+
 def _moved(job: Job, device: torch.device, dtype: torch.dtype) -> Job:
     """The job with its labels, and what the epoch is chosen by, on the device."""
     return replace(
@@ -326,8 +332,8 @@ def _say_diverged(state: State, plan: Plan) -> None:
     if not state.best:
         raise InputError(f"Training diverged: the loss of the first epoch is not a finite number. {remedy}")
     warnings.warn(
-        f"{plan.name}: training diverged in epoch {state.epoch + 1}, where the loss was not a finite number; the weights "
-        f"of epoch {state.best_epoch} are kept. {remedy}",
+        f"{plan.name}: training diverged in epoch {state.epoch + 1}, where the loss was not a finite number; the "
+        f"weights of epoch {state.best_epoch} are kept. {remedy}",
         Diverged,
         stacklevel=2,
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.batches import Crowd
 
-__all__ = ["Confusions", "SoftmaxConfusions", "log_bayes", "soft_counts", "soft_counts_rows"]
+__all__ = ["Confusions", "MeanTrace", "SoftmaxConfusions", "log_bayes", "soft_counts", "soft_counts_rows"]
 
 
 class Confusions(nn.Module):
@@ -36,10 +36,10 @@ class Confusions(nn.Module):
 
     def mean_trace(self) -> Tensor:
         """Mean over all workers of tr(A), with its gradient in few passes over ρ: it is taken at every step."""
-        return _MeanTrace.apply(self.rho)  # type: ignore[no-any-return, no-untyped-call]
+        return MeanTrace.apply(self.rho)  # type: ignore[no-any-return, no-untyped-call]
 
 
-class _MeanTrace(torch.autograd.Function):
+class MeanTrace(torch.autograd.Function):
     """Mean over workers of Σ_k p[k, k] / s[k], p = softplus(ρ), s its row sums.
 
     The gradient is (1[k = l] / s[k] − p[k, k] / s[k]²) σ(ρ[k, l]) / M.
@@ -47,6 +47,7 @@ class _MeanTrace(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rho: Tensor) -> Tensor:
+        """The mean trace; its gradient costs little more, so it is kept."""
         positive = functional.softplus(rho)
         total = positive @ positive.new_ones(positive.shape[-1])  # faster than a sum over a short dimension
         share = positive.diagonal(dim1=1, dim2=2) / total
@@ -58,6 +59,7 @@ class _MeanTrace(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Tensor:  # type: ignore[override]
+        """The gradient kept, times what comes from above."""
         return ctx.gradient * upstream  # type: ignore[no-any-return]
 
 
