@@ -200,9 +200,10 @@ class _Breaks(nn.Module):
         self.linear, self.left = nn.Linear(5, 3), steps
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.training:
-            self.left -= 1
-        return self.linear(x) * (1.0 if self.left >= 0 else float("nan"))
+        if not self.training:
+            return self.linear(x)  # type: ignore[no-any-return]
+        self.left -= 1
+        return self.linear(x) * (1.0 if self.left >= 0 else float("nan"))  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("held_out", [0.0, 0.3])
@@ -299,10 +300,9 @@ def test_a_dataset_is_streamed_to_the_same_answer() -> None:
     np.testing.assert_allclose(streamed.posterior_, held.posterior_, atol=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
-def test_half_precision_learns_as_well(precision: str) -> None:
+def test_half_precision_learns_as_well() -> None:
     data = crowded(60, skill=0.9)
-    model = cw.TraceRegularized(**QUICK | {"epochs": 20}, precision=precision).fit(data.X, data.labels)
+    model = cw.TraceRegularized(**QUICK | {"epochs": 20}, precision="bf16-mixed").fit(data.X, data.labels)
     assert model.score(data.X, data.truth) == 1.0
     assert next(model.network_.parameters()).dtype == torch.float32
 
