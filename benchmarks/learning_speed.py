@@ -75,9 +75,7 @@ def bare(X: Any, labels: Any, epochs: int, *, dense: bool) -> float:
     optimiser = torch.optim.Adam([*network.parameters(), rho], lr=RATE, fused=True)
     answers = torch.full((len(x), n_workers), -1)
     answers[labels.task.astype(np.int64), labels.worker.astype(np.int64)] = torch.tensor(labels.label.astype(np.int64))
-    task, worker, label = (
-        torch.tensor(column.astype(np.int64)) for column in (labels.task, labels.worker, labels.label)
-    )
+    worker, label = (torch.tensor(column.astype(np.int64)) for column in (labels.worker, labels.label))
     ptr = torch.tensor(labels.task_ptr.astype(np.int64))
 
     def masked(f: Any, confusion: Any, chosen: Any) -> Any:

@@ -157,7 +157,7 @@ def test_rows_are_found_by_name() -> None:
 
 def test_names_that_cannot_be_matched() -> None:
     labels = CrowdLabels.from_arrays(["c", "a"], ["w", "w"], ["yes", "no"])
-    with pytest.raises(InputError, match="no names. Give them in tasks="):
+    with pytest.raises(InputError, match=r"no names\. Give them in tasks="):
         learnt(labels)
     with pytest.raises(InputError, match="1 of 2 tasks have labels but no features: 'c'"):
         learnt(labels, tasks=["a", "b", "x", "y"])

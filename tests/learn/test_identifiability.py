@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,8 +86,10 @@ def test_a_class_without_anchor_and_expert() -> None:
     truth = np.arange(90) % 3
     X = rng.normal(size=(90, 2)) * 0.3 + np.where(truth == 0, 4, -4)[:, None]
     said = np.where(truth[:, None] == 0, 0, rng.integers(1, 3, size=(90, 4)))
+    # A strong penalty, or the matrices stay where they start, at experts.
+    model = cw.TraceRegularized(**QUICK, epochs=20, worker_learning_rate=0.1, strength=1.0)
     with pytest.warns(NotIdentifiable, match="neither a task that is surely 1, 2 nor a worker who is an expert"):
-        cw.TraceRegularized(**QUICK, epochs=20).fit(X, CrowdLabels.from_dense(said))
+        model.fit(X, CrowdLabels.from_dense(said))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -108,11 +112,10 @@ def test_no_alarm_for_a_class_that_nobody_named_or_few_did() -> None:
 
 
 @pytest.mark.data
+@pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
 def test_no_alarm_for_labelme() -> None:
-    from crowdwise.datasets.load import folder_of
-
     labels = cw.datasets.load("labelme").labels
-    X = np.load(folder_of("labelme") / "features.npz")["X_train"]
+    X = np.load(Path(os.environ["CROWDWISE_DATA"]) / "labelme" / "features.npz")["X_train"]
     with warnings.catch_warnings():
         warnings.simplefilter("error", NotIdentifiable)
         cw.TraceRegularized(epochs=10, device="cpu").fit(X, labels)

@@ -80,8 +80,8 @@ class Learner(CrowdModel):
     precision
         Fabric's: "32-true", "64-true", "16-mixed", "bf16-mixed".
     device, devices
-        "auto", "cpu", "cuda" or "mps", and how many: above 1, training is spread by DDP, `batch_size` tasks on each at a
-        time. That starts processes, so a script needs `if __name__ == "__main__":` around its own work.
+        "auto", "cpu", "cuda" or "mps", and how many: above 1, training is spread by DDP, `batch_size` tasks on each
+        at a time. That starts processes, so a script needs `if __name__ == "__main__":` around its own work.
     checkpoint
         Folder that keeps the last finished epoch. A fit with the same settings goes on from what it finds there.
     seed
@@ -278,7 +278,7 @@ class Learner(CrowdModel):
         own = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in SHARED}
         digest = 0
         for column in (answers.task, answers.worker, answers.label):
-            digest = zlib.crc32(np.ascontiguousarray(column), digest)
+            digest = zlib.crc32(column.tobytes(), digest)
         return own | {"labels": f"{answers.n_labels} labels, CRC {digest:08x}"}
 
     def _plan(self) -> Plan:

@@ -8,15 +8,17 @@ import tempfile
 import time
 import warnings
 from dataclasses import asdict, dataclass, field, replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning.fabric import Fabric
-from lightning.fabric.strategies import DDPStrategy
+from lightning.fabric.strategies.ddp import DDPStrategy
 from safetensors.torch import load_file, save_file
 from torch import distributed, nn
-from torch.multiprocessing import ProcessRaisedException
+from torch.multiprocessing.spawn import ProcessRaisedException
+from torch.nn.parallel import DistributedDataParallel
 
 from crowdwise.fitting.progress import progress
 from crowdwise.labels.errors import InputError, quoted
@@ -40,6 +42,8 @@ __all__ = ["Diverged", "Job", "Plan", "State", "forecasts", "train"]
 FORWARD = 1024  # tasks at a time where no gradient is needed
 STEPS_BY_DEFAULT = 4000
 FEWEST_EPOCHS, MOST_EPOCHS = 10, 200
+_NEW_NAME = "forward_sync_buffers"  # torch 2.13 renamed it
+_SYNC = _NEW_NAME if _NEW_NAME in signature(DistributedDataParallel).parameters else "broadcast_buffers"
 
 
 class Diverged(UserWarning):
@@ -137,11 +141,12 @@ def train(job: Job, plan: Plan) -> State:
     job.objective.n_epochs = plan.n_epochs(len(job.tasks))
     if plan.devices > 1:
         # What an E-step leaves in buffers is the same everywhere; sending it around at every step would be waste.
-        strategy = DDPStrategy(start_method="spawn", broadcast_buffers=False, find_unused_parameters=True)
+        spread: dict[str, Any] = {_SYNC: False, "find_unused_parameters": True}
+        strategy = DDPStrategy(start_method="spawn", **spread)
         with tempfile.TemporaryDirectory() as folder:
             errand = _Errand(job, plan, Path(folder))
             try:
-                _fabric(plan, strategy).launch(errand)  # type: ignore[arg-type]
+                _fabric(plan, strategy).launch(errand)
             except ProcessRaisedException as error:
                 _, ours, message = str(error).strip().rpartition("InputError: ")
                 raise InputError(message) if ours else error from error
@@ -276,7 +281,9 @@ class _Steps:
             total += loss.detach() * len(batch)
             count += len(batch)
         mean = total / max(count, 1)
-        return float(mean if self.fabric.world_size == 1 else self.fabric.all_reduce(mean, reduce_op="mean"))
+        if self.fabric.world_size > 1:  # every device has seen as many tasks
+            distributed.all_reduce(mean)
+        return float(mean) / self.fabric.world_size
 
 
 def _paired(job: Job, plan: Plan, device: torch.device, dtype: torch.dtype) -> _Pair:

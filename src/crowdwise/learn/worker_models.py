@@ -58,7 +58,7 @@ class MeanTrace(torch.autograd.Function):
         return share.sum() / len(rho)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> Tensor:
         """The gradient kept, times what comes from above."""
         return ctx.gradient * upstream  # type: ignore[no-any-return]
 
