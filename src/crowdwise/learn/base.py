@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,6 +29,7 @@ from crowdwise.learn.networks import built
 from crowdwise.learn.worker_models import soft_counts
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import Self
 
     from crowdwise.labels.model import CrowdLabels
@@ -79,8 +81,8 @@ class Learner(CrowdModel):
     precision
         Fabric's: "32-true", "64-true", "16-mixed", "bf16-mixed".
     device, devices
-        "auto", "cpu", "cuda" or "mps", and how many: above 1, training is spread by DDP, `batch_size` tasks on each at a
-        time. That starts processes, so a script needs `if __name__ == "__main__":` around its own work.
+        "auto", "cpu", "cuda" or "mps", and how many: above 1, training is spread by DDP, `batch_size` tasks on each
+        at a time. That starts processes, so a script needs `if __name__ == "__main__":` around its own work.
     checkpoint
         Folder that keeps the last finished epoch. A fit with the same settings goes on from what it finds there.
     seed
@@ -151,7 +153,8 @@ class Learner(CrowdModel):
         if valid is not None:
             held = features_of(valid[0])
             validation = (held, true_classes(valid[1], answers.classes, len(held)))
-        self._train(features, answers, validation)
+        with _made_on_cpu():
+            self._train(features, answers, validation)
         return self
 
     def _train(
@@ -161,8 +164,7 @@ class Learner(CrowdModel):
         kept, out = self._split(answers, labelled, validation is not None)
         training = np.zeros(answers.n_tasks, np.bool_)
         training[kept] = True
-        # Everything is made on the CPU, whatever torch's default device; the loop moves it where it is needed.
-        with torch.device("cpu"), torch.random.fork_rng(devices=self._seeded()):
+        with torch.random.fork_rng(devices=self._seeded()):
             torch.manual_seed(self.seed)
             crowd = Crowd(answers.keep(training[answers.task]))
             classifier = built(self.network, features, answers.n_classes).cpu()
@@ -234,10 +236,11 @@ class Learner(CrowdModel):
         self._check_fitted()
         features = features_of(X)
         self._check_shape(features)
-        log_f = self._forecast(features)
+        with _made_on_cpu():
+            log_f = self._forecast(features)
         if labels is not None:
             crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels), features, tasks)))
-            table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype)
+            table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype, device="cpu")
             with torch.no_grad():
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
         given = log_f.double().exp()
@@ -305,7 +308,7 @@ class Learner(CrowdModel):
         own = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in SHARED}
         digest = 0
         for column in (answers.task, answers.worker, answers.label):
-            digest = zlib.crc32(np.ascontiguousarray(column), digest)
+            digest = zlib.crc32(column.tobytes(), digest)
         return own | {"labels": f"{answers.n_labels} labels, CRC {digest:08x}"}
 
     def _plan(self) -> Plan:
@@ -358,6 +361,12 @@ class Learner(CrowdModel):
     def _check_shape(self, features: Features) -> None:
         if features.shape != self.shape_:
             raise InputError(f"The model was trained on features of shape {self.shape_}, not {features.shape}.")
+
+
+def _made_on_cpu() -> AbstractContextManager[object]:
+    """New tensors on the CPU, whatever torch's default device; the loop moves them where they are needed."""
+    # The context costs a little at every operation, so there is none where there is no need.
+    return nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
 
 
 def _device(name: str) -> torch.device:

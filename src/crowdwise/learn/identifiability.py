@@ -11,11 +11,11 @@ from crowdwise.labels.errors import listed
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["NotIdentifiable", "contrast", "crowd_confusion", "not_dominant", "unanchored", "warn_of"]
 
-ANCHOR = 0.9  # a task of which the classifier is this sure stands for its class
+ANCHOR = 0.75  # a task of which the classifier is this sure stands for its class
 EXPERT = 0.9  # a worker of whose answers "k" at least this share is right is an expert of k
 FEWEST_ANSWERS = 10  # answers "k" without which nobody is called an expert of it: a matrix may still be at its start
 FLAT = 0.01  # contrast (a squared correlation) under which the classifier hardly tells some classes apart
@@ -42,7 +42,7 @@ def not_dominant(mean: FloatArray) -> list[int]:
 
 
 def contrast(f: FloatArray) -> float:
-    """How well the classifier's outputs (N, K) tell the classes apart: 1 where every output is sure, 0 if one is constant.
+    """How well the classifier's outputs (N, K) tell the classes apart: 1 if all are sure, 0 if one is constant.
 
     The smallest eigenvalue of D^-½ Fᵀ F D^-½ / N with D the outputs' means. Its determinant is 0 with it, which is what
     002's log det guards against, but unlike the determinant it depends neither on the number nor the shares of classes.
@@ -51,7 +51,7 @@ def contrast(f: FloatArray) -> float:
     return float(np.linalg.eigvalsh(f.T @ f / len(f) / np.sqrt(np.outer(shares, shares)))[0])
 
 
-def unanchored(f: FloatArray, confusion: FloatArray, said: FloatArray) -> list[int]:
+def unanchored(f: FloatArray, confusion: FloatArray, said: IntArray) -> list[int]:
     """Classes with neither an anchor (a task that the classifier is sure of) nor an expert (002).
 
     An expert of class k is a worker who says k when, and only when, it is true.
@@ -78,7 +78,10 @@ def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
     used = np.flatnonzero(answers.class_shares)
     names = [answers.classes[int(k)].as_py() for k in used]
     confusion = model.confusion_[:, used][:, :, used]
-    weak = not_dominant(crowd_confusion(confusion, model.labels_per_worker_))
+    # Matrices that few steps have moved still look like their start; what the classifier's outputs count does not.
+    counts = [np.bincount(answers.label, f[answers.task, k], answers.n_classes)[used] for k in used]
+    counted = np.array(counts) / np.maximum(np.sum(counts, axis=1, keepdims=True), 1e-12)
+    weak = sorted({*not_dominant(crowd_confusion(confusion, model.labels_per_worker_)), *not_dominant(counted)})
     reasons: list[str] = []
     if weak:
         reasons.append(
@@ -87,8 +90,8 @@ def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
         )
     if contrast(f[:, used]) < FLAT:
         reasons.append("what the classifier says hardly tells some classes apart (log det is degenerate)")
-    said = np.zeros((answers.n_workers, answers.n_classes))
-    np.add.at(said, (answers.worker, answers.label), 1)
+    pairs = answers.worker.astype(np.int64) * answers.n_classes + answers.label
+    said = np.bincount(pairs, minlength=answers.n_workers * answers.n_classes).reshape(-1, answers.n_classes)
     alone = unanchored(f[:, used], confusion, said[:, used])
     if alone:
         reasons.append(
@@ -97,8 +100,8 @@ def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
         )
     if reasons:
         warnings.warn(
-            f"{model.slug}: the classifier and the workers may not be told apart: {'; '.join(reasons)}. Check some tasks "
-            "by hand before trusting the result.",
+            f"{model.slug}: the classifier and the workers may not be told apart: {'; '.join(reasons)}. Check some "
+            "tasks by hand before trusting the result.",
             NotIdentifiable,
             stacklevel=4,
         )

@@ -8,15 +8,17 @@ import tempfile
 import time
 import warnings
 from dataclasses import asdict, dataclass, field, replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning.fabric import Fabric
-from lightning.fabric.strategies import DDPStrategy
+from lightning.fabric.strategies.ddp import DDPStrategy
 from safetensors.torch import load_file, save_file
 from torch import distributed, nn
-from torch.multiprocessing import ProcessRaisedException
+from torch.multiprocessing.spawn import ProcessRaisedException
+from torch.nn.parallel import DistributedDataParallel
 
 from crowdwise.fitting.progress import progress
 from crowdwise.labels.errors import InputError, quoted
@@ -41,6 +43,8 @@ FORWARD = 1024  # tasks at a time where no gradient is needed
 STEPS_BY_DEFAULT = 4000
 FEWEST_EPOCHS, MOST_EPOCHS = 10, 200
 WORKERS_FASTER = 10  # learning rate of the workers' parameters over the network's: appendix D of 004
+_NEW_NAME = "forward_sync_buffers"  # torch 2.13 renamed it
+_SYNC = _NEW_NAME if _NEW_NAME in signature(DistributedDataParallel).parameters else "broadcast_buffers"
 
 
 class Diverged(UserWarning):
@@ -138,11 +142,12 @@ def train(job: Job, plan: Plan) -> State:
     job.objective.n_epochs = plan.n_epochs(len(job.tasks))
     if plan.devices > 1:
         # What an E-step leaves in buffers is the same everywhere; sending it around at every step would be waste.
-        strategy = DDPStrategy(start_method="spawn", broadcast_buffers=False, find_unused_parameters=True)
+        spread: dict[str, Any] = {_SYNC: False, "find_unused_parameters": True}
+        strategy = DDPStrategy(start_method="spawn", **spread)
         with tempfile.TemporaryDirectory() as folder:
             errand = _Errand(job, plan, Path(folder))
             try:
-                _fabric(plan, strategy).launch(errand)  # type: ignore[arg-type]
+                _fabric(plan, strategy).launch(errand)
             except ProcessRaisedException as error:
                 _, ours, message = str(error).strip().rpartition("InputError: ")
                 raise InputError(message) if ours else error from error
@@ -185,13 +190,8 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
     features = job.features.to(fabric.device, dtype)
     job = _moved(job, fabric.device, dtype)
     crowd, tasks, n_epochs = job.crowd, job.tasks, job.objective.n_epochs
-    job.objective.crowd = crowd
-    pair = _Pair(job.classifier, job.objective).to(fabric.device, dtype)
-    pair.mixed = plan.precision.endswith("mixed")
+    pair = _paired(job, plan, fabric.device, dtype)
     steps = _Steps(fabric, pair, _optimiser(pair, plan, fabric.device), plan)
-    if pair.objective.confusion() is None and job.held_crowd is not None:
-        shape = (crowd.n_workers, crowd.n_classes, crowd.n_classes)
-        pair.tally = torch.zeros(shape, dtype=torch.float32, device=fabric.device)
     state = State()
     checkpoint = Checkpoint(plan.checkpoint, plan) if plan.checkpoint is not None else None
     if checkpoint is not None:
@@ -283,7 +283,20 @@ class _Steps:
             total += loss.detach() * len(batch)
             count += len(batch)
         mean = total / max(count, 1)
-        return float(mean if self.fabric.world_size == 1 else self.fabric.all_reduce(mean, reduce_op="mean"))
+        if self.fabric.world_size > 1:  # every device has seen as many tasks
+            distributed.all_reduce(mean)
+        return float(mean) / self.fabric.world_size
+
+
+def _paired(job: Job, plan: Plan, device: torch.device, dtype: torch.dtype) -> _Pair:
+    """Network and objective on the device; where the method has no matrices to score labels by, they are counted."""
+    crowd = job.objective.crowd = job.crowd
+    pair = _Pair(job.classifier, job.objective).to(device, dtype)
+    pair.mixed = plan.precision.endswith("mixed")
+    if pair.objective.confusion() is None and job.held_crowd is not None:
+        shape = (crowd.n_workers, crowd.n_classes, crowd.n_classes)
+        pair.tally = torch.zeros(shape, dtype=torch.float32, device=device)
+    return pair
 
 
 def _moved(job: Job, device: torch.device, dtype: torch.dtype) -> Job:
@@ -328,8 +341,8 @@ def _say_diverged(state: State, plan: Plan) -> None:
     if not state.best:
         raise InputError(f"Training diverged: the loss of the first epoch is not a finite number. {remedy}")
     warnings.warn(
-        f"{plan.name}: training diverged in epoch {state.epoch + 1}, where the loss was not a finite number; the weights "
-        f"of epoch {state.best_epoch} are kept. {remedy}",
+        f"{plan.name}: training diverged in epoch {state.epoch + 1}, where the loss was not a finite number; the "
+        f"weights of epoch {state.best_epoch} are kept. {remedy}",
         Diverged,
         stacklevel=2,
     )

@@ -49,7 +49,8 @@ def trace_penalty(workers: Confusions, *, log: bool) -> Tensor:
     """Mean over workers of tr(A), or of tr(log A)."""
     if not log:
         return workers.mean_trace()
-    return workers().diagonal(dim1=1, dim2=2).clamp(min=SMALLEST).log().sum(dim=1).mean()
+    confusion: Tensor = workers()
+    return confusion.diagonal(dim1=1, dim2=2).clamp(min=SMALLEST).log().sum(dim=1).mean()
 
 
 class TraceObjective(Objective):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Confusions",
     "MeanConfusions",
+    "MeanTrace",
     "SoftmaxConfusions",
     "dirichlet_logs",
     "dirichlet_rows",
@@ -54,10 +55,10 @@ class Confusions(nn.Module):
 
     def mean_trace(self) -> Tensor:
         """Mean over all workers of tr(A), with its gradient in few passes over ρ: it is taken at every step."""
-        return _MeanTrace.apply(self.rho)  # type: ignore[no-any-return, no-untyped-call]
+        return MeanTrace.apply(self.rho)  # type: ignore[no-any-return, no-untyped-call]
 
 
-class _MeanTrace(torch.autograd.Function):
+class MeanTrace(torch.autograd.Function):
     """Mean over workers of Σ_k p[k, k] / s[k], p = softplus(ρ), s its row sums.
 
     The gradient is (1[k = l] / s[k] − p[k, k] / s[k]²) σ(ρ[k, l]) / M.
@@ -65,6 +66,7 @@ class _MeanTrace(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rho: Tensor) -> Tensor:
+        """The mean trace; its gradient costs little more, so it is kept."""
         positive = functional.softplus(rho)
         total = positive @ positive.new_ones(positive.shape[-1])  # faster than a sum over a short dimension
         share = positive.diagonal(dim1=1, dim2=2) / total
@@ -75,7 +77,8 @@ class _MeanTrace(torch.autograd.Function):
         return share.sum() / len(rho)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> Tensor:
+        """The gradient kept, times what comes from above."""
         return ctx.gradient * upstream  # type: ignore[no-any-return]
 
 
