@@ -73,7 +73,8 @@ class Head(nn.Module):
 
     def low(self, features: Tensor) -> Tensor:
         """What the workers' mistakes may depend on (B, R)."""
-        return self.down(features).relu()
+        low: Tensor = self.down(features)
+        return low.relu()
 
     def matrices(self, low: Tensor, worker: Tensor) -> Tensor:
         """The matrix (E, K, K) of each worker (E,) on a task that is R numbers (E, R)."""
