@@ -66,8 +66,10 @@ def test_a_workers_matrix_is_the_mean_over_her_labels_of_one_epoch() -> None:
         objective.begin_epoch(0, crowd.votes)
         objective.loss(seen, batch)
     layers = mixed_layers(objective.common_share(seen.features, batch), objective.common, objective.own[batch.worker])
-    hers = layers[batch.worker == 2].softmax(dim=2).mean(dim=0)
-    torch.testing.assert_close(objective.confusion()[2], hers)
+    hers = batch.worker == 2
+    f = seen.logits.softmax(dim=1)[batch.owner][hers]
+    rows = torch.einsum("ek,ekl->kl", f, layers[hers].softmax(dim=2)) / f.sum(dim=0)[:, None]
+    torch.testing.assert_close(objective.confusion()[2], rows)
 
 
 def test_finite_where_little_is_known() -> None:

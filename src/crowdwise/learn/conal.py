@@ -20,8 +20,8 @@ workers who have not labelled a task, where the authors' program goes through al
 Departures: equations are those of the authors' program (embeddings of 20 numbers, tasks through two linear layers of
 which the first has 128 units, λ = 1e-5). Tasks are embedded from what the classifier's last layer sees, where the
 program has a second network on the raw features: any classifier will do, and the embedding costs next to nothing. A
-worker's matrix, which the paper has not, is softmax(ω G[k] + (1 − ω) W_w[k]) for truth k, its mean over the labels of
-the last epoch.
+worker's matrix, which the paper has not, is softmax(ω G[k] + (1 − ω) W_w[k]) for truth k, its mean over her labels in
+the last epoch (`MeanConfusions`).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class CommonObjective(Objective):
         share = self.common_share(seen.features, batch)
         layers = mixed_layers(share, self.common, self.own[batch.worker])
         if self.training:
-            self.mean.add(batch.worker, layers.detach().softmax(dim=2))
+            self.mean.add(batch.worker, layers.softmax(dim=2), f[batch.owner])
         cost = functional.cross_entropy(label_logits(f[batch.owner], layers), batch.label, reduction="sum")
         return per_label(cost, batch) - self.strength * apartness(self.common, self.own)
 
@@ -130,7 +130,7 @@ class Conal(Learner):
     When it fails: workers with few labels have layers that are hardly theirs; a crowd that is mostly wrong in the same
     way is believed, for nothing but the start says which class is which.
 
-    Other parameters are those of every learner.
+    Other parameters are those of every learner; `worker_learning_rate` is 0.01, as in the authors' program.
 
     Examples
     --------
@@ -146,6 +146,7 @@ class Conal(Learner):
 
     slug: ClassVar[str] = "conal"
 
+    worker_learning_rate: float | None = 0.01
     strength: float = 1e-5
     embedding: int = 20
 

@@ -25,7 +25,7 @@ all workers and tasks; here it is the mean over observed pairs, so that β does 
 000's β = 0.01. The paper's workers have no shared bottleneck. Its warm-up, as we understand it, maximises the trace for
 the first iterations; here the matrices stand still near I for the first part of the epochs, while f learns from all
 labels: without, T_w(x) soon does f's work and f is left with guesses. A worker's matrix in `confusion_` is the mean of
-T_w(x) over her labels in the last epoch.
+T_w(x) over her labels in the last epoch (`MeanConfusions`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Head(nn.Module):
 
     def low(self, features: Tensor) -> Tensor:
         """What the workers' mistakes may depend on (B, R)."""
-        return self.down(features).relu()
+        low: Tensor = self.down(features)
+        return low.relu()
 
     def matrices(self, low: Tensor, worker: Tensor) -> Tensor:
         """The matrix (E, K, K) of each worker (E,) on a task that is R numbers (E, R)."""
@@ -110,10 +111,11 @@ class InstanceObjective(Objective):
         matrices = self.head(seen.features, batch)
         if self.warming:
             matrices = matrices.detach() + 0 * matrices  # stands still; DDP must meet every parameter nevertheless
+        f = seen.logits.softmax(dim=1)
         if self.training:
-            self.mean.add(batch.worker, matrices.detach())
+            self.mean.add(batch.worker, matrices, f[batch.owner])
         trace = matrices.diagonal(dim1=1, dim2=2).sum()
-        cost = losses_of_labels(seen.logits.softmax(dim=1), matrices, batch).sum()
+        cost = losses_of_labels(f, matrices, batch).sum()
         return per_label(cost + self.strength * trace, batch)
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002

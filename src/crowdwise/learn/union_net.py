@@ -94,7 +94,7 @@ class UnionNet(Learner):
     When it fails: who answers which tasks has another reason than their class (one worker was given a batch of one
     kind): the model takes the one for the other. Workers with few labels share in what the busy ones are.
 
-    Other parameters are those of every learner.
+    Other parameters are those of every learner; `worker_learning_rate` is 0.01, as near-even matrices have far to go.
 
     Examples
     --------
@@ -110,6 +110,7 @@ class UnionNet(Learner):
 
     slug: ClassVar[str] = "union-net"
 
+    worker_learning_rate: float | None = 0.01
     epsilon: float = 1e-5
 
     def _check(self) -> None:

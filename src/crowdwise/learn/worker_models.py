@@ -158,31 +158,33 @@ def vote_confusions(crowd: Crowd, smoothing: float) -> Tensor:
 
 
 class MeanConfusions(nn.Module):
-    """Each worker's mean matrix over the labels of an epoch, where matrices depend on the task as well.
+    """P(label | truth) of each worker in an epoch, where matrices depend on the task as well.
 
-    Kept in buffers, so that it is the chosen epoch's. The matrices are those that each batch met, before its step.
+    A row is the mean over a worker's labels, each task weighed by the chance that it is of the row's class. Kept in
+    buffers, so that it is the chosen epoch's. The matrices are those that each batch met, before its step.
     """
 
     total: Tensor
-    count: Tensor
+    weight: Tensor
 
     def __init__(self, n_workers: int, n_classes: int) -> None:
         super().__init__()
         self.register_buffer("total", torch.zeros(n_workers, n_classes, n_classes))
-        self.register_buffer("count", torch.zeros(n_workers))
+        self.register_buffer("weight", torch.zeros(n_workers, n_classes))
 
     def forget(self) -> None:
         """Begin another epoch."""
         self.total.zero_()
-        self.count.zero_()
+        self.weight.zero_()
 
     @torch.no_grad()
-    def add(self, worker: Tensor, matrices: Tensor) -> None:
-        """Take in the matrices (E, K, K) of labels whose workers are `worker` (E,)."""
-        self.total.index_add_(0, worker, matrices.to(self.total.dtype))
-        self.count.index_add_(0, worker, torch.ones_like(worker, dtype=self.count.dtype))
+    def add(self, worker: Tensor, matrices: Tensor, f: Tensor) -> None:
+        """Take in labels: their workers (E,), matrices (E, K, K) and the classifier's opinion of their tasks (E, K)."""
+        f = f.to(self.total.dtype)
+        self.total.index_add_(0, worker, f[:, :, None] * matrices.to(self.total.dtype))
+        self.weight.index_add_(0, worker, f)
 
     def forward(self, otherwise: Tensor) -> Tensor:
-        """All means (M, K, K); `otherwise` (M, K, K) for workers without labels."""
-        mean = self.total / self.count.clamp(min=1)[:, None, None]
-        return torch.where((self.count > 0)[:, None, None], mean, otherwise)
+        """All matrices (M, K, K); rows of `otherwise` (M, K, K) for classes that a worker has not met."""
+        met = self.weight[:, :, None]
+        return torch.where(met > 1e-6, self.total / met.clamp(min=1e-6), otherwise)
