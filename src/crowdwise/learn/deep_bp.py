@@ -185,7 +185,8 @@ class DeepBeliefPropagation(Learner):
     Notes
     -----
     When it fails: the prior's mean accuracy, or the crowd's, is that of guessing (nothing tells right from wrong), or
-    workers copy each other. A classifier that fits noise (features that say nothing, many epochs) feeds it back: lower `trust`.
+    workers copy each other. A classifier that fits noise (features that say nothing, many epochs) feeds it back: lower
+    `trust`.
 
     Given labels of new tasks, `predict_proba` is Bayes' rule with the clipped classifier and `confusion_`; a worker
     unknown to the model counts as the average of its crowd.
