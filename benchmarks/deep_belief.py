@@ -1,14 +1,15 @@
 """Deep belief propagation and mean field in the setting of 004, section 4.1, on CIFAR-10's cats and dogs.
 
     python benchmarks/deep_belief.py --data CATS_DOGS.npz --out RUNS.jsonl [--panels prior mismatch spammers blur]
-        [--seeds 50] [--device auto] [--processes 1] [--epochs 100] [--tasks 1000]
+        [--seeds 50] [--device auto] [--processes 1] [--epochs 60] [--tasks 1000]
     python benchmarks/deep_belief.py --prepare CATS_DOGS.npz      (needs Pillow, and CROWDWISE_DATA with cifar10/)
 
-1,000 images, 750 workers, a random (3, 4)-regular graph, one coin a worker. Panels: "prior", the true prior Dir(α₁, α₁/2)
-(figure 2); "mismatch", one extreme spammer who labels all tasks, truth Dir(2, 1), model Dir(2, α₂) (figures 3a, 3b);
-"spammers", several of them, model Dir(2, 1.4) (figures 3c, 3d); "blur", blurred images and clipping, Dir(1, ½), true
-prior (figure 1). One line of JSON a run, written as it ends; a run that the file already has is not repeated. Inference
-is the accuracy on the training images, learning that on test images; the table has means and 99 % intervals.
+1,000 images, 750 workers, a random (3, 4)-regular graph, one coin a worker. Panels: "prior", the true prior
+Dir(α₁, α₁/2) (figure 2); "mismatch", one extreme spammer who labels all tasks, truth Dir(2, 1), model Dir(2, α₂)
+(figures 3a, 3b); "spammers", several of them, model Dir(2, 1.4) (figures 3c, 3d); "blur", blurred images and clipping,
+Dir(1, ½), true prior (figure 1). One line of JSON a run, written as it ends; a run that the file already has is not
+repeated. Inference is the accuracy on the training images, learning that on test images; the table has means and 99 %
+intervals.
 
 004 has Kaggle's images of about 150 pixels, trains on all tasks at once and blurs with a radius in pixels of those; the
 radius here is scaled by 32/150, so that 32 leaves as little of an image as there. mv, mf and bp see labels alone, and
