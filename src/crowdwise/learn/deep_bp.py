@@ -19,10 +19,11 @@ network is; a step of training costs nothing beside the network.
 
 Departures: the E-step is done once before each epoch of minibatches, where 004 trains on all tasks at once; messages
 start anew each time. A classifier that explains the last q worse than class shares do is left out of the E-step:
-`trust.believed` says why. The worker integral is exact for one-coin priors, where 004 samples. 004 has two classes;
-here, as in `belief-propagation`, a one-coin worker's errors are spread evenly over the K − 1 others. 004 says nothing
-of new tasks that have labels: Bayes' rule is used, with clipped f and the posterior means of the workers' matrices, the
-exact answer for a worker who labels one new task.
+`trust.believed` says why. The default prior is not one of 004's, which knows its crowds' priors: it is counted from the
+labels before every run of messages (`crowd_nodes`). The worker integral is exact for one-coin priors, where 004
+samples. 004 has two classes; here, as in `belief-propagation`, a one-coin worker's errors are spread evenly over the
+K − 1 others. 004 says nothing of new tasks that have labels: Bayes' rule is used, with clipped f and the posterior
+means of the workers' matrices, the exact answer for a worker who labels one new task.
 """
 
 from __future__ import annotations
@@ -31,27 +32,54 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 
 from crowdwise.aggregate.belief_propagation import BeliefPropagation
 from crowdwise.fitting.em import NotConverged
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.labels.errors import InputError
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import cross_entropy_to
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.trust import believed, check_trust, clipped
+from crowdwise.learn.worker_models import dirichlet_rows, soft_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
 
+    from crowdwise.labels.types import FloatArray
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
 __all__ = ["DeepBeliefPropagation"]
+
+CROWD = "crowd"
+NODES = 11  # of the Gauss-Hermite rule for how workers differ in skill: exact for polynomials up to degree 21
+SPREAD = (
+    1.0  # standard deviation, in logits of accuracy: of a crowd right in 70 % of cases, most are right in 46 to 86 %
+)
+
+
+def crowd_nodes(counts: FloatArray, alpha: Any) -> tuple[FloatArray, FloatArray]:
+    """Matrices (S, K, K) [node, truth, label] and their weights (S,): workers like the crowd, but more or less skilled.
+
+    The crowd's matrix is that of its counts (K, K) and pseudo-counts. A worker's accuracy for every class differs from
+    the crowd's by one normal draw in logits; her errors are the crowd's.
+    """
+    n_classes = len(counts)
+    crowd = counts + dirichlet_rows(alpha, n_classes)
+    right = np.diag(crowd)
+    errors = crowd * (1 - np.eye(n_classes))
+    wrong = errors.sum(axis=1)
+    draws, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    odds = right / wrong * np.exp(SPREAD * draws)[:, None]
+    accuracy = (odds / (1 + odds))[:, :, None]
+    return accuracy * np.eye(n_classes) + (1 - accuracy) * errors / wrong[:, None], weights / weights.sum()
 
 
 def beliefs(crowd: Crowd, f: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor]:
@@ -110,7 +138,12 @@ class DeepBeliefPropagationObjective(Objective):
 
     def _infer(self, log_f: Tensor) -> Tensor:
         """Belief propagation with clipped f; gives q in double precision."""
-        q, matrices = beliefs(self.crowd, believed(log_f, self.q, self.crowd, self.trust), self.settings)
+        settings = self.settings
+        if isinstance(settings["prior"], str) and settings["prior"] == CROWD:
+            counts = soft_counts(self.crowd, self.q.double()).sum(dim=0).cpu().numpy()
+            nodes, weights = crowd_nodes(counts, settings["alpha"])
+            settings = settings | {"prior": nodes, "weights": weights, "alpha": None}
+        q, matrices = beliefs(self.crowd, believed(log_f, self.q, self.crowd, self.trust), settings)
         self.q, self.matrices = q.to(self.q.dtype), matrices.to(self.matrices.dtype)
         return q
 
@@ -121,12 +154,14 @@ class DeepBeliefPropagation(Learner):
 
     Parameters
     ----------
-    prior : "one-coin", "class-wise", "dirichlet", array (S, K, K) [node, truth, label]
-        Prior over the workers' matrices, as for `BeliefPropagation`: one Beta(α₁, α₂) accuracy for a worker, errors
-        spread evenly; one for each true class; Dirichlet rows; or a mixture of known matrices.
-    alpha : pair (α₁, α₂) above 0; for "dirichlet" also an array (K, K) [truth, label]
-        Pseudo-counts of right and of wrong answers. None for (2, 1), which expects two answers in three to be right
-        whatever the number of classes: 004 takes it for its crowds, and it lets workers be far better or worse.
+    prior : "crowd", "one-coin", "class-wise", "dirichlet", array (S, K, K) [node, truth, label]
+        Prior over the workers' matrices. "crowd": as the labels show it, with no knowledge of the workers, so that all
+        may mistake the same classes for each other. The crowd's matrix is counted with the last q, and workers differ
+        from it in skill. The others are those of `BeliefPropagation`: one Beta(α₁, α₂) accuracy for a worker, errors
+        spread evenly (004's); one for each true class; Dirichlet rows; or a mixture of known matrices.
+    alpha : pair (α₁, α₂) above 0; for "crowd" and "dirichlet" also an array (K, K) [truth, label]
+        Pseudo-counts of right and of wrong answers: of each worker; for "crowd", of the crowd as a whole. None for
+        (2, 1): two answers in three are right.
     weights : array (S,), optional
         Shares of the matrices of a mixture; equal where None.
     trust : float, from 1/K to 1
@@ -149,8 +184,9 @@ class DeepBeliefPropagation(Learner):
 
     Notes
     -----
-    When it fails: the prior's mean accuracy is that of guessing (nothing tells right from wrong), or workers copy each
-    other. A classifier that fits noise (features that say nothing, many epochs) feeds it back: lower `trust`.
+    When it fails: the prior's mean accuracy, or the crowd's, is that of guessing (nothing tells right from wrong), or
+    workers copy each other. A classifier that fits noise (features that say nothing, many epochs) feeds it back: lower
+    `trust`.
 
     Given labels of new tasks, `predict_proba` is Bayes' rule with the clipped classifier and `confusion_`; a worker
     unknown to the model counts as the average of its crowd.
@@ -172,7 +208,7 @@ class DeepBeliefPropagation(Learner):
 
     slug: ClassVar[str] = "deep-bp"
 
-    prior: Any = "one-coin"
+    prior: Any = CROWD
     alpha: Any = None
     weights: Any = None
     trust: float = 0.9
@@ -185,6 +221,10 @@ class DeepBeliefPropagation(Learner):
         check_count("n_samples", self.n_samples)
         check_number("damping", self.damping, low=0, high=0.999)
         check_count("max_iter", self.max_iter)
+        if isinstance(self.prior, str):
+            check_choice("prior", self.prior, (CROWD, "one-coin", "class-wise", "dirichlet"))
+            if self.weights is not None:
+                raise InputError("weights are those of a mixture; the prior must then be matrices of shape (S, K, K).")
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         names = ("prior", "alpha", "weights", "n_samples", "damping", "max_iter", "seed")

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 __all__ = ["DeepMeanField"]
 
 PRIORS = ("dirichlet", "one-coin")
-MOST_SWEEPS, REST = 500, 1e-9  # the last E-step: until the bound gains no more than this per label
+MOST_SWEEPS, REST = 500, 1e-13  # the last E-step: until the bound gains no more than this per label
 
 
 class DirichletWorkers:
