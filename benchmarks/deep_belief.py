@@ -130,7 +130,7 @@ def consensus(method: str, labels: Any, alpha: Any) -> Any:
 
 def learner(method: str, setting: dict[str, Any], shared: dict[str, Any]) -> Any:
     """An end-to-end method with 004's prior and clipping, where it has them; None where it is not there."""
-    from crowdwise.learners import learner as named
+    from crowdwise.learner_registry import learner as named
 
     alpha = tuple(setting["model"])
     own = {

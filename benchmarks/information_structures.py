@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from crowdwise.learn.identifiability import NotIdentifiable
-from crowdwise.learners import learner
+from crowdwise.learner_registry import learner
 from crowdwise.simulate.experts import correlated_mistakes, independent_mistakes, naive_majority
 
 CASES = {"independent": independent_mistakes, "naive": naive_majority, "correlated": correlated_mistakes}

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.trace import TraceRegularized
     from crowdwise.learn.two_stage import TwoStage
     from crowdwise.learn.union_net import UnionNet
-    from crowdwise.learners import learner, learners
+    from crowdwise.learner_registry import learner, learners
     from crowdwise.registry import method, methods
     from crowdwise.saved import load
 
@@ -157,8 +157,8 @@ _HOMES = {
     "ZenCrowd": "aggregate.zencrowd",
     "compare": "evaluate.compare",
     "held_out_log_probability": "evaluate.held_out",
-    "learner": "learners",
-    "learners": "learners",
+    "learner": "learner_registry",
+    "learners": "learner_registry",
     "load": "saved",
     "method": "registry",
     "methods": "registry",

@@ -23,7 +23,7 @@ def load(folder: str | Path, *, network: Any = None) -> Any:
         For a learner that was trained with a torch module of yours: one like it, whose weights do not matter.
     """
     from crowdwise.fitting.saving import read_header, restore
-    from crowdwise.learners import learner
+    from crowdwise.learner_registry import learner
     from crowdwise.registry import method
 
     header = read_header(folder)

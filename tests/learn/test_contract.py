@@ -19,12 +19,12 @@ from crowdwise.learn.batches import Batch, Crowd
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.features import features_of
 from crowdwise.learn.networks import built
-from crowdwise.learners import learners
+from crowdwise.learner_registry import learners
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from crowdwise.learners import LearnerEntry
+    from crowdwise.learner_registry import LearnerEntry
 
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 

@@ -17,12 +17,12 @@ from torch import nn
 
 import crowdwise as cw
 from crowdwise.learn.trace import TraceObjective, TraceRegularized
-from crowdwise.learners import learners
+from crowdwise.learner_registry import learners
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from crowdwise.learners import LearnerEntry
+    from crowdwise.learner_registry import LearnerEntry
 
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 QUICK = {"network": "linear", "epochs": 3, "batch_size": 16}

@@ -10,7 +10,7 @@ from tests.learn.ragged import N_CLASSES, batch_of, logits_of, ragged
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen
 from crowdwise.learn.two_stage import TargetObjective, TwoStage, consensus_of
-from crowdwise.learners import learner
+from crowdwise.learner_registry import learner
 from crowdwise.simulate import simulate
 
 HAND = cw.CrowdLabels.from_codes(

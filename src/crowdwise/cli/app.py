@@ -330,7 +330,7 @@ def methods(
 
     from crowdwise import registry
     from crowdwise.cli import pages, put
-    from crowdwise.learners import learners
+    from crowdwise.learner_registry import learners
 
     if json:
         put.print_json([asdict(entry) for entry in (learners() if learn else registry.methods())])
@@ -412,7 +412,7 @@ def demo(
     from crowdwise.cli import digits, pages, picture, put, work
     from crowdwise.datasets import load
     from crowdwise.labels.errors import InputError
-    from crowdwise.learners import learner
+    from crowdwise.learner_registry import learner
 
     place = put.checked_place(out)
     say_if_compiling()

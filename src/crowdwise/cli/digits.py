@@ -48,7 +48,7 @@ def learnt_digits(seed: int = 0) -> Digits:
     """Learn scikit-learn's digits from workers who take each digit for one other (000); the same every time."""
     from sklearn.datasets import load_digits
 
-    from crowdwise.learners import learner
+    from crowdwise.learner_registry import learner
     from crowdwise.simulate.annotators import pairwise_flippers
 
     digits: Any = load_digits()

@@ -134,7 +134,7 @@ class Predicted:
 
 def trained(request: Training) -> Trained:
     """Train the method, and score it where the truth is given."""
-    from crowdwise.learners import learner
+    from crowdwise.learner_registry import learner
 
     entry = learner(request.method)
     if entry.needs:

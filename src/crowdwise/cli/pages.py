@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from crowdwise.cli.work import Fitted, Reading, Result
     from crowdwise.evaluate.compare import Comparison, Standing
     from crowdwise.labels.describe import Description
-    from crowdwise.learners import LearnerEntry
+    from crowdwise.learner_registry import LearnerEntry
     from crowdwise.registry import Method
     from crowdwise.simulate import Simulation
 

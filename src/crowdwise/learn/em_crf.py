@@ -292,7 +292,7 @@ class EmCrf(Learner):
         names = np.arange(len(features)) if tasks is None else tasks
         nodes = forecasts(self.network_, self.module_, features, torch.arange(len(features)))
         if labels is not None:
-            crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels), len(features), tasks)))
+            crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels), features, tasks)))
             table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=nodes.dtype)
             nodes = self._crf.evidence(nodes, crowd.task, crowd.worker, crowd.label, table)
         source = rule_for_new(self.sequences) if sequences is None else sequences

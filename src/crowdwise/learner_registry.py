@@ -161,6 +161,7 @@ _LEARNERS = (
         "all workers share one matrix",
         "Sukhbaatar et al. 2014",
         "workers who differ",
+        models_workers=False,
     ),
     LearnerEntry(
         "soft-bootstrap",
@@ -193,6 +194,7 @@ _LEARNERS = (
         "classifier and crowd know of each other only through the truth, however workers copy",
         "Cao et al. 2019, ICLR",
         "very few labels per worker; small batches",
+        models_workers=False,
     ),
     LearnerEntry(
         "deep-mf",
@@ -207,7 +209,7 @@ _LEARNERS = (
         "crowdwise.learn.deep_bp:DeepBeliefPropagation",
         "matrices with any prior, integrated out by belief propagation; the classifier in turn",
         "Kim et al. 2022, AISTATS",
-        "a prior whose mean accuracy is that of guessing, copying workers",
+        "a crowd, or a prior, no better than guessing; copying workers",
         alternates=True,
     ),
     LearnerEntry(
