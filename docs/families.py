@@ -1,4 +1,4 @@
-"""The families of methods, and what an iteration of each costs, for docs/choosing.md; those of learners, for learning.md."""
+"""The families of methods, with the cost of each method, for choosing.md; those of learners, for learning.md."""
 
 from __future__ import annotations
 

@@ -290,8 +290,7 @@ def learners() -> str:
 
 
 def one_learner(entry: LearnerEntry) -> list[str]:
-    given = ", ".join(f"{name}={json.dumps(value) if isinstance(value, str) else value}"
-                      for name, value in entry.parameters.items())  # fmt: skip
+    given = ", ".join(f"{name}={value!r}".replace("'", '"') for name, value in entry.parameters.items())
     made = f"{entry.class_name}({given})" if given else entry.class_name
     return [f"`{entry.slug}`", f"`{made}`", entry.summary, entry.fails, entry.paper]
 
@@ -326,7 +325,7 @@ def learning(results: Path = RESULTS / "learning.json") -> str:
     note = (
         "Test: accuracy on tasks that nobody labelled, from the features alone. Consensus: accuracy on the training "
         "tasks, from features and labels together; of the aggregators at the end, which see no features, from labels. "
-        f"Mean ± standard deviation over {most} seeds; default parameters, an MLP, the epoch chosen by labels held out; "
+        f"Mean ± standard deviation over {most} seeds; default parameters, an MLP, the epoch by held-out labels; "
         "no truth was used in any fit. `python benchmarks/learning.py`."
     )
     return f"{table(['method', *headings], lines)}\n\n{note}"
