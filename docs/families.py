@@ -1,4 +1,4 @@
-"""The families of methods, and what an iteration of each method costs, for docs/choosing.md."""
+"""The families of methods, with the cost of each method, for choosing.md; those of learners, for learning.md."""
 
 from __future__ import annotations
 
@@ -91,5 +91,45 @@ FAMILIES = (
             "bsc": "O(labels × K + tasks × K² + habits × K²) an iteration",
             "graph-dawid-skene": "O((labels + joined pairs) × K) an iteration",
         },
+    ),
+)
+
+
+class LearnerFamily(NamedTuple):
+    """A family of learners, and what they have in common."""
+
+    name: str
+    words: str
+    slugs: tuple[str, ...]
+
+
+LEARNER_FAMILIES = (
+    LearnerFamily(
+        "Targets made from the labels",
+        "No model of single workers: labels, or a consensus of them, are what the classifier is trained on. What the "
+        "others must beat.",
+        ("majority-vote", "soft-labels", "two-stage", "learn-from-all", "soft-bootstrap", "single-cm"),
+    ),
+    LearnerFamily(
+        "A matrix for each worker, by gradient descent",
+        "The classifier's output goes through each worker's matrix to her label; both are learnt at once, and the "
+        "methods differ in what keeps them apart.",
+        ("crowd-layer", "coupled-ce", "trace", "geo-f", "geo-w", "union-net", "oracle"),
+    ),
+    LearnerFamily(
+        "The classifier and the workers in turn",
+        "The truth of each task is estimated from the classifier and the labels, the classifier is trained on the "
+        "estimate, and again: EM, or with priors on the workers.",
+        ("em", "mbem", "deep-mf", "deep-bp", "bayes-dgc", "em-crf"),
+    ),
+    LearnerFamily(
+        "Mistakes that depend on the task",
+        "What a worker takes for what is not the same for every task.",
+        ("instance-trace", "tai-dtm", "coinnet", "conal"),
+    ),
+    LearnerFamily(
+        "Heads, information and agreement",
+        "A network for each worker, or none at all: what classifier and crowd have in common.",
+        ("doctor-net", "weighted-doctor-net", "max-mig", "learn2agree"),
     ),
 )

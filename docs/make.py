@@ -1,4 +1,4 @@
-"""Make the tables of the README, docs/choosing.md and docs/league.md from the registry and from benchmarks/results.
+"""Make the tables of the README and of docs/ from the registries and from benchmarks/results.
 
 python docs/make.py                      # write them
 python docs/make.py --check              # fail if one is out of date
@@ -11,24 +11,27 @@ import argparse
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
-from families import FAMILIES
+from families import FAMILIES, LEARNER_FAMILIES
 from figure import Row, drawn
 
 import crowdwise as cw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from crowdwise.learner_registry import LearnerEntry
     from crowdwise.registry import Method
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 RESULTS = ROOT / "benchmarks" / "results"
+LEARNING_SETS = {"labelme": "LabelMe", "music": "Music"}  # the first is what the table is sorted by
 PEER = "ck:"  # as benchmarks/accuracy.py marks crowd-kit's
 
 
@@ -240,13 +243,18 @@ def speed() -> str:
     return f"{table(headings, lines)}\n\n{note}"
 
 
+def check_placed(placed: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Every method of a registry stands in one family."""
+    count = Counter(placed)
+    wrong = sorted(set(count) ^ set(known)) or sorted(slug for slug, times in count.items() if times > 1)
+    if wrong:
+        raise SystemExit(f"docs/families.py must name every {what} of the registry once; look at {', '.join(wrong)}")
+
+
 def families() -> str:
     """Every method under its family."""
-    placed = [slug for family in FAMILIES for slug in family.costs]
-    known = [entry.slug for entry in cw.methods()]
-    if sorted(placed) != sorted(known):
-        wrong = sorted(set(placed) ^ set(known)) or [slug for slug in placed if placed.count(slug) > 1]
-        raise SystemExit(f"docs/families.py must name every method of the registry once; look at {', '.join(wrong)}")
+    placed = (slug for family in FAMILIES for slug in family.costs)
+    check_placed(placed, (entry.slug for entry in cw.methods()), "method")
     parts = []
     for family in FAMILIES:
         parts.append(f"### {family.name}\n\n{family.words}")
@@ -269,6 +277,66 @@ def one_method(entry: Method, cost: str) -> str:
     )
 
 
+def learners() -> str:
+    """Every learner under its family."""
+    placed = (slug for family in LEARNER_FAMILIES for slug in family.slugs)
+    check_placed(placed, (entry.slug for entry in cw.learners()), "learner")
+    headings = ["method", "class", "assumes", "fails", "paper"]
+    parts = []
+    for family in LEARNER_FAMILIES:
+        rows = [one_learner(cw.learner(slug)) for slug in family.slugs]
+        parts.append(f"### {family.name}\n\n{family.words}\n\n{table(headings, rows)}")
+    return "\n\n".join(parts)
+
+
+def one_learner(entry: LearnerEntry) -> list[str]:
+    given = ", ".join(f"{name}={value!r}".replace("'", '"') for name, value in entry.parameters.items())
+    made = f"{entry.class_name}({given})" if given else entry.class_name
+    return [f"`{entry.slug}`", f"`{made}`", entry.summary, entry.fails, entry.paper]
+
+
+def learning(results: Path = RESULTS / "learning.json") -> str:
+    """The league of learners and, below it, of aggregators; a line on how to measure it, where nothing was measured."""
+    found = json.loads(results.read_text()) if results.exists() else {"rows": []}
+    if not found["rows"]:
+        return "Not measured yet: `python benchmarks/learning.py`, then `make docs`."
+    sets = [name for name in LEARNING_SETS if any(row["data"] == name for row in found["rows"])]
+    rows: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for row in found["rows"]:
+        rows.setdefault(row["method"], {name: [] for name in sets})[row["data"]].append(row)
+    most = max(len(mine) for each in rows.values() for mine in each.values())
+
+    def place(slug: str) -> tuple[bool, float, str]:
+        mine = rows[slug][sets[0]]
+        return (not mine, -fmean(row["accuracy"] for row in mine) if mine else 0.0, slug)
+
+    lines = []
+    for slug in sorted(rows, key=place):
+        seeds = sorted({len(mine) for mine in rows[slug].values() if mine})
+        note = "" if seeds == [most] else f" ({' or '.join(map(str, seeds))} of {most} seeds)"
+        cells = [spread(mine, what) for mine in rows[slug].values() for what in ("accuracy", "consensus")]
+        lines.append([f"`{slug}`{note}", *cells])
+    only = found["labels_only"]
+    aggregators = {slug for name in sets for slug in only.get(name, {})}
+    for slug in sorted(aggregators, key=lambda slug: (-only.get(sets[0], {}).get(slug, 0.0), slug)):
+        cells = [cell for name in sets for cell in ("–", short(only.get(name, {}).get(slug)))]
+        lines.append([f"`{slug}`, labels only", *cells])
+    headings = [f"{LEARNING_SETS[name]}, {what}" for name in sets for what in ("test", "consensus")]
+    note = (
+        "Test: accuracy on tasks that nobody labelled, from the features alone. Consensus: accuracy on the training "
+        "tasks, from features and labels together; of the aggregators at the end, which see no features, from labels. "
+        f"Mean ± standard deviation over {most} seeds; default parameters, an MLP, the epoch by held-out labels; "
+        "no truth was used in any fit. `python benchmarks/learning.py`."
+    )
+    return f"{table(['method', *headings], lines)}\n\n{note}"
+
+
+def spread(rows: list[dict[str, Any]], what: str) -> str:
+    """Mean and standard deviation of a figure over runs: .845 ± .012."""
+    values = [row[what] for row in rows]
+    return f"{short(fmean(values))} ± {short(pstdev(values))}" if values else "–"
+
+
 def filled(path: Path, text: str, makers: dict[str, Callable[[], str]]) -> str:
     for name, make in makers.items():
         pattern = rf"(<!-- {name}: [^>]*-->\n).*?(<!-- end -->)"
@@ -281,11 +349,14 @@ def filled(path: Path, text: str, makers: dict[str, Callable[[], str]]) -> str:
 
 def pages(*, measured: bool) -> dict[Path, str]:
     """What every page should say; without `measured`, its measured parts are taken as they are."""
-    readme, choosing = ROOT / "README.md", DOCS / "choosing.md"
+    readme, choosing, classifiers = ROOT / "README.md", DOCS / "choosing.md", DOCS / "learning.md"
     makers = {"methods": methods} | ({"accuracy": accuracy, "speed": speed} if measured else {})
     made = {
         readme: filled(readme, readme.read_text(), makers),
         choosing: filled(choosing, choosing.read_text(), {"families": families}),
+        classifiers: filled(
+            classifiers, classifiers.read_text(), {"learners": learners} | ({"learning": learning} if measured else {})
+        ),
     }
     if measured:
         made |= {DOCS / "league.md": league_page(), DOCS / "league.svg": league_figure()}

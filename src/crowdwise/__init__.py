@@ -1,7 +1,7 @@
 """Crowdwise: learning from crowds.
 
 Many people, or models, label the same things and disagree. Crowdwise turns those labels into the consensus and
-how sure it is, and into a portrait of every worker.
+how sure it is, into a portrait of every worker and, where the things have features, into a classifier.
 
 >>> import crowdwise as cw
 >>> labels = cw.datasets.load("anaesthetists").labels

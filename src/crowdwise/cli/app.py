@@ -75,7 +75,7 @@ def crowd(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Consensus, worker portraits and confidence from labels that disagree."""
+    """Consensus, worker portraits and classifiers from labels that disagree."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
