@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, winners
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import TargetedObjective
 from crowdwise.learn.worker_models import Confusions
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["SingleConfusion"]
 
@@ -47,7 +48,7 @@ def vote_cost(f: Tensor, matrix: Tensor, vote: Tensor) -> Tensor:
     return -(vote * (f @ matrix).clamp(min=SMALLEST).log()).sum(dim=1).mean()
 
 
-class SingleObjective(Objective):
+class SingleObjective(TargetedObjective):
     """Cross-entropy of the votes through one matrix, and λ times its trace."""
 
     vote: Tensor
