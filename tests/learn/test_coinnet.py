@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
-from tests.learn.edges import (
+from tests.learn.crowds import (
     crowd_of,
     finite_where_little_is_known,
     same_with_gradients,

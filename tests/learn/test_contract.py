@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,12 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 
 
-def existing() -> list[LearnerEntry]:
-    """Learners whose module is there: all of them, once every method is written."""
-    return [entry for entry in learners() if importlib.util.find_spec(entry.path.partition(":")[0]) is not None]
-
-
-EVERY = pytest.mark.parametrize("entry", existing(), ids=lambda entry: entry.slug)
+EVERY = pytest.mark.parametrize("entry", learners(), ids=lambda entry: entry.slug)
 
 
 def made(entry: LearnerEntry, data: Crowded, **parameters: Any) -> Any:
@@ -185,8 +179,6 @@ def test_same_seed_same_answer_and_nothing_of_the_users_changes(entry: LearnerEn
 @EVERY
 def test_saved_and_loaded(entry: LearnerEntry, tmp_path: Path) -> None:
     model, data = fitted(entry.slug)
-    if not hasattr(model, "save"):
-        pytest.skip("saving of learners is not here yet")
     model.save(tmp_path / "model")
     again = cw.load(tmp_path / "model")
     assert type(again) is type(model)

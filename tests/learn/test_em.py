@@ -12,7 +12,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from tests.learn.ragged import N_CLASSES, N_TASKS, N_WORKERS, batch_of, logits_of, ragged, without_labels
+from tests.learn.crowds import N_CLASSES, N_TASKS, N_WORKERS, logits_of, ragged, whole, without_labels
 
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen
@@ -112,7 +112,7 @@ def test_loss_and_gradient_are_those_of_the_m_step() -> None:
     crowd = Crowd(ragged())
     objective = EmObjective(crowd, None, 0.01).double()
     logits = logits_of()
-    loss = objective.loss(Seen(logits, logits), batch_of(crowd))
+    loss = objective.loss(Seen(logits, logits), whole(crowd))
     log_f = torch.log(logits.exp() / logits.exp().sum(dim=1, keepdim=True))
     assert loss.item() == pytest.approx(-(objective.posterior * log_f).sum().item() / N_TASKS, abs=1e-12)
     expected = (logits.softmax(dim=1) - objective.posterior).detach() / N_TASKS

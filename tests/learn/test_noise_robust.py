@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from tests.learn.ragged import N_CLASSES, N_TASKS, N_WORKERS, batch_of, logits_of, ragged, without_labels
+from tests.learn.crowds import N_CLASSES, N_TASKS, N_WORKERS, logits_of, ragged, whole, without_labels
 
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen
@@ -27,7 +27,7 @@ SIZES = pytest.mark.parametrize("n_classes", [2, 3, 7])
 
 def compare(objective: Objective, logits: torch.Tensor, crowd: Crowd, dense: torch.Tensor) -> None:
     """Value and gradients of the loss against a dense one; a lone task without labels costs a finite number."""
-    loss = objective.loss(Seen(logits, logits), batch_of(crowd))
+    loss = objective.loss(Seen(logits, logits), whole(crowd))
     assert loss.item() == pytest.approx(dense.item(), abs=1e-12)
     wanted = [logits, *objective.parameters()]
     ours, theirs = torch.autograd.grad(loss, wanted), torch.autograd.grad(dense, wanted)
@@ -36,7 +36,7 @@ def compare(objective: Objective, logits: torch.Tensor, crowd: Crowd, dense: tor
     alone = logits[2:3].detach()
     assert torch.isfinite(objective.loss(Seen(alone, alone), without_labels()))
     small = logits.detach().float()
-    assert objective.float().loss(Seen(small, small), batch_of(crowd)).item() == pytest.approx(dense.item(), rel=1e-5)
+    assert objective.float().loss(Seen(small, small), whole(crowd)).item() == pytest.approx(dense.item(), rel=1e-5)
 
 
 def majority(labels: cw.CrowdLabels) -> np.ndarray:

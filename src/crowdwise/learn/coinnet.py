@@ -147,7 +147,9 @@ class CoinNet(Learner):
     """
 
     slug: ClassVar[str] = "coinnet"
-    workers_faster: ClassVar[float] = 1.0  # e of a label is met once an epoch: steps as large as the matrices' overshoot
+    workers_faster: ClassVar[float] = (
+        1.0  # e of a label is met once an epoch: steps as large as the matrices' overshoot
+    )
 
     outlier_price: float = 0.01
     power: float = 0.4

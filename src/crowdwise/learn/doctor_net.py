@@ -150,7 +150,8 @@ class DoctorNet(Learner):
 
     The last layer of `network_` is not trained: what the heads say together is `predict_proba`.
 
-    Other parameters are those of every learner. Where `worker_learning_rate`, the heads', is None, it is `learning_rate`.
+    Other parameters are those of every learner. Where `worker_learning_rate`, the heads', is None, it is
+    `learning_rate`.
 
     Examples
     --------

@@ -202,7 +202,7 @@ class GeneralizedEm(Learner):
         if self.classifier is not None:
             raise InputError(
                 f"A {type(self.classifier).__name__} cannot be saved without pickle, which may run anything when it is "
-                "read. Train network='linear' or another network instead, or keep model.network_.network.fitted yourself."
+                "read. Train network='linear' or another network, or keep model.network_.network.fitted yourself."
             )
         super().save(folder)
 

@@ -149,8 +149,8 @@ class TwoStage(Learner):
         """Write the fitted model to a folder, as every learner; an aggregator of yours must be named first."""
         if not isinstance(self.aggregator, str):
             raise InputError(
-                f"A file cannot hold the aggregator {quoted(self.aggregator)}. The classifier needs it no more: give its "
-                f"name alone, model.set_params(aggregator={self.aggregator.slug!r}), and save again."
+                f"A file cannot hold the aggregator {quoted(self.aggregator)}. The classifier needs it no more: give "
+                f"its name alone, model.set_params(aggregator={self.aggregator.slug!r}), and save again."
             )
         super().save(folder)
 
