@@ -88,9 +88,10 @@ def test_shapes_and_sums(entry: LearnerEntry, n_classes: int) -> None:
 
 @EVERY
 def test_batches_of_one(entry: LearnerEntry) -> None:
-    data = crowded(12)
-    model = made(entry, data, batch_size=1, epochs=1).fit(data.X, data.labels)
-    assert_rows(model.posterior_, (12, 3))
+    data = crowded(13)
+    size = 2 if entry.slug == "max-mig" else 1  # which compares tasks, and refuses 1; its last batch is one task
+    model = made(entry, data, batch_size=size, epochs=1).fit(data.X, data.labels)
+    assert_rows(model.posterior_, (13, 3))
 
 
 @EVERY

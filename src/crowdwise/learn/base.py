@@ -45,6 +45,7 @@ SCHEDULES = ("constant", "cosine", "step")
 PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
 DEVICES = ("auto", "cpu", "cuda", "mps")
 FEWEST_HELD_OUT = 5  # labels: fewer cannot tell one epoch from another
+FASTEST = 0.05  # Adam moves a logit by about the rate at each step: faster, a few batches would swap classes
 SHARED = tuple(name for name in Plan.__dataclass_fields__ if name not in ("name", "own"))
 
 
@@ -65,8 +66,8 @@ class Learner(CrowdModel):
         Tasks in a step, at least 1.
     learning_rate, worker_learning_rate
         Adam's, for the network and for the workers' parameters, above 0. None: ten times the network's, as 004 has it,
-        for matrices that lag behind leave the network to fit the workers' mistakes; the network's own where what is
-        learnt of workers is layers or numbers of single labels (the method says so).
+        but above 0.05 only if the network's is; matrices that lag behind leave the network to fit the workers'
+        mistakes. Just the network's where what is learnt is no matrix of each worker (the method says so).
     weight_decay
         Adam's L2 penalty on the network, at least 0.
     schedule
@@ -320,7 +321,8 @@ class Learner(CrowdModel):
     def _plan(self) -> Plan:
         shared = {name: getattr(self, name) for name in SHARED if name != "checkpoint"}
         if self.worker_learning_rate is None:
-            shared["worker_learning_rate"] = self.workers_faster * self.learning_rate
+            faster = min(self.workers_faster * self.learning_rate, FASTEST)
+            shared["worker_learning_rate"] = max(faster, self.learning_rate)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         return Plan(**shared, checkpoint=checkpoint, name=self.slug)
 

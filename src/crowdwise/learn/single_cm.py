@@ -84,7 +84,8 @@ class SingleConfusion(Learner):
     When it fails: workers who differ. What the good know is drowned in what the bad say, and many labels for each task
     add no more than their vote.
 
-    Other parameters and attributes are those of every learner; `confusion_` is counted afterwards.
+    Other parameters and attributes are those of every learner; `confusion_` is counted afterwards. Where
+    `worker_learning_rate` is None it is `learning_rate`: the matrix learns from every task.
 
     Examples
     --------
@@ -99,6 +100,7 @@ class SingleConfusion(Learner):
     """
 
     slug: ClassVar[str] = "single-cm"
+    workers_faster: ClassVar[float] = 1.0  # the one matrix learns from every task
 
     strength: float = 0.01
 
