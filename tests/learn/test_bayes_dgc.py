@@ -22,7 +22,7 @@ def problem(n_classes: int = 2, seed: int = 0, n_tasks: int = 240) -> tuple[np.n
     return 3 * np.eye(n_classes)[crowd.truth] + noise, crowd.labels, crowd.truth
 
 
-def batch_of(crowd: Crowd, tasks: list[int]) -> Batch:
+def whole(crowd: Crowd, tasks: list[int]) -> Batch:
     features = features_of(np.zeros((crowd.n_tasks, 1)))
     return next(batches(features, crowd, torch.tensor(tasks, dtype=torch.int64), max(len(tasks), 1)))
 
@@ -38,7 +38,7 @@ def test_a_batch_against_dense_sums(n_classes):
     beta, gamma = objective.beta.numpy().copy(), objective.gamma.numpy().copy()
     logits = torch.tensor(rng.normal(size=(5, n_classes)), requires_grad=True)
     tasks = [3, 7, 1, 19, 4]
-    loss = objective.loss(Seen(logits, logits), batch_of(crowd, tasks))
+    loss = objective.loss(Seen(logits, logits), whole(crowd, tasks))
     loss.backward()
 
     f = softmax(logits.detach().numpy(), axis=1)
@@ -75,7 +75,7 @@ def test_a_whole_step_with_all_tasks_is_mean_fields_update():
     alpha = torch.ones(3, 3, dtype=torch.float64)
     beta = torch.full((crowd.n_workers, 3, 3), 9.0, dtype=torch.float64)
     answers = torch.bincount(crowd.worker)
-    got = step_workers(beta, alpha, q, batch_of(crowd, list(range(30))), answers, 1.0)
+    got = step_workers(beta, alpha, q, whole(crowd, list(range(30))), answers, 1.0)
     expected = np.ones((crowd.n_workers, 3, 3))
     for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
         expected[worker, :, label] += q[task].numpy()
@@ -88,9 +88,9 @@ def test_batches_of_one_task_and_of_none_are_finite_and_evaluation_moves_nothing
     objective = BayesDgcObjective(Crowd(labels), None, 1.0, 0.1)
     logits = torch.zeros(1, 2, requires_grad=True)
     for task in (0, 1):  # the second has no labels
-        assert torch.isfinite(objective.loss(Seen(logits, logits), batch_of(objective.crowd, [task])))
+        assert torch.isfinite(objective.loss(Seen(logits, logits), whole(objective.crowd, [task])))
     before = objective.beta.clone()
-    objective.eval().loss(Seen(logits, logits), batch_of(objective.crowd, [0]))
+    objective.eval().loss(Seen(logits, logits), whole(objective.crowd, [0]))
     assert torch.equal(before, objective.beta)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
-from tests.learn.edges import (
+from tests.learn.crowds import (
     crowd_of,
     finite_where_little_is_known,
     same_with_gradients,
@@ -93,6 +93,7 @@ def test_odd_tasks_have_high_scores() -> None:
     assert model.score(X, truth) > 0.93
 
 
+@pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")  # it has learnt nothing yet
 def test_tasks_held_out_have_no_score() -> None:
     X, labels, _, _ = three_classes(100)
     model = cw.CoinNet(network="linear", epochs=2, held_out=0.2, device="cpu").fit(X, labels)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,12 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 
 
-def existing() -> list[LearnerEntry]:
-    """Learners whose module is there: all of them, once every method is written."""
-    return [entry for entry in learners() if importlib.util.find_spec(entry.path.partition(":")[0]) is not None]
-
-
-EVERY = pytest.mark.parametrize("entry", existing(), ids=lambda entry: entry.slug)
+EVERY = pytest.mark.parametrize("entry", learners(), ids=lambda entry: entry.slug)
 
 
 def made(entry: LearnerEntry, data: Crowded, **parameters: Any) -> Any:
@@ -94,9 +88,10 @@ def test_shapes_and_sums(entry: LearnerEntry, n_classes: int) -> None:
 
 @EVERY
 def test_batches_of_one(entry: LearnerEntry) -> None:
-    data = crowded(12)
-    model = made(entry, data, batch_size=1, epochs=1).fit(data.X, data.labels)
-    assert_rows(model.posterior_, (12, 3))
+    data = crowded(13)
+    size = 2 if entry.slug == "max-mig" else 1  # which compares tasks, and refuses 1; its last batch is one task
+    model = made(entry, data, batch_size=size, epochs=1).fit(data.X, data.labels)
+    assert_rows(model.posterior_, (13, 3))
 
 
 @EVERY
@@ -185,8 +180,6 @@ def test_same_seed_same_answer_and_nothing_of_the_users_changes(entry: LearnerEn
 @EVERY
 def test_saved_and_loaded(entry: LearnerEntry, tmp_path: Path) -> None:
     model, data = fitted(entry.slug)
-    if not hasattr(model, "save"):
-        pytest.skip("saving of learners is not here yet")
     model.save(tmp_path / "model")
     again = cw.load(tmp_path / "model")
     assert type(again) is type(model)

@@ -15,7 +15,7 @@ from crowdwise.learn.doctor_net import DoctorObjective, weighting_cost
 ignore_identifiability = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 
 
-def batch_of(crowd):
+def whole(crowd):
     edge = torch.arange(crowd.n_labels)
     tasks = torch.arange(crowd.n_tasks)
     return Batch(torch.zeros(crowd.n_tasks, 1), tasks, crowd.task, crowd.worker, crowd.label, edge)
@@ -31,7 +31,7 @@ def test_the_first_stage_costs_each_label_under_its_worker_s_head(n_classes):
     objective = DoctorObjective(Crowd(labels), 4, weighted=False).double()
     features = torch.randn(15, 4, dtype=torch.float64, requires_grad=True)
     leaves = (features, objective.heads, objective.bias)
-    loss = objective.loss(seen_of(features, n_classes), batch_of(objective.crowd))
+    loss = objective.loss(seen_of(features, n_classes), whole(objective.crowd))
     found = torch.autograd.grad(loss, leaves)
     cost = torch.zeros((), dtype=torch.float64)
     for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
@@ -52,7 +52,7 @@ def test_the_second_stage_weighs_those_who_did_not_label_a_task():
         objective.logits.copy_(torch.tensor([0.5, -0.3, 0.2, 9.0]))
     objective.weighing = True
     features = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
-    loss = objective.loss(seen_of(features, 2), batch_of(crowd))
+    loss = objective.loss(seen_of(features, 2), whole(crowd))
     (found,) = torch.autograd.grad(loss, objective.logits)
     others = [[2], [1], [0, 1, 2], None]  # task 2 was labelled by all who have labels: all are weighed
     cost = torch.zeros((), dtype=torch.float64)
@@ -79,7 +79,7 @@ def test_in_the_second_stage_only_the_weights_have_gradients():
         objective.begin_epoch(epoch, lambda: features)
         objective.zero_grad(set_to_none=True)
         features.grad = None
-        objective.loss(seen_of(features, 3), batch_of(crowd)).backward()
+        objective.loss(seen_of(features, 3), whole(crowd)).backward()
         assert (objective.heads.grad is None) == second
         assert (features.grad is None) == second
         assert (objective.logits.grad is not None) == second
@@ -117,7 +117,7 @@ def test_the_weights_find_the_one_who_agrees_with_the_others():
     right = torch.tensor([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1], [0.1, 0.9]])
     said = torch.stack([right, right, 1 - right], dim=1)
     logits = torch.zeros(3, requires_grad=True)
-    weighting_cost(said, logits, batch_of(crowd)).backward()
+    weighting_cost(said, logits, whole(crowd)).backward()
     assert logits.grad[2] > 0  # downhill is less weight
     assert logits.grad[0] < 0
     assert logits.grad[1] < 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.learn.edges import (
+from tests.learn.crowds import (
     WIDTH,
     crowd_of,
     finite_where_little_is_known,

@@ -34,7 +34,7 @@ def crowd_of(said) -> Crowd:
     return Crowd(cw.CrowdLabels.from_dense(np.array(said)))
 
 
-def batch_of(crowd: Crowd) -> Batch:
+def whole(crowd: Crowd) -> Batch:
     """All tasks of a crowd as one batch."""
     nothing = torch.zeros(crowd.n_tasks, 1)
     return Batch(nothing, torch.arange(crowd.n_tasks), crowd.task, crowd.worker, crowd.label, torch.arange(0))
@@ -223,7 +223,7 @@ def test_loss_and_gradient_are_the_papers(said, loss: str, stream: str, agreemen
     crowd = crowd_of(said)
     objective, seen = objective_of(crowd, stream, loss, agreement_loss), seen_of(crowd)
     objective.gamma = focus(crowd).double()
-    found, wanted = objective.loss(seen, batch_of(crowd)), written_out(objective, seen, said)
+    found, wanted = objective.loss(seen, whole(crowd)), written_out(objective, seen, said)
     torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-7)
     inputs = [seen.logits, *objective.parameters()]
     ours = torch.autograd.grad(found, inputs, retain_graph=True)

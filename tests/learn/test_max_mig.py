@@ -64,7 +64,7 @@ def mutual_information(joint, divergence):
     return float((apart * GENERATORS[divergence](joint / apart)).sum())
 
 
-def batch_of(labels, dtype=torch.float64):
+def whole(labels, dtype=torch.float64):
     crowd = Crowd(labels)
     n_tasks = crowd.n_tasks
     return Batch(
@@ -96,7 +96,7 @@ def test_loss_and_gradients_are_those_of_the_paper_s_double_sum(divergence, n_cl
         objective.prior_logits += torch.linspace(-1, 1, n_classes)
     logits = torch.randn(12, n_classes, dtype=torch.float64, requires_grad=True)
     leaves = (logits, objective.weights, objective.prior_logits)
-    loss = objective.loss(Seen(logits, logits), batch_of(sparse))
+    loss = objective.loss(Seen(logits, logits), whole(sparse))
     found = torch.autograd.grad(loss, leaves)
 
     said = np.full((12, 5), -1)
@@ -220,7 +220,7 @@ def test_extreme_weights_and_logits_stay_finite():
         with torch.no_grad():
             objective.weights *= 1000
         logits = torch.tensor([[-500.0, 500.0], [500.0, -500.0], [500.0, -500.0]], requires_grad=True)
-        loss = objective.loss(Seen(logits, logits), batch_of(labels, torch.float32))
+        loss = objective.loss(Seen(logits, logits), whole(labels, torch.float32))
         loss.backward()
         assert torch.isfinite(loss)
         assert torch.isfinite(objective.weights.grad).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.learn.ragged import N_CLASSES, N_TASKS, batch_of, logits_of, ragged
+from tests.learn.crowds import N_CLASSES, N_TASKS, logits_of, ragged, whole
 
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen
@@ -50,7 +50,7 @@ def test_loss_and_gradient_are_those_of_the_m_step() -> None:
     objective = MbemObjective(crowd, None, 0.2).double()
     objective.alternate(logits_of(seed=5).detach())
     logits = logits_of()
-    loss = objective.loss(Seen(logits, logits), batch_of(crowd))
+    loss = objective.loss(Seen(logits, logits), whole(crowd))
     log_f = torch.log(logits.exp() / logits.exp().sum(dim=1, keepdim=True))
     assert loss.item() == pytest.approx(-(objective.posterior * log_f).sum().item() / N_TASKS, abs=1e-12)
     expected = (logits.softmax(dim=1) - objective.posterior).detach() / N_TASKS

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.learn.edges import (
+from tests.learn.crowds import (
     WIDTH,
     crowd_of,
     finite_where_little_is_known,
@@ -78,7 +78,7 @@ def test_anchors_by_hand() -> None:
 
 
 def test_the_crowds_matrices_are_handed_to_those_with_enough_labels() -> None:
-    """Anchors 0 and 4: workers 0, 1 and 2 have two labels there, worker 3 one, worker 4 none."""
+    """Anchors 0 and 4: workers 1, 2 and 3 have two labels there, worker 0 one, worker 4 none."""
     crowd = crowd_of(2)
     objective = shaken(TransitionObjective(crowd, WIDTH, 3, 0.75, 2))
     objective.n_epochs = 20
@@ -87,7 +87,7 @@ def test_the_crowds_matrices_are_handed_to_those_with_enough_labels() -> None:
     assert objective.truth.tolist() == [0, NONE, NONE, NONE, 1]
     assert objective.source.tolist() == [5] * 5
     objective.begin_epoch(7, lambda: log_f)
-    assert objective.source.tolist() == [0, 1, 2, 5, 5]
+    assert objective.source.tolist() == [5, 1, 2, 3, 5]
     torch.testing.assert_close(objective.head.weight[0], objective.head.weight[5])
     torch.testing.assert_close(objective.head.bias[2], objective.head.bias[5])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.learn.ragged import N_CLASSES, batch_of, logits_of, ragged
+from tests.learn.crowds import N_CLASSES, logits_of, ragged, whole
 
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen
@@ -67,7 +67,7 @@ def test_loss_and_gradient_are_those_of_the_dense_formula() -> None:
     crowd = Crowd(ragged())
     target = torch.softmax(torch.randn(5, N_CLASSES, dtype=torch.float64), dim=1)
     logits = logits_of()
-    loss = TargetObjective(crowd, target).loss(Seen(logits, logits), batch_of(crowd))
+    loss = TargetObjective(crowd, target).loss(Seen(logits, logits), whole(crowd))
     dense = sum(
         -target[t, k] * torch.log(logits[t].exp()[k] / logits[t].exp().sum()) for t in range(5) for k in range(3)
     )

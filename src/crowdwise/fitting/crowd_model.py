@@ -92,7 +92,9 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
             "n_labels": self.labels_per_task_,
             "entropy": np.where(plogp.sum(axis=1) < -NEGLIGIBLE, -plogp.sum(axis=1), 0.0),
         }
-        return native_table(columns | self.task_columns_, self.kind_)
+        # What is not a number is not known: a null, as tables say it.
+        own = {name: pa.array(values, from_pandas=True) for name, values in self.task_columns_.items()}
+        return native_table(columns | own, self.kind_)
 
     def workers(self, level: float = 0.9) -> Any:
         """Table of worker, n_labels, skill and its interval, and what the method adds.

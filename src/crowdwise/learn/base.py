@@ -26,7 +26,7 @@ from crowdwise.learn.features import features_of
 from crowdwise.learn.identifiability import warn_of
 from crowdwise.learn.loop import Job, Plan, forecasts, train
 from crowdwise.learn.networks import built
-from crowdwise.learn.worker_models import soft_counts
+from crowdwise.learn.worker_models import smoothed_rows, soft_counts
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -45,8 +45,8 @@ SCHEDULES = ("constant", "cosine", "step")
 PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
 DEVICES = ("auto", "cpu", "cuda", "mps")
 FEWEST_HELD_OUT = 5  # labels: fewer cannot tell one epoch from another
+FASTEST = 0.05  # Adam moves a logit by about the rate at each step: faster, a few batches would swap classes
 SHARED = tuple(name for name in Plan.__dataclass_fields__ if name not in ("name", "own"))
-CROWD_WEIGHT = 1.0  # answers like the crowd's that a row counted from few of a worker's own is drawn towards
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -65,8 +65,9 @@ class Learner(CrowdModel):
     batch_size
         Tasks in a step, at least 1.
     learning_rate, worker_learning_rate
-        Adam's, for the network and for the workers' parameters, above 0. None: ten times the network's, as 004 has it;
-        matrices that lag behind leave the network to fit the workers' mistakes.
+        Adam's, for the network and for the workers' parameters, above 0. None: ten times the network's, as 004 has it,
+        but above 0.05 only if the network's is; matrices that lag behind leave the network to fit the workers'
+        mistakes. Just the network's where what is learnt is no matrix of each worker (the method says so).
     weight_decay
         Adam's L2 penalty on the network, at least 0.
     schedule
@@ -109,6 +110,7 @@ class Learner(CrowdModel):
     """
 
     slug: ClassVar[str]
+    workers_faster: ClassVar[float] = 10.0  # rate of the workers' parameters over the network's: appendix D of 004
 
     network: Any = None
     epochs: int | None = None
@@ -205,19 +207,20 @@ class Learner(CrowdModel):
         with torch.no_grad():
             settled = objective.settle(log_f)
             modelled = objective.confusion()
-            confusion = modelled if modelled is not None else counted_confusion(crowd, log_f.exp())
+            confusion = modelled if modelled is not None else smoothed_rows(soft_counts(crowd, log_f.exp()))
             table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])
             if settled is None:
                 settled = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
             posterior = settled.exp().double()
             if modelled is None:
-                confusion = counted_confusion(crowd, posterior)
+                confusion = smoothed_rows(soft_counts(crowd, posterior))
             columns = {name: column.double().numpy() for name, column in objective.task_columns().items()}
         shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
         fit = replace(portrait(answers, shares, confusion.double().numpy()), task_columns=columns)
         self._remember(answers, fit)
         self.history_ = native_table(history, answers.kind)
-        warn_of(self, answers, log_f.double().exp().numpy())
+        if modelled is not None:
+            self._warn(answers, log_f.double().exp().numpy())
 
     # ---- predicting -------------------------------------------------------------------------------------
 
@@ -286,6 +289,10 @@ class Learner(CrowdModel):
     def _check(self) -> None:
         """Refuse parameters of the method's own."""
 
+    def _warn(self, answers: CrowdLabels, f: FloatArray) -> None:
+        """Warn where the classifier and the workers, whom the method models, may not be told apart."""
+        warn_of(self, answers, f)
+
     # ---- shared -----------------------------------------------------------------------------------------
 
     def _forecast(self, features: Features) -> torch.Tensor:
@@ -313,6 +320,9 @@ class Learner(CrowdModel):
 
     def _plan(self) -> Plan:
         shared = {name: getattr(self, name) for name in SHARED if name != "checkpoint"}
+        if self.worker_learning_rate is None:
+            faster = min(self.workers_faster * self.learning_rate, FASTEST)
+            shared["worker_learning_rate"] = max(faster, self.learning_rate)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         return Plan(**shared, checkpoint=checkpoint, name=self.slug)
 
@@ -376,14 +386,6 @@ def _device(name: str) -> torch.device:
     if name in ("auto", "mps") and torch.backends.mps.is_available():
         return torch.device("mps")
     return torch.device("cpu")
-
-
-def counted_confusion(crowd: Crowd, posterior: torch.Tensor) -> torch.Tensor:
-    """Confusion matrices counted with a posterior, rows of few answers drawn towards the crowd's."""
-    counts = soft_counts(crowd, posterior)
-    mean = counts.sum(dim=0) + 1 / crowd.n_classes
-    rows = counts + CROWD_WEIGHT * mean / mean.sum(dim=1, keepdim=True)
-    return rows / rows.sum(dim=2, keepdim=True)
 
 
 def portrait(answers: CrowdLabels, posterior: FloatArray, confusion: FloatArray) -> Fit:

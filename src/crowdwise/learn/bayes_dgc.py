@@ -38,7 +38,7 @@ from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.worker_models import dirichlet_logs, dirichlet_rows, log_bayes
+from crowdwise.learn.worker_models import dirichlet_logs, dirichlet_rows, log_bayes, soft_counts_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,10 +62,7 @@ def step_workers(beta: Tensor, alpha: Tensor, q: Tensor, batch: Batch, answers: 
         Labels that each worker gave in all.
     """
     workers, place = torch.unique(batch.worker, return_inverse=True)
-    n_classes = q.shape[1]
-    counts = q.new_zeros(len(workers) * n_classes, n_classes)
-    counts.index_add_(0, place * n_classes + batch.label, q[batch.owner])
-    counts = counts.view(-1, n_classes, n_classes).transpose(1, 2)
+    counts = soft_counts_rows(q[batch.owner], place, batch.label, len(workers))
     scale = answers[workers].to(q.dtype) / torch.bincount(place, minlength=len(workers)).to(q.dtype)
     target = alpha + scale[:, None, None] * counts
     stepped = beta.clone()

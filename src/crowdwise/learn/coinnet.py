@@ -131,7 +131,8 @@ class CoinNet(Learner):
     number of classes. The posterior of features and labels together takes odd labels at face value.
 
     Other parameters are those of every learner. A label's e moves only when its task is met, by about
-    `worker_learning_rate` each time: with few epochs, that must be larger.
+    `worker_learning_rate` each time: with few epochs, that must be larger; too large, and every label is odd. Where it
+    is None, it is `learning_rate`.
 
     Examples
     --------
@@ -146,6 +147,9 @@ class CoinNet(Learner):
     """
 
     slug: ClassVar[str] = "coinnet"
+    workers_faster: ClassVar[float] = (
+        1.0  # e of a label is met once an epoch: steps as large as the matrices' overshoot
+    )
 
     outlier_price: float = 0.01
     power: float = 0.4

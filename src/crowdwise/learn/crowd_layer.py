@@ -115,7 +115,8 @@ class CrowdLayer(Learner):
     in place, so that a long training can move them. The probabilities are over-confident: a layer of small weights
     needs an output of 0 or 1 to explain anything.
 
-    Other parameters are those of every learner.
+    Other parameters are those of every learner. Where `worker_learning_rate` is None it is `learning_rate`: the layers
+    are part of the network.
 
     Examples
     --------
@@ -130,6 +131,7 @@ class CrowdLayer(Learner):
     """
 
     slug: ClassVar[str] = "crowd-layer"
+    workers_faster: ClassVar[float] = 1.0  # the paper's layers are part of the network
 
     kind: str = "MW"
     start: str = "identity"

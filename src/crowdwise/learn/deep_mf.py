@@ -148,7 +148,7 @@ class DeepMeanFieldObjective(Objective):
         """Log q of all tasks, brought to rest with the final classifier."""
         # The votes of tasks that were held out are new, and their workers' counts with them.
         log_f = believed(log_f, self.q, self.crowd, self.trust).log()
-        self.counts = self.counts.double()
+        kept, self.counts = self.counts.dtype, self.counts.double()
         before = -torch.inf
         for _ in range(MOST_SWEEPS):
             q = self._sweep(log_f)
@@ -156,6 +156,7 @@ class DeepMeanFieldObjective(Objective):
             if now - before <= REST * self.crowd.n_labels:
                 break
             before = now
+        self.counts = self.counts.to(kept)
         return q.log()
 
     def confusion(self) -> Tensor:

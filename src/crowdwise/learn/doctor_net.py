@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
@@ -37,6 +37,7 @@ from torch import nn
 from crowdwise.fitting.parameters import check_flag
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, per_task
+from crowdwise.learn.networks import width_of
 from crowdwise.learn.objective import Objective
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ class DoctorNet(Learner):
 
     The last layer of `network_` is not trained: what the heads say together is `predict_proba`.
 
-    Other parameters are those of every learner.
+    Other parameters are those of every learner. Where `worker_learning_rate`, the heads', is None, it is
+    `learning_rate`.
 
     Examples
     --------
@@ -163,6 +165,8 @@ class DoctorNet(Learner):
     True
     """
 
+    workers_faster: ClassVar[float] = 1.0  # a worker's head is the last layer of a network
+
     weighted: bool = False
 
     @property
@@ -174,9 +178,4 @@ class DoctorNet(Learner):
         check_flag("weighted", self.weighted)
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
-        was_training = classifier.training
-        classifier.eval()
-        with torch.no_grad():
-            seen = classifier.see(next(features.batches(torch.arange(1), 1)))
-        classifier.train(was_training)
-        return DoctorObjective(crowd, seen.features.shape[1], weighted=self.weighted)
+        return DoctorObjective(crowd, width_of(classifier, features), weighted=self.weighted)

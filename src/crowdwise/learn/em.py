@@ -47,6 +47,7 @@ from crowdwise.learn.worker_models import log_bayes, soft_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from torch import Tensor
 
@@ -195,6 +196,15 @@ class GeneralizedEm(Learner):
                 "whose fit takes sample_weight, such as LogisticRegression(). Scale features beforehand, not in a "
                 "pipeline."
             )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model to a folder, as every learner; one with a scikit-learn classifier is refused."""
+        if self.classifier is not None:
+            raise InputError(
+                f"A {type(self.classifier).__name__} cannot be saved without pickle, which may run anything when it is "
+                "read. Train network='linear' or another network, or keep model.network_.network.fitted yourself."
+            )
+        super().save(folder)
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return EmObjective(crowd, self.steps, self.smoothing)

@@ -43,11 +43,11 @@ from crowdwise.labels.sequences import read_sequences, rule_for_new
 from crowdwise.learn.alignment import aligned_to_rows
 from crowdwise.learn.base import Learner
 from crowdwise.learn.batches import Crowd
+from crowdwise.learn.em import m_step
 from crowdwise.learn.features import features_of
 from crowdwise.learn.loop import forecasts
 from crowdwise.learn.losses import SMALLEST, per_task
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.worker_models import soft_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,17 +149,12 @@ class EmCrfObjective(Objective):
         self.smoothing = smoothing
         self.start = nn.Parameter(torch.zeros(crowd.n_classes))
         self.steps = nn.Parameter(torch.zeros(crowd.n_classes, crowd.n_classes))
-        self.register_buffer("matrices", self.estimated(crowd.votes()))
+        self.register_buffer("matrices", m_step(crowd, crowd.votes(), smoothing))
         order, first = along(sequences, crowd.task.device)
         # The training tasks' sequences say nothing of other tasks: they are not kept with the model.
         self.register_buffer("order", order, persistent=False)
         self.register_buffer("first", first, persistent=False)
         self.register_buffer("place", order.argsort(), persistent=False)
-
-    def estimated(self, posterior: Tensor) -> Tensor:
-        """Confusion matrices from expected answers and `smoothing` pseudo-counts in every cell."""
-        counts = soft_counts(self.crowd, posterior) + self.smoothing
-        return counts / counts.sum(dim=2, keepdim=True)
 
     def evidence(self, nodes: Tensor, owner: Tensor, worker: Tensor, label: Tensor, confusion: Tensor) -> Tensor:
         """Potentials (n, K) with those of the labels added."""
@@ -188,7 +183,7 @@ class EmCrfObjective(Objective):
         if epoch:
             crowd = self.crowd
             posterior = self.log_posterior(forecast(), crowd.task, crowd.worker, crowd.label, self.matrices).exp()
-            self.matrices.copy_(self.estimated(posterior))
+            self.matrices.copy_(m_step(crowd, posterior, self.smoothing))
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """Return −log P(labels given x) of whole sequences, per task."""
@@ -242,7 +237,8 @@ class EmCrf(Learner):
     along a sequence, each of which counts as evidence of its own. The label of a task is its own likeliest class, not
     part of a likeliest path. `score` and a validation set know no sequences: they see each task alone.
 
-    One device. Other parameters are those of every learner.
+    One device. Other parameters are those of every learner. `worker_learning_rate` is that of the CRF's steps; where it
+    is None, it is `learning_rate`.
 
     Examples
     --------
@@ -260,6 +256,7 @@ class EmCrf(Learner):
     """
 
     slug: ClassVar[str] = "em-crf"
+    workers_faster: ClassVar[float] = 1.0  # its parameters are the CRF's, and so the classifier's; matrices are counted
 
     sequences: Any = None
     smoothing: float = 0.1
@@ -289,12 +286,15 @@ class EmCrf(Learner):
         self._check_fitted()
         features = features_of(X)
         self._check_shape(features)
-        names = np.arange(len(features)) if tasks is None else tasks
         nodes = forecasts(self.network_, self.module_, features, torch.arange(len(features)))
+        names: Any = tasks
         if labels is not None:
-            crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels), features, tasks)))
+            answers = aligned_to_rows(read_labels(labels), features, tasks)
+            names, crowd = answers.tasks, Crowd(self._aligned(answers))
             table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=nodes.dtype)
             nodes = self._crf.evidence(nodes, crowd.task, crowd.worker, crowd.label, table)
+        if names is None:
+            names = features.names[0] if features.names else np.arange(len(features))
         source = rule_for_new(self.sequences) if sequences is None else sequences
         given = self._crf.chained(nodes, *along(read_sequences(source, names))).double().exp()
         shares: FloatArray = (given / given.sum(dim=1, keepdim=True)).numpy()

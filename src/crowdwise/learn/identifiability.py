@@ -103,5 +103,5 @@ def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
             f"{model.slug}: the classifier and the workers may not be told apart: {'; '.join(reasons)}. Check some "
             "tasks by hand before trusting the result.",
             NotIdentifiable,
-            stacklevel=4,
+            stacklevel=5,
         )

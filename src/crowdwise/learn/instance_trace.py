@@ -149,7 +149,8 @@ class InstanceTrace(Learner):
     When it fails: workers with few labels, whose R K² weights learn them by heart; the classifier's features do not
     tell what makes a task hard; the crowd's mean matrix is not diagonally dominant (a warning says so).
 
-    Other parameters are those of every learner.
+    Other parameters are those of every learner. Where `worker_learning_rate` is None it is `learning_rate`: a faster
+    head would do the classifier's work.
 
     Examples
     --------
@@ -165,6 +166,7 @@ class InstanceTrace(Learner):
     """
 
     slug: ClassVar[str] = "instance-trace"
+    workers_faster: ClassVar[float] = 1.0  # the matrices are a second head of the network
 
     strength: float = 0.01
     rank: int = 8

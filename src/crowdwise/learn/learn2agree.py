@@ -49,6 +49,7 @@ from torch.nn.functional import logsigmoid
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST
+from crowdwise.learn.networks import width_of
 from crowdwise.learn.objective import Objective
 
 if TYPE_CHECKING:
@@ -274,7 +275,8 @@ class LearnToAgree(Learner):
     The agreement stream belongs to the classifier: `predict_proba` gives the regularised probabilities, while
     `network_` by itself gives the logits before regularisation.
 
-    Other parameters are those of every learner.
+    Other parameters are those of every learner. Where `worker_learning_rate`, the streams', is None, it is
+    `learning_rate`.
 
     Examples
     --------
@@ -290,6 +292,7 @@ class LearnToAgree(Learner):
     """
 
     slug: ClassVar[str] = "learn2agree"
+    workers_faster: ClassVar[float] = 1.0  # the streams are heads of the classifier
 
     stream: str = "distributional"
     agreement_loss: str | None = None
@@ -306,11 +309,7 @@ class LearnToAgree(Learner):
         check_count("bins", self.bins)
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
-        was_training = classifier.training
-        classifier.eval()
-        with torch.no_grad():
-            width = classifier.see(next(features.batches(torch.arange(1), 1))).features.shape[1]
-        classifier.train(was_training)
+        width = width_of(classifier, features)
         n_streams = 0 if self.stream == "none" else len(positive(torch.zeros(1), crowd.n_classes)[0])
         streams: list[nn.Module] = [
             Distributional(width, self.bins) if self.stream == "distributional" else Linear(width)

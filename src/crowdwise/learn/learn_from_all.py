@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import per_label
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import TargetedObjective
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["LearnFromAll"]
 
@@ -41,7 +42,7 @@ def label_cost(logits: Tensor, batch: Batch) -> Tensor:
     return per_label(-logits.log_softmax(dim=1)[batch.owner, batch.label].sum(), batch)
 
 
-class AllObjective(Objective):
+class AllObjective(TargetedObjective):
     """The mean cross-entropy of the labels themselves."""
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:

@@ -25,7 +25,7 @@ from crowdwise.labels.errors import InputError, quoted
 from crowdwise.learn.batches import Seen, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.losses import SMALLEST
-from crowdwise.learn.worker_models import soft_counts_rows
+from crowdwise.learn.worker_models import smoothed_rows, soft_counts_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,6 @@ __all__ = ["Diverged", "Job", "Plan", "State", "forecasts", "train"]
 FORWARD = 1024  # tasks at a time where no gradient is needed
 STEPS_BY_DEFAULT = 4000
 FEWEST_EPOCHS, MOST_EPOCHS = 10, 200
-WORKERS_FASTER = 10  # learning rate of the workers' parameters over the network's: appendix D of 004
 _NEW_NAME = "forward_sync_buffers"  # torch 2.13 renamed it
 _SYNC = _NEW_NAME if _NEW_NAME in signature(DistributedDataParallel).parameters else "broadcast_buffers"
 
@@ -58,7 +57,7 @@ class Plan:
     epochs: int | None
     batch_size: int
     learning_rate: float
-    worker_learning_rate: float | None
+    worker_learning_rate: float
     weight_decay: float
     schedule: str
     clip: float | None
@@ -379,9 +378,7 @@ def _log_chance(pair: _Pair, log_f: Tensor, crowd: Crowd) -> float:
     """Mean log-probability of labels through the workers' matrices, counted in training where the method has none."""
     confusion = pair.objective.confusion()
     if confusion is None and pair.tally is not None:
-        mean = pair.tally.sum(dim=0) + 1 / crowd.n_classes
-        rows = pair.tally + mean / mean.sum(dim=1, keepdim=True)
-        confusion = rows / rows.sum(dim=2, keepdim=True)
+        confusion = smoothed_rows(pair.tally)
     assert confusion is not None  # noqa: S101 (the tally is kept where a method has no matrices)
     said = confusion.to(log_f.dtype)[crowd.worker, :, crowd.label]
     chance = (log_f.exp()[crowd.task] * said).sum(dim=1).clamp(min=SMALLEST)
@@ -389,12 +386,9 @@ def _log_chance(pair: _Pair, log_f: Tensor, crowd: Crowd) -> float:
 
 
 def _optimiser(pair: _Pair, plan: Plan, device: torch.device) -> torch.optim.Optimizer:
-    worker_rate = (
-        WORKERS_FASTER * plan.learning_rate if plan.worker_learning_rate is None else plan.worker_learning_rate
-    )
     groups = [
         {"params": list(pair.classifier.parameters()), "lr": plan.learning_rate, "weight_decay": plan.weight_decay},
-        {"params": list(pair.objective.parameters()), "lr": worker_rate, "weight_decay": 0.0},
+        {"params": list(pair.objective.parameters()), "lr": plan.worker_learning_rate, "weight_decay": 0.0},
     ]
     groups = [group | {"first_rate": group["lr"]} for group in groups if group["params"]]
     # A fused step unscales gradients itself, which Fabric's clipping in half precision does not allow.

@@ -9,10 +9,11 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch
+    from crowdwise.learn.batches import Batch, Crowd
 
 __all__ = [
     "SMALLEST",
+    "blurred_fit",
     "coupled_probability",
     "coupled_sum",
     "cross_entropy_to",
@@ -75,3 +76,16 @@ def per_label(total: Tensor, batch: Batch) -> Tensor:
 def volume_of_outputs(f: Tensor, ridge: float) -> Tensor:
     """Logarithm of det(F Fᵀ) of the classifier's outputs (B, K), which are the columns of 002's F."""
     return log_det(f.T @ f, ridge)
+
+
+def blurred_fit(log_f: Tensor, crowd: Crowd) -> Tensor:
+    """Mean log-probability of labels under the classifier (N, K), mixed with guesses as suits the labels best: ().
+
+    A classifier that is as sure as it should be of the truth is surer than of any label. Without the guesses, an epoch
+    in which it is as vague as the labels would be taken for the best; with them, sharpness costs nothing, while a
+    classifier that swaps classes gains nothing.
+    """
+    chance = log_f.exp()[crowd.task, crowd.label]
+    shares = torch.linspace(0, 1, 21, dtype=chance.dtype, device=chance.device)
+    fits = [(share * chance + (1 - share) / log_f.shape[1]).clamp(min=SMALLEST).log().mean() for share in shares]
+    return torch.stack(fits).max()

@@ -214,7 +214,7 @@ class MaxMig(Learner):
     The weights W are in `module_.weights` (M, K, K) [worker, truth, label]; a worker who adds nothing to the others has
     equal columns. Output `module_.order[k]` of `network_` is class k.
 
-    Other parameters are those of every learner.
+    Other parameters are those of every learner. Where `worker_learning_rate` is None it is `learning_rate`, as in 001.
 
     Examples
     --------
@@ -229,6 +229,7 @@ class MaxMig(Learner):
     """
 
     slug: ClassVar[str] = "max-mig"
+    workers_faster: ClassVar[float] = 1.0  # 001 has one rate for both
 
     divergence: str = "kl"
     prior: Any = "uniform"

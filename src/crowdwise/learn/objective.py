@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from crowdwise.learn.losses import SMALLEST
+from crowdwise.learn.losses import SMALLEST, blurred_fit
 from crowdwise.learn.worker_models import log_bayes
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.batches import Batch, Crowd, Seen
 
-__all__ = ["Objective"]
+__all__ = ["Objective", "TargetedObjective"]
 
 
 class Objective(nn.Module):
@@ -114,8 +114,7 @@ class Objective(nn.Module):
         """How well the classifier foretells labels held out, the higher the better; chooses the epoch.
 
         None for the mean log-probability of the labels through the workers' matrices, which are counted where the
-        method has none. Those cannot tell a classifier from its mirror image; a method without matrices whose target
-        is the labels themselves does better to say it.
+        method has none. Those cannot tell a classifier from its mirror image: see `TargetedObjective`.
 
         Parameters
         ----------
@@ -130,3 +129,14 @@ class Objective(nn.Module):
     def device(self) -> torch.device:
         """Where the labels are."""
         return self.crowd.task.device
+
+
+class TargetedObjective(Objective):
+    """Base of objectives whose target is made of the labels themselves, without any model of the workers."""
+
+    def held_out(self, log_f: Tensor, crowd: Crowd) -> Tensor:
+        """Mean log-probability of the labels under the classifier itself.
+
+        Matrices that are counted could not tell a classifier from its mirror image.
+        """
+        return blurred_fit(log_f, crowd)

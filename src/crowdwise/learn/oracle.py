@@ -33,6 +33,8 @@ from crowdwise.learn.objective import Objective
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
@@ -95,6 +97,9 @@ class OracleConfusion(Learner):
                 "label]. Where they are not known, learn them with trace."
             )
         check_shares("confusion", as_numbers(self.confusion, "confusion"))
+
+    def _warn(self, answers: CrowdLabels, f: FloatArray) -> None:
+        """The workers are known: there is nothing to be told apart."""
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         matrices = torch.as_tensor(as_numbers(self.confusion, "confusion"), device=crowd.task.device).float()

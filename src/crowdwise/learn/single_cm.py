@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, winners
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import TargetedObjective
 from crowdwise.learn.worker_models import Confusions
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["SingleConfusion"]
 
@@ -47,7 +48,7 @@ def vote_cost(f: Tensor, matrix: Tensor, vote: Tensor) -> Tensor:
     return -(vote * (f @ matrix).clamp(min=SMALLEST).log()).sum(dim=1).mean()
 
 
-class SingleObjective(Objective):
+class SingleObjective(TargetedObjective):
     """Cross-entropy of the votes through one matrix, and λ times its trace."""
 
     vote: Tensor
@@ -83,7 +84,8 @@ class SingleConfusion(Learner):
     When it fails: workers who differ. What the good know is drowned in what the bad say, and many labels for each task
     add no more than their vote.
 
-    Other parameters and attributes are those of every learner; `confusion_` is counted afterwards.
+    Other parameters and attributes are those of every learner; `confusion_` is counted afterwards. Where
+    `worker_learning_rate` is None it is `learning_rate`: the matrix learns from every task.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class SingleConfusion(Learner):
     """
 
     slug: ClassVar[str] = "single-cm"
+    workers_faster: ClassVar[float] = 1.0  # the one matrix learns from every task
 
     strength: float = 0.01
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, ClassVar
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import cross_entropy_to, winners
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import TargetedObjective
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["SoftBootstrap"]
 
@@ -43,7 +44,7 @@ def bootstrapped(logits: Tensor, vote: Tensor, trust: float) -> Tensor:
     return cross_entropy_to(trust * vote + (1 - trust) * logits.softmax(dim=1), logits)
 
 
-class BootstrapObjective(Objective):
+class BootstrapObjective(TargetedObjective):
     """Cross-entropy to the vote and the classifier's own opinion."""
 
     vote: Tensor

@@ -37,10 +37,12 @@ from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.vocabulary import positions
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import cross_entropy_to, winners
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import TargetedObjective
 from crowdwise.registry import method
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
 
     from crowdwise.labels.model import CrowdLabels
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["TwoStage"]
 
@@ -74,7 +77,7 @@ def consensus_of(aggregator: Any, labels: CrowdLabels) -> FloatArray:
     return np.asarray(posterior[:, column])
 
 
-class TargetObjective(Objective):
+class TargetObjective(TargetedObjective):
     """Cross-entropy to a target (N, K) that does not change."""
 
     target: Tensor
@@ -141,6 +144,19 @@ class TwoStage(Learner):
                 f"aggregator is {quoted(self.aggregator)}; it must be the slug of a method of crowdwise.methods(), or "
                 "an aggregator such as DawidSkene()."
             )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model to a folder, as every learner; an aggregator of yours must be named first."""
+        if not isinstance(self.aggregator, str):
+            raise InputError(
+                f"A file cannot hold the aggregator {quoted(self.aggregator)}. The classifier needs it no more: give "
+                f"its name alone, model.set_params(aggregator={self.aggregator.slug!r}), and save again."
+            )
+        super().save(folder)
+
+    def _restored_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+        # The consensus served training: there is no need to find one again.
+        return TargetObjective(crowd, crowd.votes())
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         shares = torch.as_tensor(consensus_of(self.aggregator, crowd.labels), device=crowd.task.device).float()

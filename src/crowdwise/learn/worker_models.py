@@ -27,6 +27,7 @@ __all__ = [
     "dirichlet_logs",
     "dirichlet_rows",
     "log_bayes",
+    "smoothed_rows",
     "soft_counts",
     "soft_counts_rows",
     "vote_confusions",
@@ -151,9 +152,13 @@ def vote_confusions(crowd: Crowd, smoothing: float) -> Tensor:
     A worker's row is divided by the tasks that she labelled, not by all: her silence says nothing. To each row
     `smoothing` answers like the crowd's are added.
     """
-    counts = soft_counts(crowd, crowd.votes())
-    whole = counts.sum(dim=0) + 1 / crowd.n_classes
-    rows = counts + smoothing * whole / whole.sum(dim=1, keepdim=True)
+    return smoothed_rows(soft_counts(crowd, crowd.votes()), smoothing)
+
+
+def smoothed_rows(counts: Tensor, weight: float = 1.0) -> Tensor:
+    """Confusion matrices from counts (M, K, K), `weight` answers like the crowd's added to each row."""
+    crowd = counts.sum(dim=0) + 1 / counts.shape[2]
+    rows = counts + weight * crowd / crowd.sum(dim=1, keepdim=True)
     return rows / rows.sum(dim=2, keepdim=True)
 
 
