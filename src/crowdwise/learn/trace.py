@@ -17,7 +17,7 @@ regularized estimation of annotator confusion", CVPR (000).
 | listing 3, probabilities clipped at 1e-10 | `losses.SMALLEST` |
 | (35) of 004, + λ tr(log A) | `trace_penalty` with `log=True` |
 
-A step costs O(labels of the batch × K²) beside the network, and O(M K²) for the penalty and Adam.
+A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices, the penalty and Adam.
 
 Departures: the penalty is λ times the *mean* of the workers' traces, as in listing 1, where equation (4) has their sum:
 with cross-entropy as a mean over tasks, a sum would swamp it as soon as there are many workers. Listing 3's upper clip
@@ -45,12 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["TraceRegularized"]
 
 
-def trace_penalty(workers: Confusions, *, log: bool) -> Tensor:
-    """Mean over workers of tr(A), or of tr(log A)."""
-    if not log:
-        return workers.mean_trace()
-    confusion: Tensor = workers()
-    return confusion.diagonal(dim1=1, dim2=2).clamp(min=SMALLEST).log().sum(dim=1).mean()
+def trace_penalty(diagonal: Tensor, *, log: bool) -> Tensor:
+    """Mean over workers of tr(A), or of tr(log A), from the diagonals (M, K)."""
+    return (diagonal.clamp(min=SMALLEST).log() if log else diagonal).sum() / len(diagonal)
 
 
 class TraceObjective(Objective):
@@ -63,12 +60,10 @@ class TraceObjective(Objective):
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """Equation (4), the first sum as a mean over the batch's tasks, the second as a mean over workers."""
-        said = self.workers.said(batch.worker, batch.label)
+        said, diagonal = self.workers.said_and_diagonal(batch.worker, batch.label)
         chance = label_probability(seen.logits.softmax(dim=1), said, batch)
         cost = per_task(-chance.clamp(min=SMALLEST).log().sum(), batch)
-        if self.strength == 0:
-            return cost
-        return cost + self.strength * trace_penalty(self.workers, log=self.log)
+        return cost + self.strength * trace_penalty(diagonal, log=self.log)
 
     def confusion(self) -> Tensor:
         """Each worker's matrix."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from crowdwise.fitting.parameters import as_numbers
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Confusions",
     "MeanConfusions",
-    "MeanTrace",
+    "SaidAndDiagonal",
     "SoftmaxConfusions",
     "dirichlet_logs",
     "dirichlet_rows",
@@ -48,39 +49,49 @@ class Confusions(nn.Module):
         """All matrices (M, K, K)."""
         return _normalised(self.rho)
 
-    def said(self, worker: Tensor, label: Tensor) -> Tensor:
-        """A[worker, :, label] of labels (E, K), from the matrices of these workers alone where that is less work."""
-        if len(worker) >= len(self.rho):
-            return _normalised(self.rho)[worker, :, label]
-        return _normalised(self.rho.index_select(0, worker))[torch.arange(len(worker), device=worker.device), :, label]
-
     def mean_trace(self) -> Tensor:
-        """Mean over all workers of tr(A), with its gradient in few passes over ρ: it is taken at every step."""
-        return MeanTrace.apply(self.rho)  # type: ignore[no-any-return, no-untyped-call]
+        """Mean over all workers of tr(A)."""
+        matrices: Tensor = self()
+        return matrices.diagonal(dim1=1, dim2=2).sum(dim=1).mean()
+
+    def said_and_diagonal(self, worker: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+        """A[worker, :, label] of labels (E, K), and the diagonals of all matrices (M, K), in few passes over ρ."""
+        return SaidAndDiagonal.apply(self.rho, worker, label)  # type: ignore[no-any-return, no-untyped-call]
 
 
-class MeanTrace(torch.autograd.Function):
-    """Mean over workers of Σ_k p[k, k] / s[k], p = softplus(ρ), s its row sums.
+class SaidAndDiagonal(torch.autograd.Function):
+    """What a step of trace regularisation needs of A = p / s, p = softplus(ρ), s[w, k] its row sums, and no more.
 
-    The gradient is (1[k = l] / s[k] − p[k, k] / s[k]²) σ(ρ[k, l]) / M.
+    The gradient g of A is zero but for the diagonals and the batch's labels. With c[w, k] = Σ_l g[w, k, l] A[w, k, l],
+    that of ρ is (g − c) σ(ρ) / s: one dense pass for c, and the few elements of g added to it. Adam reads all of it at
+    each step in any case; autograd would write (M, K, K) a dozen times to get there.
     """
 
     @staticmethod
-    def forward(ctx: Any, rho: Tensor) -> Tensor:
-        """The mean trace; its gradient costs little more, so it is kept."""
+    def forward(ctx: Any, rho: Tensor, worker: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+        """A[worker, :, label] (E, K) and A[w, k, k] (M, K)."""
+        n_classes = rho.shape[-1]
         positive = functional.softplus(rho)
-        total = positive @ positive.new_ones(positive.shape[-1])  # faster than a sum over a short dimension
-        share = positive.diagonal(dim1=1, dim2=2) / total
-        if ctx.needs_input_grad[0]:
-            gradient = torch.sigmoid(rho, out=positive)
-            gradient.diagonal(dim1=1, dim2=2).mul_(1 - 1 / share)
-            ctx.gradient = gradient.mul_((share / total / -len(rho)).unsqueeze(-1))
-        return share.sum() / len(rho)
+        total = positive @ positive.new_ones(n_classes)  # faster than a sum over a short dimension
+        place = torch.arange(0, n_classes**2, n_classes, device=rho.device) + (worker * n_classes**2 + label)[:, None]
+        said = positive.take(place) / total.index_select(0, worker)
+        diagonal = positive.diagonal(dim1=1, dim2=2) / total
+        ctx.save_for_backward(rho, worker, place, total, said, diagonal)
+        return said, diagonal
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Tensor:
-        """The gradient kept, times what comes from above."""
-        return ctx.gradient * upstream  # type: ignore[no-any-return]
+    @once_differentiable
+    def backward(ctx: Any, of_said: Tensor, of_diagonal: Tensor) -> tuple[Tensor, None, None]:
+        """The gradient of ρ."""
+        rho, worker, place, total, said, diagonal = ctx.saved_tensors
+        gradient = torch.sigmoid(rho)
+        at_labels = gradient.take(place) * of_said / total.index_select(0, worker)
+        at_diagonal = gradient.diagonal(dim1=1, dim2=2) * of_diagonal / total
+        centre = (of_diagonal * diagonal).index_add_(0, worker, of_said * said)
+        gradient.mul_((centre / total).neg_().unsqueeze(-1))
+        gradient.diagonal(dim1=1, dim2=2).add_(at_diagonal)
+        gradient.view(-1).index_add_(0, place.view(-1), at_labels.view(-1))
+        return gradient, None, None
 
 
 def _normalised(rho: Tensor) -> Tensor:
