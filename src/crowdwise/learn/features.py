@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Features", "HeldFeatures", "StreamedFeatures", "features_of"]
 
+ALIKE = 200.0  # largest ratio of the deviations of features of one kind (95th to 5th percentile)
 MOST_DENSE = 2**31  # bytes that a sparse matrix may fill when made dense
 
 
@@ -203,8 +204,16 @@ def _as_numbers(values: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Over tasks and, where there are channels, pixels; a constant feature has a deviation of 1."""
+    """Over tasks and, where there are channels, pixels; a constant feature has a deviation of 1.
+
+    Features of one kind (embeddings, pixels, word counts) share one deviation: blown up to the size of the others, those
+    that hardly vary would be noise. Features measured in units of their own have each their own.
+    """
     over = (0,) if values.ndim == 2 else (0, *range(2, values.ndim))
     mean, deviation = values.mean(dim=over, keepdim=True)[0], values.std(dim=over, keepdim=True, correction=0)[0]
     # What varies by rounding alone does not vary.
-    return mean, torch.where(deviation > 1e-6 * (1 + mean.abs()), deviation, 1.0)
+    varies = deviation > 1e-6 * (1 + mean.abs())
+    some = deviation[varies]
+    if len(some) and some.quantile(0.95) < ALIKE * some.quantile(0.05):
+        deviation = some.square().mean().sqrt().expand_as(deviation)
+    return mean, torch.where(varies, deviation, 1.0)

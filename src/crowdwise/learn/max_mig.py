@@ -214,7 +214,8 @@ class MaxMig(Learner):
     The weights W are in `module_.weights` (M, K, K) [worker, truth, label]; a worker who adds nothing to the others has
     equal columns. Output `module_.order[k]` of `network_` is class k.
 
-    Other parameters are those of every learner. Where `worker_learning_rate` is None it is `learning_rate`, as in 001.
+    Other parameters are those of every learner. `learning_rate` is 1e-4, and where `worker_learning_rate` is None it is
+    the same: 001's rates.
 
     Examples
     --------
@@ -231,6 +232,7 @@ class MaxMig(Learner):
     slug: ClassVar[str] = "max-mig"
     workers_faster: ClassVar[float] = 1.0  # 001 has one rate for both
 
+    learning_rate: float = 1e-4
     divergence: str = "kl"
     prior: Any = "uniform"
     smoothing: float = 1.0
