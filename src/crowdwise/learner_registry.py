@@ -36,7 +36,7 @@ class LearnerEntry:
     models_workers
         Whether it has matrices of the workers of its own; otherwise they are counted afterwards.
     alternates
-        Whether it has an E-step.
+        Whether it learns in turns: E-steps, or stages.
     needs
         What it cannot be made without: "", "confusion" (true matrices), "sequences".
     """
@@ -187,6 +187,7 @@ _LEARNERS = (
         "most workers weak, few labels per worker",
         parameters={"weighted": True},
         models_workers=False,
+        alternates=True,
     ),
     LearnerEntry(
         "max-mig",
@@ -238,8 +239,9 @@ _LEARNERS = (
         "tai-dtm",
         "crowdwise.learn.tai_dtm:InstanceTransition",
         "matrices that depend on the features, learnt from tasks of which the classifier is sure",
-        "Guo et al. 2023",
+        "Li, Xia, Deng, Ge & Liu 2023, arXiv 2306.03116, without its graph network; Guo, Wang & Yi 2023, NeurIPS",
         "few sure tasks, few labels per worker",
+        alternates=True,
     ),
     LearnerEntry(
         "conal",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,12 +12,15 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from tests.learn.crowds import N_CLASSES, N_TASKS, N_WORKERS, logits_of, ragged, whole, without_labels
+from tests.learn.crowds import N_CLASSES, N_TASKS, N_WORKERS, crowded, logits_of, ragged, whole, without_labels
 
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen
 from crowdwise.learn.em import EmObjective, begins_step, e_step, fit_weighted, log_likelihood, m_step
 from crowdwise.simulate import simulate_workers
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FLIPPER, GOOD = [[0.15, 0.85], [0.85, 0.15]], [[0.9, 0.1], [0.2, 0.8]]
 
@@ -222,3 +225,11 @@ def test_a_classifier_has_no_epochs_to_choose_from() -> None:
         cw.GeneralizedEm(classifier=GaussianNB()).fit(
             np.zeros((N_TASKS, 1)), ragged(), valid=(np.zeros((1, 1)), [ragged().classes[0].as_py()])
         )
+
+
+def test_a_scikit_learn_classifier_is_not_saved(tmp_path: Path) -> None:
+    data = crowded(20)
+    model = cw.GeneralizedEm(classifier=GaussianNB(), steps=1).fit(data.X, data.labels)
+    with pytest.raises(cw.InputError, match=r"A GaussianNB cannot be saved without pickle.*Train network='linear'"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -250,3 +251,21 @@ def test_bad_parameters(parameters: dict[str, object], message: str) -> None:
     X, _, said, names = stretches(3)
     with pytest.raises(cw.InputError, match=message):
         cw.EmCrf(**parameters).fit(X, cw.CrowdLabels.from_dense(said, tasks=names), tasks=names)
+
+
+@pytest.mark.filterwarnings(QUIET)
+def test_names_that_the_features_came_with_say_who_follows_whom() -> None:
+    """As those of a table or a folder do; nothing else tells predict_proba of sequences then."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat(rng.integers(2, size=20), 4)
+    words = [f"{row // 4}_{row % 4}" for row in range(80)]
+    X = (rng.normal(size=(80, 2)) + truth[:, None]).astype(np.float32)
+    said = np.where(rng.random((80, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    labels = cw.CrowdLabels.from_dense(said, tasks=words)
+    model = cw.EmCrf(sequences="names", network="linear", learning_rate=0.05, epochs=5).fit(X, labels, tasks=words)
+    features = features_of(X)
+    features.names = (pa.array(words),)
+    for given in (None, labels):
+        named = model.predict_proba(X, given, tasks=words)
+        np.testing.assert_allclose(model.predict_proba(features, given), named, rtol=1e-6)
+    assert np.abs(model.predict_proba(X) - model.predict_proba(X, tasks=words)).max() > 0.01

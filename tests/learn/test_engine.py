@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lightning.fabric import Fabric
 from tests.learn.crowds import crowded
 from torch import nn
+from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.utils.data import Dataset
 
 import crowdwise as cw
@@ -317,6 +320,24 @@ def test_two_devices_are_one_with_twice_the_batch(tmp_path: Path) -> None:
     for name in ("loss", "held_out"):
         np.testing.assert_allclose(two.history_[name].to_pylist(), one.history_[name].to_pylist(), rtol=1e-4)
     assert Checkpoint(tmp_path / "run", two._plan()).folder.exists()
-    # What goes wrong in the other processes is said as it would be in this one.
-    with pytest.raises(InputError, match="another seed"):
-        cw.TraceRegularized(**QUICK | {"seed": 1}, devices=2, checkpoint=tmp_path / "run").fit(data.X, data.labels)
+
+
+def test_what_goes_wrong_in_another_process_is_said_as_in_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Launcher(Fabric):
+        """Runs the errand here, and raises what torch makes of an error in another process."""
+
+        def launch(self, function: Any) -> None:
+            try:
+                function(self)
+            except InputError:
+                message = f"\n\n-- Process 1 terminated with the following error:\n{traceback.format_exc()}"
+                raise ProcessRaisedException(message, 1, 1234) from None
+
+    data = crowded(40)
+    settings = QUICK | {"checkpoint": tmp_path / "run"}
+    cw.TraceRegularized(**settings).fit(data.X, data.labels)
+    monkeypatch.setattr("crowdwise.learn.loop._fabric", lambda *_: Launcher(accelerator="cpu", devices=1))
+    with pytest.raises(InputError, match=r"^The checkpoint in .* another seed"):
+        cw.TraceRegularized(**settings | {"seed": 1}, devices=2).fit(data.X, data.labels)

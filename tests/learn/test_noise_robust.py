@@ -12,7 +12,7 @@ from tests.learn.crowds import N_CLASSES, N_TASKS, N_WORKERS, logits_of, ragged,
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen
 from crowdwise.learn.learn_from_all import AllObjective
-from crowdwise.learn.losses import winners
+from crowdwise.learn.losses import blurred_fit, winners
 from crowdwise.learn.oracle import OracleObjective
 from crowdwise.learn.single_cm import SingleObjective
 from crowdwise.learn.soft_bootstrap import BootstrapObjective
@@ -117,6 +117,33 @@ def flipped(n_tasks: int = 600, labels_per_task: int | None = 1) -> tuple[np.nda
     """One of four says the opposite; one label a task."""
     crowd = simulate_workers([GOOD, GOOD, GOOD, FLIPPER], n_tasks=n_tasks, labels_per_task=labels_per_task, seed=1)
     return np.random.default_rng(1).normal(size=(n_tasks, 2)) + 3 * crowd.truth[:, None], crowd
+
+
+def test_labels_held_out_are_foretold_by_the_classifier_and_guesses() -> None:
+    """Of three labels f gives ½, ½ and 0: with a share s of f, 2 log(s/2 + (1 − s)/3) + log((1 − s)/3), best at 0."""
+    crowd = Crowd(cw.CrowdLabels.from_codes([0, 1, 1], [0, 0, 1], [0, 1, 2], tasks=2, workers=2, classes=3))
+    sharp, right = torch.tensor([[0.5, 0.5, 0], [0.5, 0.5, 0]]).log(), torch.eye(3)[:2].log()
+    fits = [2 * np.log(s / 2 + (1 - s) / 3) + np.log((1 - s) / 3) for s in np.arange(20) / 20]
+    assert blurred_fit(sharp, crowd).item() == pytest.approx(max(fits) / 3, rel=1e-5)
+    fits = [2 * np.log(s + (1 - s) / 3) + np.log((1 - s) / 3) for s in np.arange(20) / 20]
+    assert blurred_fit(right, crowd).item() == pytest.approx(max(fits) / 3, rel=1e-5)
+    assert blurred_fit(right.roll(1, dims=1), crowd).item() < blurred_fit(right, crowd).item()
+    uniform = torch.full((2, 3), 1 / 3).log()
+    assert AllObjective(crowd).held_out(uniform, crowd).item() == pytest.approx(-np.log(3))
+
+
+@pytest.mark.parametrize("learner", [cw.SingleConfusion, cw.SoftBootstrap, cw.LearnFromAll, cw.TwoStage])
+def test_a_mirrored_start_is_not_the_best_epoch(learner: type[cw.SoftBootstrap]) -> None:
+    """Matrices that are counted would not mind that the start calls things by the other name."""
+    X, crowd = flipped()
+    network = torch.nn.Linear(2, 2)
+    with torch.no_grad():
+        network.weight.copy_(torch.tensor([[3.0, 3.0], [-3.0, -3.0]]))
+        network.bias.copy_(torch.tensor([-4.5, 4.5]))
+    model = learner(network=network, learning_rate=0.05, worker_learning_rate=0.001, epochs=40).fit(X, crowd.labels)
+    history = model.history_["held_out"].to_pylist()
+    assert history[-1] > history[0]
+    assert model.score(X, crowd.truth) > 0.9
 
 
 @pytest.mark.parametrize("learner", [cw.SingleConfusion, cw.SoftBootstrap, cw.LearnFromAll])

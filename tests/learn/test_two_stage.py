@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 import torch
-from tests.learn.crowds import N_CLASSES, logits_of, ragged, whole
+from tests.learn.crowds import N_CLASSES, crowded, logits_of, ragged, whole
 
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen
 from crowdwise.learn.two_stage import TargetObjective, TwoStage, consensus_of
 from crowdwise.learner_registry import learner
 from crowdwise.simulate import simulate
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HAND = cw.CrowdLabels.from_codes(
     [0, 0, 0, 1, 1, 2], [0, 1, 2, 0, 1, 2], [0, 0, 1, 1, 2, 2], tasks=3, workers=3, classes=3
@@ -55,6 +60,23 @@ def test_a_fitted_aggregator_is_used_as_it_is_by_the_names_of_workers_and_classe
     flipped = [model.classes_.to_pylist().index(name) for name in ("n", "y")]
     np.testing.assert_allclose(found, model.predict_proba(new)[:, flipped])
     assert found[1, 1] > 0.9  # ann said y, and is right
+
+
+def test_an_aggregator_of_the_users_is_named_before_it_is_saved(tmp_path: Path) -> None:
+    data = crowded(20)
+    model = TwoStage(aggregator=cw.DawidSkene(smoothing=0.5), network="linear", epochs=1).fit(data.X, data.labels)
+    with pytest.raises(cw.InputError, match=r"cannot hold the aggregator .*set_params\(aggregator='dawid-skene'\)"):
+        model.save(tmp_path / "model")
+    model.set_params(aggregator="dawid-skene").save(tmp_path / "model")
+    again = cw.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(data.X), model.predict_proba(data.X))
+
+
+def test_no_consensus_is_found_again_on_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = crowded(20)
+    TwoStage(network="linear", epochs=1).fit(data.X, data.labels).save(tmp_path / "model")
+    monkeypatch.setattr("crowdwise.learn.two_stage.consensus_of", None)
+    assert cw.load(tmp_path / "model").slug == "two-stage"
 
 
 def test_a_fitted_aggregator_of_other_classes_is_refused() -> None:

@@ -26,7 +26,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER = """
 import json, os, sys
-import narwhals, numba, pyarrow.compute, pytest, scipy.optimize, scipy.stats, sklearn.base
+import lightning.fabric, narwhals, numba, pyarrow.compute, pytest, safetensors.torch, scipy.optimize, scipy.stats
+import sklearn.base, torch
 
 for line in sys.stdin:
     order = json.loads(line)
@@ -53,6 +54,7 @@ BELIEFS = "tests/oracles/test_belief_propagation.py::"
 RANK_ONE = "tests/oracles/test_rank_one.py::"
 CONTRACT = "tests/contract/test_contract.py::"
 PASSES = "tests/engines/test_passes.py::"
+LEARN = "tests/learn/test_"
 
 
 @dataclass(frozen=True)
@@ -269,6 +271,76 @@ MUTATIONS = (
         'keep[later if on_duplicate == "first" else earlier] = False',
         'keep[later if on_duplicate == "first" else earlier] = on_duplicate == "first"',
         ("tests/labels/test_read.py::test_duplicates",),
+    ),
+    Mutation(
+        "confusion transposed in coupled cross-entropy",
+        "learn/losses.py",
+        "confusion[batch.worker, :, batch.label]",
+        "confusion[batch.worker, batch.label]",
+        (LEARN + "coupled_ce.py::test_loss_and_gradients_are_those_of_the_dense_formula[3]",),
+    ),
+    Mutation(
+        "the volume punished",
+        "learn/geo_crowd_net.py",
+        "batch) - self.strength * volume",
+        "batch) + self.strength * volume",
+        (LEARN + "geo_crowd_net.py::test_loss_and_gradient_are_those_of_the_dense_criterion[F-3]",),
+    ),
+    Mutation(
+        "the other quantile in the agreement loss",
+        "learn/learn2agree.py",
+        "torch.maximum(agreement * gap, (agreement - 1) * gap)",
+        "torch.maximum((1 - agreement) * gap, -agreement * gap)",
+        (LEARN + "learn2agree.py::test_ar_loss_by_hand",),
+    ),
+    Mutation(
+        "E-step without the classifier",
+        "learn/em.py",
+        "log_bayes(log_f, crowd.task",
+        "log_bayes(0 * log_f, crowd.task",
+        (LEARN + "em.py::test_e_step_is_algorithm_2_s",),
+    ),
+    Mutation(
+        "information gain without 1/p",
+        "learn/max_mig.py",
+        "scaled = log_f - log_p",
+        "scaled = log_f - 0 * log_p",
+        (LEARN + "max_mig.py::test_loss_and_gradients_are_those_of_the_paper_s_double_sum[2-kl]",),
+    ),
+    Mutation(
+        "what is clipped is lost",
+        "learn/trust.py",
+        "f = f + free * cut /",
+        "f = f + 0 * free * cut /",
+        (LEARN + "deep_bp.py::test_clipping_is_the_even_rise_that_fits_under_the_limit[3]",),
+    ),
+    Mutation(
+        "matrices start at 5·I − 5",
+        "learn/worker_models.py",
+        "start = 6.0 * torch.eye(n_classes) - 5.0",
+        "start = 5.0 * torch.eye(n_classes) - 5.0",
+        (LEARN + "trace.py::test_start_is_listing_2s",),
+    ),
+    Mutation(
+        "the worst epoch chosen",
+        "learn/loop.py",
+        'row.get("held_out", float(epoch))',
+        '-row.get("held_out", -float(epoch))',
+        (LEARN + "engine.py::test_the_best_epoch_is_that_of_the_labels_held_out",),
+    ),
+    Mutation(
+        "a mirror image as good as the classifier",
+        "learn/losses.py",
+        "return torch.stack(fits).max()",
+        "return torch.stack(fits).min()",
+        (LEARN + "noise_robust.py::test_labels_held_out_are_foretold_by_the_classifier_and_guesses",),
+    ),
+    Mutation(
+        "Adam's means laid out otherwise than their parameters",
+        "learn/checkpoints.py",
+        "            _laid_out(optimiser)\n",
+        "",
+        (LEARN + "contract.py::test_resumed_is_as_if_never_stopped[max-mig]",),
     ),
 )
 

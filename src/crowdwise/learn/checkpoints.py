@@ -72,6 +72,7 @@ class Checkpoint:
                 number, _, key = name.partition("/")
                 entries.setdefault(int(number), {})[key] = value
             optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
+            _laid_out(optimiser)
             state.epoch, state.best_epoch = int(facts["epoch"]), int(facts["best_epoch"])
             state.best_score, state.history = float(facts["best_score"]), list(facts["history"])
             state.best = {name: value.to(device) for name, value in _part(tensors, "best/").items()}
@@ -87,3 +88,11 @@ class Checkpoint:
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _laid_out(optimiser: Any) -> None:
+    """Lay Adam's means out in memory as their parameters are, which its fused step takes for granted."""
+    for parameter, entry in optimiser.state.items():
+        for name, value in entry.items():
+            if value.shape == parameter.shape:
+                entry[name] = torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)
