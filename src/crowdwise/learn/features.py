@@ -206,8 +206,8 @@ def _as_numbers(values: Tensor, dtype: torch.dtype) -> Tensor:
 def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
     """Over tasks and, where there are channels, pixels; a constant feature has a deviation of 1.
 
-    Features of one kind (embeddings, pixels, word counts) share one deviation: blown up to the size of the others, those
-    that hardly vary would be noise. Features measured in units of their own have each their own.
+    Features of one kind (embeddings, pixels, word counts) share one deviation: blown up to the size of the others,
+    those that hardly vary would be noise. Features measured in units of their own have each their own.
     """
     over = (0,) if values.ndim == 2 else (0, *range(2, values.ndim))
     mean, deviation = values.mean(dim=over, keepdim=True)[0], values.std(dim=over, keepdim=True, correction=0)[0]
