@@ -250,6 +250,7 @@ class _Steps:
         self.fabric, self.clip, self.device = fabric, plan.clip, fabric.device
         self.optimiser: Any = optimiser
         self.model: Any = pair
+        self.parameters = list(pair.parameters())
         self.plain = fabric.world_size == 1 and not pair.mixed
         if not self.plain:
             self.model, self.optimiser = fabric.setup(pair, optimiser)
@@ -268,7 +269,8 @@ class _Steps:
         """Take a step for each batch; gives the mean loss."""
         total, count = torch.zeros((), device=self.device), 0
         for batch in stream:
-            self.optimiser.zero_grad()
+            for parameter in self.parameters:
+                parameter.grad = None  # as zero_grad does, in a fraction of its time
             loss = self.model(batch)
             if self.plain:
                 loss.backward()
@@ -279,7 +281,7 @@ class _Steps:
             elif self.clip is not None:
                 self.fabric.clip_gradients(self.model, self.optimiser, max_norm=self.clip, error_if_nonfinite=False)
             self.optimiser.step()
-            total += loss.detach() * len(batch)
+            total.add_(loss.detach(), alpha=len(batch))
             count += len(batch)
         mean = total / max(count, 1)
         if self.fabric.world_size > 1:  # every device has seen as many tasks

@@ -74,21 +74,22 @@ class SaidAndDiagonal(torch.autograd.Function):
         positive = functional.softplus(rho)
         total = positive @ positive.new_ones(n_classes)  # faster than a sum over a short dimension
         place = torch.arange(0, n_classes**2, n_classes, device=rho.device) + (worker * n_classes**2 + label)[:, None]
-        said = positive.take(place) / total.index_select(0, worker)
+        total_said = total.index_select(0, worker)
+        said = positive.take(place).div_(total_said)
         diagonal = positive.diagonal(dim1=1, dim2=2) / total
-        ctx.save_for_backward(rho, worker, place, total, said, diagonal)
+        ctx.save_for_backward(rho, worker, place, total, total_said, said, diagonal)
         return said, diagonal
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_said: Tensor, of_diagonal: Tensor) -> tuple[Tensor, None, None]:
         """The gradient of ρ."""
-        rho, worker, place, total, said, diagonal = ctx.saved_tensors
+        rho, worker, place, total, total_said, said, diagonal = ctx.saved_tensors
         gradient = torch.sigmoid(rho)
-        at_labels = gradient.take(place) * of_said / total.index_select(0, worker)
-        at_diagonal = gradient.diagonal(dim1=1, dim2=2) * of_diagonal / total
+        at_labels = gradient.take(place).mul_(of_said).div_(total_said)
+        at_diagonal = (gradient.diagonal(dim1=1, dim2=2) * of_diagonal).div_(total)
         centre = (of_diagonal * diagonal).index_add_(0, worker, of_said * said)
-        gradient.mul_((centre / total).neg_().unsqueeze(-1))
+        gradient.mul_(centre.div_(total).neg_().unsqueeze(-1))
         gradient.diagonal(dim1=1, dim2=2).add_(at_diagonal)
         gradient.view(-1).index_add_(0, place.view(-1), at_labels.view(-1))
         return gradient, None, None
