@@ -154,7 +154,7 @@ def test_the_schedule_is_used() -> None:
 
 
 def test_epochs_by_default() -> None:
-    assert plan(batch_size=64).n_epochs(1000) == 200  # few steps an epoch: at most 200
+    assert plan(batch_size=64).n_epochs(1000) == 100  # few steps an epoch: at most 100
     assert plan(batch_size=64).n_epochs(64 * 100) == 40
     assert plan(batch_size=64).n_epochs(10**6) == 10
     assert plan(epochs=3).n_epochs(10**6) == 3
