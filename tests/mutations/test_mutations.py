@@ -127,7 +127,7 @@ MUTATIONS = (
     ),
     Mutation(
         "confusion transposed at prediction",
-        "fitting/base.py",
+        "fitting/crowd_model.py",
         "np.ascontiguousarray(np.log(self._with_stranger(self.confusion_)).transpose(0, 2, 1))",
         "np.ascontiguousarray(np.log(self._with_stranger(self.confusion_)))",
         (CONTRACT + "test_prediction_on_the_same_labels_is_the_posterior[dawid-skene]",),
@@ -148,7 +148,7 @@ MUTATIONS = (
     ),
     Mutation(
         "tie order reversed",
-        "fitting/base.py",
+        "fitting/crowd_model.py",
         "np.where(self._tied(posterior), self.label_shares_, -1.0)",
         "np.where(self._tied(posterior), -self.label_shares_, -2.0)",
         ("tests/surface/test_ties.py::test_the_more_common_class_wins_then_the_first",),
