@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crowdwise.labels.errors import InputError, quoted
+from crowdwise.learner_registry import learners
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Aggregator
@@ -373,5 +374,7 @@ def method(slug: str) -> Method:
     if not isinstance(slug, str) or slug not in _BY_SLUG:
         close = difflib.get_close_matches(str(slug), _BY_SLUG, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
+        if any(entry.slug == slug for entry in learners()):
+            hint = " The learner of that name needs features: crowdwise.learner, or `crowdwise train`."
         raise InputError(f"There is no method {quoted(slug)}.{hint} There are: {', '.join(_BY_SLUG)}.")
     return _BY_SLUG[slug]

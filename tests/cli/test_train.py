@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from crowdwise.cli.learning import Training
+from crowdwise.cli.work import Reading
 from crowdwise.saved import load
 
 if TYPE_CHECKING:
@@ -84,6 +86,33 @@ def test_a_page(train: Callable[..., Any], place: Path) -> None:
     assert load(place / "out" / "model").epochs == 20
 
 
+@pytest.mark.parametrize(
+    ("method", "measure"),
+    [
+        ("trace", "mean log-probability; 0 is perfect"),
+        ("max-mig", "information shared with the classifier; 0 is none"),
+        ("learn2agree", "minus the classifier's cost; 0 is perfect"),
+    ],
+)
+def test_what_was_held_out_is_named(method: str, measure: str, train: Callable[..., Any]) -> None:
+    assert measure in " ".join(train("--method", method).out.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "new"),
+    [
+        ("X.npz:X_train", "new.npz"),
+        ("X.npy", "new.npy"),
+        ("my.features.csv.gz", "new.csv.gz"),
+        ("a.b.parquet", "new.parquet"),
+        ("-", "new.npz"),
+        (".", "new-images"),
+    ],
+)
+def test_the_next_step_names_features_of_the_same_kind(given: str, new: str) -> None:
+    assert Training(Reading("labels.csv"), given, "trace").like_features == new
+
+
 def test_json(train: Callable[..., Any], place: Path) -> None:
     ran = train("--truth", place / "truth.csv", "--json")
     facts = ran.json
@@ -119,6 +148,9 @@ def test_predict(train: Callable[..., Any], cw: Callable[..., Any], place: Path)
     )
     facts = cw("predict", model, "--features", place / "new.npz", "--truth", place / "truth.csv", "--json").json
     assert facts["accuracy"] > 0.9
+    scored = cw("predict", model, "--features", place / "new.npz", "--truth", place / "truth.csv")
+    assert scored.out == alone.out
+    assert f"against the truth of 120 tasks: accuracy {facts['accuracy']:.1%}, log loss" in scored.err
     assert facts["predictions"][0]["probabilities"]["cat"] == pytest.approx(float(table[0]["p_cat"]))
     shares = load(model).predict_proba(place / "new.npz", place / "new.csv")
     ran = cw("predict", model, "--features", place / "new.npz", "--labels", place / "new.csv", "--out", place / "p.csv")
@@ -155,12 +187,21 @@ def test_images_and_tables(cw: Callable[..., Any], tmp_path: Path) -> None:
     ran = cw("train", "--features", tmp_path / "images", "--image-size", 4, *asked, "--out", tmp_path / "small")
     assert load(tmp_path / "small" / "model").shape_ == (1, 4, 4)
     ran = cw("predict", tmp_path / "small" / "model", "--features", tmp_path / "images")
+    assert (ran.code, len(rows(ran.out))) == (0, 40)
+    assert "note: Images are taken at 4 × 4 pixels, as in training." in ran.err
+    ran = cw("predict", tmp_path / "small" / "model", "--features", tmp_path / "images", "--image-size", 5)
     assert (ran.code, ran.out) == (2, "")
-    assert "trained on features of shape (1, 4, 4), not (1, 6, 5)" in ran.err
+    assert "trained on features of shape (1, 4, 4), not (1, 5, 5)" in ran.err
     table = "task,x,y\n" + "".join(f"{number},{number % 2},{rng.random():.3f}\n" for number in range(40))
     ran = cw("train", "--features", "-", *asked, stdin=table.encode())
     assert ran.code == 0, ran.err
     assert ran.json["network"] == "mlp"
+    (tmp_path / "table.csv").write_text(table)
+    cw("train", "--features", tmp_path / "table.csv", *asked, "--out", tmp_path / "rows")
+    (tmp_path / "turned.csv").write_text(table.replace("task,x,y", "task,y,x"))
+    ran = cw("predict", tmp_path / "rows" / "model", "--features", tmp_path / "turned.csv")
+    assert (ran.code, ran.out) == (2, "")
+    assert "Column 1 of the features is 'y'; in training it was 'x'." in ran.err
 
 
 @pytest.mark.parametrize(
@@ -206,6 +247,7 @@ def test_models_that_cannot_predict(cw: Callable[..., Any], place: Path) -> None
     for model, message in (
         ("votes/model", "is of labels alone (dawid-skene)"),
         ("gone", "holds no saved model"),
+        ("votes", "Did you mean the folder model in it?"),
     ):
         ran = cw("predict", place / model, "--features", place / "new.npz", "--out", place / "p.csv")
         assert (ran.code, ran.out) == (2, "")
@@ -221,6 +263,13 @@ def test_warnings_become_notes(train: Callable[..., Any], monkeypatch: pytest.Mo
     assert "crowdwise: note: trace: the classifier and the workers may not be told apart" in ran.err
     assert any("may not be told apart" in note for note in ran.json["notes"])
     assert "may not be told apart" in " ".join(train().out.partition("Please note")[2].split())
+
+
+def test_skills_that_promise_too_much_are_noted(train: Callable[..., Any]) -> None:
+    counted = train("--method", "em", "--json").json
+    assert not any("By the workers' skills" in note for note in counted["notes"])
+    slow = train("--learning-rate", 1e-4, "--epochs", 1, "--json").json  # the matrices are still at their start
+    assert any("By the workers' skills 9" in note and "Compare --method em." in note for note in slow["notes"])
 
 
 def test_without_torch(place: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,10 @@ from crowdwise.learn.features import HeldFeatures, StreamedFeatures, features_of
 from crowdwise.learn.networks import NETWORKS, Classifier, built
 
 ROWS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def whole(given: Any) -> Any:
@@ -155,6 +159,23 @@ def test_rows_are_found_by_name() -> None:
     np.testing.assert_array_equal(learnt(numbers).posterior_, model.posterior_)
 
 
+@pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_name_their_rows_and_columns(kind: Any, tmp_path: Path) -> None:
+    import crowdwise as cw
+
+    labels = CrowdLabels.from_arrays(["c", "a", "a", "d"], ["w", "w", "v", "v"], ["yes", "no", "no", "yes"])
+    frame = kind({"one": [0.0, 2, 4, 6], "task": ["a", "b", "c", "d"], "two": [1.0, 3, 5, 7]})
+    model = cw.TraceRegularized(network="linear", epochs=1, device="cpu").fit(frame, labels)
+    assert (model.columns_, model.shape_) == (("one", "two"), (2,))
+    np.testing.assert_array_equal(model.posterior_, learnt(labels, tasks=["a", "b", "c", "d"]).posterior_)
+    model.save(tmp_path / "model")
+    for fitted in (model, cw.load(tmp_path / "model")):
+        np.testing.assert_array_equal(fitted.predict(frame), fitted.predict(np.arange(8.0).reshape(4, 2)))
+        with pytest.raises(InputError, match="Column 1 of the features is 'two'; in training it was 'one'"):
+            fitted.predict(kind({"two": [1.0], "one": [0.0]}))
+
+
 def test_names_that_cannot_be_matched() -> None:
     labels = CrowdLabels.from_arrays(["c", "a"], ["w", "w"], ["yes", "no"])
     with pytest.raises(InputError, match=r"no names\. Give them in tasks="):
@@ -171,6 +192,8 @@ def test_true_classes_by_name() -> None:
     classes = pa.array(["no", "yes"])
     assert true_classes(pd.Series(["yes", "no"]), classes, 2).tolist() == [1, 0]
     assert true_classes([1, 0], pa.array([0, 1]), 2).tolist() == [1, 0]
+    with pytest.raises(InputError, match=r"shape \(2, 1\); give one for each row"):
+        true_classes(pd.DataFrame({"label": ["yes", "no"]}), classes, 2)
     with pytest.raises(InputError, match="2 true labels for 3 rows"):
         true_classes(["yes", "no"], classes, 3)
     with pytest.raises(InputError, match="classes that no worker used: 'maybe'"):

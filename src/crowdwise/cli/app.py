@@ -188,7 +188,8 @@ Features = Annotated[
     str,
     typer.Option(
         metavar="FILE|DIR",
-        help="Numbers of each task: .npz, .npy, a table with a column task, or a folder of images.",
+        help="Numbers of each task: .npz (FILE.npz:KEY for one array of several), .npy, a table with a column task, or "
+        "a folder of images.",
     ),
 ]
 ImageSize = Annotated[int | None, typer.Option(min=1, metavar="N", help="Bring images to N × N pixels.")]
@@ -229,12 +230,22 @@ def train(
         str | None,
         typer.Option(metavar="FILE", help="Its true labels (task, label).", rich_help_panel=TRAINING),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the tasks.", rich_help_panel=TRAINING)] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Tasks in a step.", rich_help_panel=TRAINING)] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Adam's.", rich_help_panel=TRAINING)] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Same seed, same answer.", rich_help_panel=TRAINING)] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Passes over the tasks; about 4,000 steps, if left out.", rich_help_panel=TRAINING),
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Tasks in a step; 64, if left out.", rich_help_panel=TRAINING)
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Adam's; 0.001, or the method's own, if left out.", rich_help_panel=TRAINING)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Same seed, same answer; 0, if left out.", rich_help_panel=TRAINING)
+    ] = None,
     device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.", rich_help_panel=TRAINING)
+        str | None,
+        typer.Option(metavar="NAME", help="auto, cpu, cuda or mps; auto, if left out.", rich_help_panel=TRAINING),
     ] = None,
     task_column: TaskColumn = None,
     worker_column: WorkerColumn = None,
@@ -314,7 +325,7 @@ def predict(
     if not json or out != "-":
         put.put_csv(result.table, out)
     if json or out == "-":
-        pages.say_notes(result.notes)
+        pages.say_notes([*([] if json else learning_pages.scores_as_notes(result)), *result.notes])
     else:
         learning_pages.predict_page(result, asking, out)
 

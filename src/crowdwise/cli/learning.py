@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Asking", "Predicted", "Trained", "Training", "predicted", "trained"]
 
+FLATTERY = 0.1  # share of labels by which skills and classifier may differ before a note is due
 NEEDS = {"confusion": "the workers' true confusion matrices", "sequences": "sequences as tasks"}
 
 
@@ -38,6 +40,15 @@ class Training:
     valid_truth: str | None = None
     truth: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def like_features(self) -> str:
+        """A name for features of new tasks, of the kind that was given."""
+        given = Path(self.features)
+        if given.is_dir():
+            return "new-images"
+        suffixes = "".join(given.suffixes[-2:] if given.suffix == ".gz" else given.suffixes[-1:])
+        return f"new{suffixes.partition(':')[0] or '.npz'}"
 
     def words(self) -> list[str]:
         """Give the same on a command line."""
@@ -162,7 +173,7 @@ def trained(request: Training) -> Trained:
     said = _fit_hearing(model, features, answers, valid)
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
-    notes += [*said, *_doubts(model), *work.defused_names(consensus, workers)]
+    notes += [*said, *_doubts(model), *_flattery(model, features, answers), *work.defused_names(consensus, workers)]
     return Trained(
         request=request,
         labels=answers,
@@ -198,6 +209,23 @@ def _doubts(model: Learner) -> list[str]:
     return []
 
 
+def _flattery(model: Learner, features: Any, answers: CrowdLabels) -> list[str]:
+    """Whether the skills promise more right labels than the classifier finds.
+
+    Matrices that few steps have moved still look like their start, near the identity.
+    """
+    guess = model.predict_proba(features).argmax(axis=1)
+    agrees = float((guess[answers.task] == answers.label).mean())
+    promised = float(np.average(model.skill_, weights=answers.labels_per_worker))
+    if promised - agrees < FLATTERY:
+        return []
+    note = (
+        f"By the workers' skills {promised:.0%} of the labels are right, but the classifier agrees with {agrees:.0%}. "
+        "Either it is often wrong or the skills, and with them the confidence, are too high. Compare --method em."
+    )
+    return [note]
+
+
 # ---- predict ----------------------------------------------------------------------------------------------
 
 
@@ -214,9 +242,14 @@ def predicted(asking: Asking) -> Predicted:
     from crowdwise.learn.alignment import aligned_to_rows
     from crowdwise.learn.reading import read_features
 
-    features = read_features(asking.features, image_size=asking.image_size)
+    image_size, notes = asking.image_size, []
+    square = len(model.shape_) == 3 and model.shape_[1] == model.shape_[2]
+    if image_size is None and square and Path(asking.features).is_dir():
+        image_size = model.shape_[2]  # no other would do
+        notes.append(f"Images are taken at {image_size} × {image_size} pixels, as in training.")
+    features = read_features(asking.features, image_size=image_size)
     names = features.names[0] if features.names else pa.array(np.arange(len(features)))
-    answers, notes = None, []
+    answers = None
     if asking.reading is not None:
         answers = aligned_to_rows(work.read(asking.reading), features)
         names = answers.tasks

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from crowdwise.cli.learning import Asking, Predicted, Trained
 
-__all__ = ["predict_page", "train_page"]
+__all__ = ["predict_page", "scores_as_notes", "train_page"]
 
 
 def train_page(result: Trained, place: Path | None) -> None:
@@ -31,7 +31,7 @@ def train_page(result: Trained, place: Path | None) -> None:
     show.heading(console, "Training")
     rows = [["epoch kept", f"{model.best_epoch_:,} of {model.n_epochs_:,}", ""]]
     if "held_out" in result.kept:
-        rows.append(["labels held out", f"{result.kept['held_out']:.4f}", "mean log-probability; 0 is perfect"])
+        rows.append(["labels held out", f"{result.kept['held_out']:.4f}", model.held_out_measure])
     if "accuracy" in result.kept:
         rows.append(["validation set", f"{result.kept['accuracy']:.1%}", "right, from the features alone"])
     console.print(show.table(("", "left"), ("", "right"), ("", "left"), rows=rows))
@@ -49,7 +49,8 @@ def train_page(result: Trained, place: Path | None) -> None:
     words = result.request.words()
     steps = [("Keep the model:", shell(*words, "--out", "results"))]
     if place is not None:
-        ask = ["crowdwise", "predict", str(place / "model"), "--features", "new.npz", "--out", "predictions.csv"]
+        new = result.request.like_features
+        ask = ["crowdwise", "predict", str(place / "model"), "--features", new, "--out", "predictions.csv"]
         steps = [
             ("Classify tasks that nobody has labelled:", shell(*ask)),
             ("Use the model in Python:", f"import crowdwise; crowdwise.load({str(place / 'model')!r})"),
@@ -57,6 +58,18 @@ def train_page(result: Trained, place: Path | None) -> None:
     if not result.scores:
         steps.append(("Score it, if you know the truth of some tasks:", shell(*words, "--truth", "truth.csv")))
     show.commands(console, [(reason, visible(command)) for reason, command in steps])
+
+
+def scores_as_notes(result: Predicted) -> list[str]:
+    """The scores in one line, for where the predictions themselves take standard output."""
+    scores = result.scores
+    if not scores:
+        return []
+    sentence = (
+        f"against the truth of {scores['n_truth']:,} tasks: accuracy {scores['accuracy']:.1%}, log loss "
+        f"{scores['log_loss']:.3f}. --out FILE shows more."
+    )
+    return [sentence]
 
 
 def predict_page(result: Predicted, asking: Asking, out: str) -> None:

@@ -30,8 +30,8 @@ STYLE = """
 def drawn_digits(digits: Digits) -> str:
     """How the demo's workers err, in truth and as recovered, as SVG text."""
     caption = (
-        f"{digits.n_images:,} images with one label each, {digits.labels_right:.0%} of the labels right. "
-        f"The classifier gets {digits.accuracy['trace']:.0%} of new images right; trained on the labels as they are, "
+        f"{digits.n_images:,} images, one label each, {digits.labels_right:.0%} of them right. The classifier gets "
+        f"{digits.accuracy['trace']:.0%} of new images right; one of the labels as they are, "
         f"{digits.accuracy['majority-vote']:.0%}."
     )
     return _drawn(digits.true, digits.found, range(10), "How five workers take one digit for another", caption)
@@ -100,5 +100,5 @@ def _legend(width: float, height: float) -> list[str]:
         f'width="{CELL}" height="{CELL}"/>'
         for step in range(steps)
     ]
-    parts.append(f'<text class="quiet" x="{x + steps * CELL + 8}" y="{y + 11}">100%</text>')
+    parts.append(f'<text class="quiet" x="{width - RIGHT}" y="{y + 11}" text-anchor="end">100%</text>')
     return parts

@@ -172,4 +172,4 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "posterior_"):
-            raise ModelNotFittedError(f"This {type(self).__name__} is not fitted yet. Call fit(labels) first.")
+            raise ModelNotFittedError(f"This {type(self).__name__} is not fitted yet. Call fit first.")

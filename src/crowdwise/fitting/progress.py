@@ -18,13 +18,15 @@ PATIENCE = 0.7  # seconds before a bar appears: what is over sooner needs none
 
 
 @contextlib.contextmanager
-def progress(name: str, total: int) -> Iterator[Callable[[float], None]]:
+def progress(
+    name: str, total: int, unit: str = "iterations", value: str = "objective"
+) -> Iterator[Callable[[float], None]]:
     """Give a function to call after each iteration with the objective's value.
 
     Nothing is drawn unless standard error is a terminal and the work has lasted a moment; the bar
     disappears when done.
     """
-    with _bar(name, total, "of at most {task.total:.0f} iterations, objective {task.fields[value]:.6g}") as advance:
+    with _bar(name, total, f"of at most {{task.total:.0f}} {unit}, {value} {{task.fields[value]:.6g}}") as advance:
         yield advance
 
 

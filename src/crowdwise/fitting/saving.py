@@ -82,7 +82,8 @@ def read_header(folder: str | Path) -> dict[str, Any]:
         schema = header["schema"]
         header["slug"], header["parameters"], header["kind"]  # all must be there
     except FileNotFoundError as error:
-        raise InputError(f"{quoted(str(folder))} holds no saved model: there is no {HEADER} in it.") from error
+        hint = " Did you mean the folder model in it?" if (Path(folder) / "model" / HEADER).is_file() else ""
+        raise InputError(f"{quoted(str(folder))} holds no saved model: there is no {HEADER} in it.{hint}") from error
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{quoted(str(path))} cannot be read as a saved model: {quoted(str(error))}.") from error
     if schema != SCHEMA:

@@ -81,7 +81,13 @@ def truth_of_rows(truth: Truth, features: Features) -> pa.Array:
 
 def true_classes(truth: Any, classes: pa.Array, n_rows: int) -> Tensor:
     """Positions among `classes` of true labels given by name, one for each row."""
-    given = truth if isinstance(truth, pa.Array) else pa.array(np.asarray(truth))
+    values = truth if isinstance(truth, pa.Array) else np.asarray(truth)
+    if getattr(values, "ndim", 1) != 1:
+        raise InputError(
+            f"True labels have shape {values.shape}; give one for each row of the features, in their order "
+            "(of a table, its column)."
+        )
+    given = values if isinstance(values, pa.Array) else pa.array(values)
     if len(given) != n_rows:
         raise InputError(f"There are {len(given)} true labels for {n_rows} rows of features.")
     found = positions(as_text(given), as_text(classes))
@@ -102,7 +108,8 @@ def _row_numbers(wanted: pa.Array, n_rows: int) -> Any:
         except pa.ArrowInvalid as error:
             raise InputError(
                 f"The labels name tasks ({listed(wanted[:3].to_pylist())}, …), but the rows of the features have "
-                "no names. Give them in tasks=, one for each row."
+                "no names. Give them in tasks=, one for each row; in a file, as a column task or, beside X in an .npz, "
+                "an array task."
             ) from error
     row = names.to_numpy(zero_copy_only=False).astype(np.int64)
     outside = np.flatnonzero((row < 0) | (row >= n_rows))

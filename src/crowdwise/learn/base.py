@@ -107,9 +107,12 @@ class Learner(CrowdModel):
         The epoch whose weights were kept, from 1.
     shape_ : tuple
         Shape of a task's features.
+    columns_ : tuple
+        Their names, where they came with some: features with other names are then refused.
     """
 
     slug: ClassVar[str]
+    held_out_measure: ClassVar[str] = "mean log-probability; 0 is perfect"  # what `held_out` of the history is
     workers_faster: ClassVar[float] = 10.0  # rate of the workers' parameters over the network's: appendix D of 004
 
     network: Any = None
@@ -198,7 +201,7 @@ class Learner(CrowdModel):
         objective.crowd = crowd = Crowd(answers)
         objective.to("cpu", torch.float32).eval()
         self.network_, self.module_ = classifier, objective
-        self.shape_ = features.shape
+        self.shape_, self.columns_ = features.shape, features.columns
         self.best_epoch_ = state.best_epoch
         self.n_epochs_ = state.epoch
         history = {name: np.array([row[name] for row in state.history]) for name in state.history[0]}
@@ -371,6 +374,12 @@ class Learner(CrowdModel):
     def _check_shape(self, features: Features) -> None:
         if features.shape != self.shape_:
             raise InputError(f"The model was trained on features of shape {self.shape_}, not {features.shape}.")
+        if self.columns_ and features.columns and features.columns != self.columns_:
+            at = next(i for i, (own, new) in enumerate(zip(self.columns_, features.columns, strict=True)) if own != new)
+            raise InputError(
+                f"Column {at + 1} of the features is {quoted(features.columns[at])}; in training it was "
+                f"{quoted(self.columns_[at])}. Give the same columns in the same order."
+            )
 
 
 def _made_on_cpu() -> AbstractContextManager[object]:

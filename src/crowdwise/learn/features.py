@@ -6,11 +6,13 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 from crowdwise.labels.errors import InputError
+from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Features", "HeldFeatures", "StreamedFeatures", "features_of"]
 
 ALIKE = 200.0  # largest ratio of the deviations of features of one kind (95th to 5th percentile)
+TASK = "task"  # column of a frame that names the rows
 MOST_DENSE = 2**31  # bytes that a sparse matrix may fill when made dense
 
 
@@ -32,11 +35,14 @@ class Features:
     names
         Names of the rows, where they came with some: one vocabulary or, where labels may call tasks otherwise (images
         with and without suffix), several, the usual one first.
+    columns
+        Names of the features, where they came with some.
     """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     names: tuple[pa.Array, ...] = ()
+    columns: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -121,9 +127,10 @@ class StreamedFeatures(Features):
 def features_of(given: Any) -> Features:
     """Features of tasks from what users have: an array, a tensor, a frame, a sparse matrix, a Dataset, a path.
 
-    A path is that of an array, a table or a folder of images, as `reading.read_features` reads them. Numbers must be
-    finite. Images are (tasks, height, width), (tasks, height, width, channels) or (tasks, channels, height, width);
-    they go to networks with the channels first. Bytes are divided by 255.
+    A path is that of an array, a table or a folder of images, as `reading.read_features` reads them. A column `task` of
+    a frame names the rows, as that of a table in a file does. Numbers must be finite. Images are (tasks, height,
+    width), (tasks, height, width, channels) or (tasks, channels, height, width); they go to networks with the channels
+    first. Bytes are divided by 255.
     """
     if isinstance(given, Features):
         return given
@@ -135,7 +142,22 @@ def features_of(given: Any) -> Features:
         from crowdwise.learn.reading import read_features
 
         return read_features(given)
-    values = _tensor_of(given)
+    frame = nw.from_native(given, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return _of_frame(frame)
+    return _held(_tensor_of(given))
+
+
+def _of_frame(frame: nw.DataFrame[Any]) -> Features:
+    columns = [name for name in frame.columns if name != TASK]
+    features = _held(_tensor_of(frame.select(columns).to_numpy()))
+    features.columns = tuple(columns) if all(isinstance(name, str) for name in columns) else ()
+    if TASK in frame.columns:
+        features.names = (as_vocabulary(frame[TASK].to_native(), "task"),)
+    return features
+
+
+def _held(values: Tensor) -> HeldFeatures:
     if values.ndim < 2 or len(values) == 0 or values[0].numel() == 0:
         raise InputError(
             f"Features have shape {tuple(values.shape)}; there must be one row for each task, and at least one column."
@@ -173,7 +195,8 @@ def _tensor_of(given: Any) -> Tensor:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"Features must be numbers ({error}). Turn text into numbers first (TfidfVectorizer); leave out names."
+                f"Features must be numbers ({error}). Turn text into numbers first (TfidfVectorizer); names of "
+                "the rows go to tasks=, or into a column called task."
             ) from error
     if array.dtype.kind not in "fiub":
         raise InputError(

@@ -89,7 +89,7 @@ def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
             "something else is (its mean confusion matrix is not diagonally dominant), so classes may have been swapped"
         )
     if contrast(f[:, used]) < FLAT:
-        reasons.append("what the classifier says hardly tells some classes apart (log det is degenerate)")
+        reasons.append("what the classifier says hardly tells some classes apart")
     pairs = answers.worker.astype(np.int64) * answers.n_classes + answers.label
     said = np.bincount(pairs, minlength=answers.n_workers * answers.n_classes).reshape(-1, answers.n_classes)
     alone = unanchored(f[:, used], confusion, said[:, used])

@@ -292,6 +292,7 @@ class LearnToAgree(Learner):
     """
 
     slug: ClassVar[str] = "learn2agree"
+    held_out_measure: ClassVar[str] = "minus the classifier's cost; 0 is perfect"
     workers_faster: ClassVar[float] = 1.0  # the streams are heads of the classifier
 
     stream: str = "distributional"

@@ -200,7 +200,7 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
         return forecasts(pair.classifier, pair.objective, features, torch.arange(len(features), device=fabric.device))
 
     try:
-        with progress(plan.name, n_epochs) as advance:
+        with progress(plan.name, n_epochs, "epochs", "loss") as advance:
             for epoch in range(state.epoch, n_epochs):
                 if plan.patience is not None and epoch - max(state.best_epoch, 0) >= plan.patience:
                     break

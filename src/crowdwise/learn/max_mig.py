@@ -230,6 +230,7 @@ class MaxMig(Learner):
     """
 
     slug: ClassVar[str] = "max-mig"
+    held_out_measure: ClassVar[str] = "information shared with the classifier; 0 is none"
     workers_faster: ClassVar[float] = 1.0  # 001 has one rate for both
 
     learning_rate: float = 1e-4

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from torch.utils.data import Dataset
 
 from crowdwise.labels.columns import Columns, candidates
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.files import file_source
+from crowdwise.labels.places import counted
 from crowdwise.labels.vocabulary import as_vocabulary, numbered
 from crowdwise.learn.features import HeldFeatures, StreamedFeatures, features_of
 
@@ -90,7 +92,8 @@ def _array(load: Any, path: Path) -> Any:
     try:
         return load()
     except Exception as error:  # whatever a stranger's file can raise
-        raise InputError(f"{quoted(str(path))} cannot be read as NumPy's: {quoted(str(error))}.") from error
+        hint = " Save text as text: names.astype(str)." if "Object arrays" in str(error) else ""
+        raise InputError(f"{quoted(str(path))} cannot be read as NumPy's: {quoted(str(error))}.{hint}") from error
 
 
 def _npz(path: Path, key: str | None) -> Features:
@@ -149,6 +152,7 @@ def _table(source: str | Path) -> Features:
     if not len(values):
         raise InputError(f"{origin} has columns but no rows. Give a row for each task.")
     features = features_of(values)
+    features.columns = tuple(wanted)
     if not task:
         return features
     names = table[task[0]].combine_chunks()
@@ -157,6 +161,14 @@ def _table(source: str | Path) -> Features:
 
 def _numbers(column: pa.ChunkedArray, name: str, origin: str) -> Any:
     kind = column.type
+    empty = column.null_count
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        empty += pc.sum(pc.equal(column, "")).as_py() or 0
+    if empty:
+        raise InputError(
+            f"{origin}: the column {quoted(name)} has {counted(empty, 'empty cell')}. Fill in what is "
+            "missing, or leave the column out."
+        )
     try:
         if pa.types.is_temporal(kind):
             raise pa.ArrowInvalid(f"{kind} is no number")

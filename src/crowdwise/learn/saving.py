@@ -40,7 +40,7 @@ def save(model: Learner, folder: str | Path) -> None:
         network: dict[str, Any] = {"custom": type(model.network).__name__}
     else:
         network = {"name": model.network or default_network(model.shape_)}
-    network |= {"shape": list(model.shape_), "n_classes": len(model.classes_)}
+    network |= {"shape": list(model.shape_), "columns": list(model.columns_), "n_classes": len(model.classes_)}
     fresh = _as_loaded(model)
     own = fresh.state_dict()
     state = {
@@ -65,6 +65,7 @@ def restored(kind: type[Learner], folder: str | Path, header: dict[str, Any], ne
     with damage_refused(folder):
         model.network = model.network if network is None else network
         model.shape_ = _shape(header)
+        model.columns_ = _columns(header, model.shape_)
         if header["network"]["n_classes"] != len(model.classes_):
             raise InputError(f"{header['network']['n_classes']!r} classes in the network, {len(model.classes_)} names")
         own = header["network"]["name"] if network is None else network
@@ -103,6 +104,13 @@ def _shape(header: dict[str, Any]) -> tuple[int, ...]:
     if not shape or not all(type(length) is int and length > 0 for length in shape) or math.prod(shape) > LARGEST:
         raise InputError(f"features of shape {shape}")
     return shape
+
+
+def _columns(header: dict[str, Any], shape: tuple[int, ...]) -> tuple[str, ...]:
+    columns = tuple(header["network"].get("columns", ()))
+    if not all(isinstance(name, str) for name in columns) or len(columns) not in (0, shape[0]):
+        raise InputError(f"{len(columns)} names of features of shape {shape}")
+    return columns
 
 
 def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, weights: dict[str, torch.Tensor]) -> Classifier:
