@@ -30,8 +30,8 @@ STYLE = """
 def drawn_digits(digits: Digits) -> str:
     """How the demo's workers err, in truth and as recovered, as SVG text."""
     caption = (
-        f"{digits.n_images:,} images, one label each, {digits.labels_right:.0%} of them right. The classifier gets "
-        f"{digits.accuracy['trace']:.0%} of new images right; one of the labels as they are, "
+        f"{digits.n_images:,} images, one label each, {digits.labels_right:.0%} of the labels right. The classifier "
+        f"gets {digits.accuracy['trace']:.0%} of new images right; trained on these as they are, "
         f"{digits.accuracy['majority-vote']:.0%}."
     )
     return _drawn(digits.true, digits.found, range(10), "How five workers take one digit for another", caption)
@@ -92,7 +92,7 @@ def _legend(width: float, height: float) -> list[str]:
     y = height - 34
     parts = [f'<text class="quiet" x="{LEFT}" y="{y + 11}">row: digit shown; column: what the worker says</text>']
     steps = 10
-    x = width - RIGHT - steps * CELL - 34
+    x = width - RIGHT - steps * CELL - 42
     parts.append(f'<text class="quiet" x="{x - 8}" y="{y + 11}" text-anchor="end">chance 0%</text>')
     parts.append(f'<rect class="frame" x="{x}" y="{y}" width="{steps * CELL}" height="{CELL}"/>')
     parts += [
