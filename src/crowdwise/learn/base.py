@@ -26,7 +26,7 @@ from crowdwise.learn.features import features_of
 from crowdwise.learn.identifiability import warn_of
 from crowdwise.learn.loop import Job, Plan, forecasts, train
 from crowdwise.learn.networks import built
-from crowdwise.learn.worker_models import smoothed_rows, soft_counts
+from crowdwise.learn.worker_models import caught_up, smoothed_rows, soft_counts
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -210,7 +210,10 @@ class Learner(CrowdModel):
         with torch.no_grad():
             settled = objective.settle(log_f)
             modelled = objective.confusion()
-            confusion = modelled if modelled is not None else smoothed_rows(soft_counts(crowd, log_f.exp()))
+            if modelled is None:
+                confusion = smoothed_rows(soft_counts(crowd, log_f.exp()))
+            else:
+                confusion = caught_up(crowd, log_f) if objective.lags else modelled
             table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])
             if settled is None:
                 settled = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
@@ -40,6 +40,7 @@ class Objective(nn.Module):
     """
 
     n_epochs: int
+    lags: ClassVar[bool] = False  # whether small steps bring its matrices to their place, later than the classifier
 
     def __init__(self, crowd: Crowd) -> None:
         super().__init__()

@@ -25,6 +25,7 @@ __all__ = [
     "MeanConfusions",
     "SaidAndDiagonal",
     "SoftmaxConfusions",
+    "caught_up",
     "dirichlet_logs",
     "dirichlet_rows",
     "log_bayes",
@@ -34,6 +35,7 @@ __all__ = [
     "vote_confusions",
 ]
 
+CATCHING_UP = 10  # steps of EM after training, where matrices may lag behind
 RIGHT_AND_WRONG = (2.0, 1.0)  # pseudo-answers that 004 gives every worker in its experiments with a wrong prior
 
 
@@ -205,3 +207,15 @@ class MeanConfusions(nn.Module):
         """All matrices (M, K, K); rows of `otherwise` (M, K, K) for classes that a worker has not met."""
         met = self.weight[:, :, None]
         return torch.where(met > 1e-6, self.total / met.clamp(min=1e-6), otherwise)
+
+
+def caught_up(crowd: Crowd, log_f: Tensor) -> Tensor:
+    """The matrices (M, K, K) that go with a classifier: EM's steps with its log-probabilities (N, K) held fixed.
+
+    The epoch is chosen for the classifier's sake, often long before matrices that start at the identity have arrived.
+    """
+    confusion = smoothed_rows(soft_counts(crowd, log_f.exp()))
+    for _ in range(CATCHING_UP):
+        said = confusion[crowd.worker, :, crowd.label].log()
+        confusion = smoothed_rows(soft_counts(crowd, log_bayes(log_f, crowd.task, said).exp()))
+    return confusion
