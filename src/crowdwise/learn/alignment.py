@@ -81,7 +81,12 @@ def truth_of_rows(truth: Truth, features: Features) -> pa.Array:
 
 def true_classes(truth: Any, classes: pa.Array, n_rows: int) -> Tensor:
     """Positions among `classes` of true labels given by name, one for each row."""
-    given = truth if isinstance(truth, pa.Array) else pa.array(np.asarray(truth))
+    if not isinstance(truth, pa.Array):
+        truth = np.asarray(truth)
+        if truth.ndim != 1:
+            raise InputError(f"True labels have shape {truth.shape}; give the name of a class for each row.")
+        truth = pa.array(truth)
+    given = truth
     if len(given) != n_rows:
         raise InputError(f"There are {len(given)} true labels for {n_rows} rows of features.")
     found = positions(as_text(given), as_text(classes))
