@@ -24,6 +24,7 @@ LARGEST: Any = sys.float_info.max
 
 def check_number(name: str, value: Any, *, low: float, high: float = math.inf, above: bool = False) -> None:
     """Refuse a parameter that is not a number from low (or above low) to high."""
+    value = value.item() if isinstance(value, np.generic) else value  # a float32 would be compared as one
     number = isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= LARGEST
     if not number or value < low or value > high or (above and value == low):
         start = f"above {low:g}" if above else f"{low:g} or more"
@@ -31,10 +32,16 @@ def check_number(name: str, value: Any, *, low: float, high: float = math.inf, a
         raise InputError(f"{name} is {quoted(value)}; it must be a number, {start}{end}.")
 
 
-def check_count(name: str, value: Any, *, low: int = 1) -> None:
-    """Refuse a parameter that is not a whole number from low on."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
-        raise InputError(f"{name} is {quoted(value)}; it must be a whole number, {low} or more.")
+def check_count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> None:
+    """Refuse a parameter that is not a whole number from low on (to high)."""
+    if (
+        not isinstance(value, Integral)
+        or isinstance(value, bool)
+        or value < low
+        or (high is not None and int(value) > high)
+    ):
+        end = "" if high is None else f" and at most {high}"
+        raise InputError(f"{name} is {quoted(value)}; it must be a whole number, {low} or more{end}.")
 
 
 def check_flag(name: str, value: Any) -> None:

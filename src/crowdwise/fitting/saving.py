@@ -65,7 +65,8 @@ def stored_parameters(model: CrowdModel) -> tuple[dict[str, Any], dict[str, Any]
     """Plain values go to the header, arrays beside it; an object (another model) served the fit and is left out."""
     plain: dict[str, Any] = {}
     beside = {}
-    for name, value in model.get_params(deep=False).items():
+    for name, given in model.get_params(deep=False).items():
+        value = given.item() if isinstance(given, np.generic) else given
         if isinstance(value, np.ndarray):
             beside[name] = value
             plain[name] = {"array": name}

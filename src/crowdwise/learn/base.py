@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,7 +31,7 @@ from crowdwise.learn.networks import built
 from crowdwise.learn.worker_models import caught_up, smoothed_rows, soft_counts
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
     from typing import Self
 
     from crowdwise.labels.model import CrowdLabels
@@ -39,13 +41,14 @@ if TYPE_CHECKING:
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
 
-__all__ = ["Learner"]
+__all__ = ["Learner", "usual_torch"]
 
 SCHEDULES = ("constant", "cosine", "step")
 PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
 DEVICES = ("auto", "cpu", "cuda", "mps")
 FEWEST_HELD_OUT = 5  # labels: fewer cannot tell one epoch from another
 FASTEST = 0.05  # Adam moves a logit by about the rate at each step: faster, a few batches would swap classes
+_one_at_a_time = RLock()  # fits in other threads would draw from the same, one random state of torch
 SHARED = tuple(name for name in Plan.__dataclass_fields__ if name not in ("name", "own"))
 
 
@@ -156,9 +159,13 @@ class Learner(CrowdModel):
         answers = aligned_to_rows(answers, features, tasks)
         validation = None
         if valid is not None:
+            if not isinstance(valid, tuple | list) or len(valid) != 2:
+                raise InputError(f"valid is {quoted(valid)}; it must be a pair, features and true classes.")
             held = features_of(valid[0])
+            if held.shape != features.shape:
+                raise InputError(f"valid has features of shape {held.shape}, the training tasks of {features.shape}.")
             validation = (held, true_classes(valid[1], answers.classes, len(held)))
-        with _made_on_cpu():
+        with _one_at_a_time, usual_torch():
             self._train(features, answers, validation)
         return self
 
@@ -172,16 +179,20 @@ class Learner(CrowdModel):
         with torch.random.fork_rng(devices=self._seeded()):
             torch.manual_seed(self.seed)
             crowd = Crowd(answers.keep(training[answers.task]))
-            classifier = built(self.network, features, answers.n_classes).cpu()
-            self._check_logits(classifier, features, answers.n_classes)
+            classifier = built(self.network, features, answers.n_classes)
+            self._check_logits(classifier, features, answers.n_classes, min(self.batch_size, kept.size))
             objective = self._objective(crowd, classifier, features)
+            if not any(each.requires_grad for each in (*classifier.parameters(), *objective.parameters())):
+                raise InputError("The network has no parameters to learn, or all of them are frozen (requires_grad).")
             job = Job(classifier, objective, features, crowd, torch.as_tensor(kept), valid=validation)
             if out.size:
                 hidden = np.zeros(answers.n_tasks, np.bool_)
                 hidden[out] = True
                 job.held_crowd = Crowd(answers.keep_tasks(hidden))
                 job.held_tasks = torch.as_tensor(out)
-            state = train(job, replace(self._plan(), own=self._own(answers)))
+            chosen = "held_out" if validation is None else f"accuracy on {len(validation[0])} tasks"
+            own = {"features": features.digest(), "valid": chosen} if self.checkpoint is not None else {}
+            state = train(job, replace(self._plan(), own=self._own(answers) | own))
         self._finish(features, answers, classifier, objective, state)
 
     def _split(self, answers: CrowdLabels, labelled: Any, validated: bool) -> tuple[Any, Any]:
@@ -245,13 +256,18 @@ class Learner(CrowdModel):
         self._check_fitted()
         features = features_of(X)
         self._check_shape(features)
-        with _made_on_cpu():
+        with usual_torch(), torch.no_grad():
             log_f = self._forecast(features)
-        if labels is not None:
-            crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels), features, tasks)))
-            table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype, device="cpu")
-            with torch.no_grad():
+            if labels is not None:
+                crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels), features, tasks)))
+                table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype)
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
+        unknown = log_f.isnan().any(dim=1)
+        if unknown.any():
+            raise InputError(
+                f"The network gives no number for row {int(unknown.nonzero()[0, 0])}. Its features may be far larger "
+                "than those it was trained on."
+            )
         given = log_f.double().exp()
         shares: FloatArray = (given / given.sum(dim=1, keepdim=True)).numpy()
         return shares
@@ -276,7 +292,8 @@ class Learner(CrowdModel):
         from crowdwise.learn.saving import save
 
         self._check_fitted()
-        save(self, folder)
+        with usual_torch():
+            save(self, folder)
 
     # ---- what a method gives ----------------------------------------------------------------------------
 
@@ -330,12 +347,13 @@ class Learner(CrowdModel):
             faster = min(self.workers_faster * self.learning_rate, FASTEST)
             shared["worker_learning_rate"] = max(faster, self.learning_rate)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
+        shared = {name: value.item() if isinstance(value, np.generic) else value for name, value in shared.items()}
         return Plan(**shared, checkpoint=checkpoint, name=self.slug)
 
     def _check_parameters(self) -> None:
         if self.epochs is not None:
             check_count("epochs", self.epochs)
-        check_count("batch_size", self.batch_size)
+        check_count("batch_size", self.batch_size, high=2**31 - 1)
         check_number("learning_rate", self.learning_rate, low=0, above=True)
         if self.worker_learning_rate is not None:
             check_number("worker_learning_rate", self.worker_learning_rate, low=0, above=True)
@@ -350,28 +368,22 @@ class Learner(CrowdModel):
         check_choice("device", self.device, DEVICES)
         if self.device not in ("auto", _device(self.device).type):
             raise InputError(f"device is {self.device!r}, but torch finds no such device here. Use device='auto'.")
-        check_count("devices", self.devices)
-        check_count("seed", self.seed, low=0)
+        check_count("devices", self.devices, high=2**31 - 1)
+        check_count("seed", self.seed, low=0, high=2**63 - 1)
+        path = self.checkpoint
+        if path is not None and not (
+            isinstance(path, str | Path) and str(path) not in ("", ".") and "\0" not in str(path)
+        ):
+            raise InputError(f"checkpoint is {quoted(path)}; it must be the name of a folder.")
         self._check()
 
     @staticmethod
-    def _check_logits(classifier: Classifier, features: Features, n_classes: int) -> None:
-        """Run one batch, so that a network that does not fit says so before training."""
-        order = torch.arange(min(2, len(features)), device="cpu")
-        classifier.eval()
-        try:
-            with torch.no_grad():
-                logits = classifier(next(features.batches(order, 2)))
-        except (RuntimeError, ValueError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"The network cannot take features of shape {features.shape}: {quoted(str(error))}."
-            ) from error
-        if not isinstance(logits, torch.Tensor) or tuple(logits.shape) != (len(order), n_classes):
-            shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
-            raise InputError(
-                f"The network gives {shape} for {len(order)} tasks; it must return logits of shape "
-                f"({len(order)}, {n_classes}): one for each class."
-            )
+    def _check_logits(classifier: Classifier, features: Features, n_classes: int, smallest: int) -> None:
+        """Run one batch, as for predicting and as for training, so that a network that does not fit says so before."""
+        x = next(features.batches(torch.arange(min(2, len(features)), device="cpu"), 2))
+        _check_logits(classifier.eval(), x, n_classes, "")
+        # On a copy: batch normalisation would remember what it has met.
+        _check_logits(copy.deepcopy(classifier).train(), x[:smallest], n_classes, ", in training,")
         classifier.train()
 
     def _check_shape(self, features: Features) -> None:
@@ -385,10 +397,44 @@ class Learner(CrowdModel):
             )
 
 
-def _made_on_cpu() -> AbstractContextManager[object]:
-    """New tensors on the CPU, whatever torch's default device; the loop moves them where they are needed."""
-    # The context costs a little at every operation, so there is none where there is no need.
-    return nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
+def _check_logits(classifier: Classifier, x: torch.Tensor, n_classes: int, when: str) -> None:
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            logits = classifier(x)
+    except Exception as error:  # whatever a module of the user's can raise
+        hint = " Batch normalisation needs batches of 2 tasks or more." if when and len(x) == 1 else ""
+        raise InputError(
+            f"The network cannot{when} take features of shape {tuple(x.shape[1:])}: {quoted(str(error))}.{hint}"
+        ) from error
+    if not isinstance(logits, torch.Tensor) or tuple(logits.shape) != (len(x), n_classes):
+        shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise InputError(
+            f"The network{when} gives {shape} for {len(x)} tasks; it must return logits of shape "
+            f"({len(x)}, {n_classes}): one for each class."
+        )
+    if not logits.is_floating_point() or not logits.isfinite().all():
+        raise InputError(
+            f"The network{when} gives {logits.dtype} that are no logits, or not finite, before it has learnt anything. "
+            "Check its weights and the scale of the features."
+        )
+
+
+@contextmanager
+def usual_torch() -> Iterator[None]:
+    """New tensors on the CPU, in single precision and with gradients, whatever the user's settings of torch.
+
+    The loop moves them where they are needed.
+    """
+    dtype = torch.get_default_dtype()
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        if torch.get_default_device().type != "cpu":  # the context costs a little at every operation
+            stack.enter_context(torch.device("cpu"))
+        if dtype != torch.float32:
+            stack.callback(torch.set_default_dtype, dtype)
+            torch.set_default_dtype(torch.float32)
+        yield
 
 
 def _device(name: str) -> torch.device:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from crowdwise.labels.errors import InputError, quoted
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Checkpoint"]
 
+ADAM = {"step", "exp_avg", "exp_avg_sq"}
 TENSORS, FACTS = "checkpoint.safetensors", "checkpoint.json"
 
 
@@ -37,6 +38,7 @@ class Checkpoint:
     def write(self, pair: nn.Module, optimiser: Any, state: State) -> None:
         """Replace the last checkpoint; it is there whole or not at all."""
         tensors = {f"model/{name}": value for name, value in pair.state_dict().items()}
+        tensors["epoch"] = torch.tensor(state.epoch, device="cpu")  # the two files must be of the same epoch
         tensors |= {f"best/{name}": value for name, value in state.best.items()}
         for number, entry in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser/{number}/{name}": torch.as_tensor(value) for name, value in entry.items()}
@@ -55,17 +57,13 @@ class Checkpoint:
 
     def resumed(self, pair: nn.Module, optimiser: Any, state: State, device: torch.device) -> State:
         """Go on from the checkpoint in the folder, if there is one; refuse one of other settings."""
-        if not (self.folder / FACTS).exists():
-            return state
         try:
+            if not (self.folder / FACTS).exists():
+                return state
             facts = json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
             tensors = load_file(self.folder / TENSORS)
-            if facts["plan"] != json.loads(json.dumps(self.plan)):
-                differ = [name for name, value in self.plan.items() if facts["plan"].get(name) != value]
-                raise InputError(
-                    f"The checkpoint in {quoted(str(self.folder))} was written with another {', '.join(differ)}. "
-                    "Give the same settings to go on, or another folder to start anew."
-                )
+            self._check_plan(facts["plan"])
+            _check(facts, tensors, pair.state_dict())
             pair.load_state_dict(_part(tensors, "model/"))
             entries: dict[int, dict[str, Tensor]] = {}
             for name, value in _part(tensors, "optimiser/").items():
@@ -76,14 +74,37 @@ class Checkpoint:
             state.epoch, state.best_epoch = int(facts["epoch"]), int(facts["best_epoch"])
             state.best_score, state.history = float(facts["best_score"]), list(facts["history"])
             state.best = {name: value.to(device) for name, value in _part(tensors, "best/").items()}
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-            if isinstance(error, InputError):
-                raise
+        except InputError:
+            raise
+        except Exception as error:  # whatever a damaged file can raise
             raise InputError(
                 f"The checkpoint in {quoted(str(self.folder))} cannot be used: {quoted(str(error))}. It may belong to "
                 "other data or another network; give another folder, or remove it."
             ) from error
         return state
+
+    def _check_plan(self, plan: dict[str, Any]) -> None:
+        if plan != json.loads(json.dumps(self.plan)):
+            differ = [name for name, value in self.plan.items() if plan.get(name) != value]
+            raise InputError(
+                f"The checkpoint in {quoted(str(self.folder))} was written with another {', '.join(differ)}. "
+                "Give the same settings to go on, or another folder to start anew."
+            )
+
+
+def _check(facts: dict[str, Any], tensors: dict[str, Tensor], own: dict[str, Tensor]) -> None:
+    """Refuse what no epoch could have left, before anything is changed."""
+    epoch, best, history = facts["epoch"], facts["best_epoch"], facts["history"]
+    if not 1 <= best <= epoch == len(history) == int(tensors["epoch"]):
+        raise ValueError(f"epoch {epoch}, the best {best}, {len(history)} in the history, tensors of another")
+    if any(row.keys() != history[0].keys() or not np.isfinite(list(row.values())).all() for row in history):
+        raise ValueError("the history is no table of numbers")
+    for part in ("model/", "best/"):
+        saved = _part(tensors, part)
+        if {name: value.shape for name, value in saved.items()} != {name: value.shape for name, value in own.items()}:
+            raise ValueError(f"{part} holds weights of other names or shapes")
+        if any(value.isnan().any() for value in saved.values()):
+            raise ValueError(f"{part} holds weights that are no numbers")
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -93,6 +114,10 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def _laid_out(optimiser: Any) -> None:
     """Lay Adam's means out in memory as their parameters are, which its fused step takes for granted."""
     for parameter, entry in optimiser.state.items():
+        if set(entry) != ADAM:
+            raise ValueError(f"Adam's state is {sorted(entry)}, not {sorted(ADAM)}")
         for name, value in entry.items():
-            if value.shape == parameter.shape:
+            if name != "step" and value.shape != parameter.shape:
+                raise ValueError(f"{name} has shape {tuple(value.shape)}, its parameter {tuple(parameter.shape)}")
+            if name != "step":
                 entry[name] = torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)

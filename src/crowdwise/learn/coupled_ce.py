@@ -25,8 +25,8 @@ starts a little nearer to even, where 000's softplus starts at 6·I − 5.
 Departures: 002 does not say how A is kept on the simplex or where it starts. Here it starts at `start` on the diagonal,
 because the order of the classes is only pinned by the start. |S| is the number of labels in a batch, so that labels of
 a batch with fewer of them count a little more.
-After training, the matrices are brought to where they go with the chosen epoch's classifier (`caught_up`): that epoch is
-chosen for the classifier's sake, often before they have come far from their start.
+After training, the matrices are brought to where they go with the chosen epoch's classifier (`caught_up`): that is
+chosen for its own sake, often before they have come far from their start.
 """
 
 from __future__ import annotations

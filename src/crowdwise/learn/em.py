@@ -124,7 +124,13 @@ class EmObjective(Objective):
 def fit_weighted(classifier: Any, x: FloatArray, posterior: FloatArray) -> Any:
     """A copy of the classifier, fitted to a copy of each task for each class, weighted with the class's probability."""
     task, label = np.nonzero(posterior > SMALLEST)
-    return clone(classifier).fit(x[task], label, sample_weight=posterior[task, label])
+    try:
+        return clone(classifier).fit(x[task], label, sample_weight=posterior[task, label])
+    except Exception as error:  # whatever a stranger's classifier can raise
+        raise InputError(
+            f"{quoted(classifier)} cannot be fitted to {np.unique(label).size} classes of {len(x)} tasks: "
+            f"{quoted(str(error))}."
+        ) from error
 
 
 class Foreign(nn.Module):
@@ -137,6 +143,8 @@ class Foreign(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits (B, K); a class that had no weight is as good as impossible."""
         given = torch.as_tensor(self.fitted.predict_proba(x.flatten(1).numpy()), dtype=torch.float32)
+        if given.shape != (len(x), len(self.fitted.classes_)) or not given.isfinite().all():
+            raise InputError(f"{quoted(self.fitted)} gives no probability of every class it has met for every task.")
         chances = given.new_zeros(len(x), self.n_classes)
         chances[:, torch.as_tensor(self.fitted.classes_)] = given
         return chances.clamp(min=SMALLEST).log()
@@ -190,7 +198,8 @@ class GeneralizedEm(Learner):
         check_number("smoothing", self.smoothing, low=0, above=True)
         if self.classifier is None:
             return
-        if not hasattr(self.classifier, "predict_proba") or not has_fit_parameter(self.classifier, "sample_weight"):
+        wanted = hasattr(self.classifier, "predict_proba") and not isinstance(self.classifier, type)
+        if not wanted or not has_fit_parameter(self.classifier, "sample_weight"):
             raise InputError(
                 f"classifier is {quoted(self.classifier)}; it must be a scikit-learn classifier with predict_proba, "
                 "whose fit takes sample_weight, such as LogisticRegression(). Scale features beforehand, not in a "

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = ["Features", "HeldFeatures", "StreamedFeatures", "features_of"]
 
 ALIKE = 200.0  # largest ratio of the deviations of features of one kind (95th to 5th percentile)
 TASK = "task"  # column of a frame that names the rows
+LARGEST = torch.finfo(torch.float32).max
 MOST_DENSE = 2**31  # bytes that a sparse matrix may fill when made dense
 
 
@@ -59,6 +61,10 @@ class Features:
         """Mean and standard deviation of every feature, or of every channel of images, for scaling."""
         raise NotImplementedError
 
+    def digest(self) -> str:
+        """What a checkpoint knows other features by; of a Dataset, whose items may be drawn anew, the size alone."""
+        return f"{len(self)} of shape {self.shape}"
+
 
 class HeldFeatures(Features):
     """A tensor that lives on the device whole and is indexed there; bytes stay bytes until they are used."""
@@ -84,6 +90,10 @@ class HeldFeatures(Features):
         """Mean and standard deviation over tasks (and, of images, over pixels)."""
         return _moments(_as_numbers(self.values[:4096] if self.values.ndim > 2 else self.values, torch.float64))
 
+    def digest(self) -> str:
+        """Their number, shape and a checksum."""
+        return f"{super().digest()}, CRC {zlib.crc32(self.values.cpu().numpy().tobytes()):08x}"
+
 
 class StreamedFeatures(Features):
     """A map-style Dataset, read by a DataLoader; an item is the features, or a tuple or list that begins with them."""
@@ -98,6 +108,8 @@ class StreamedFeatures(Features):
         self.dataset, self.dtype, self.readers = dataset, dtype, readers
         self.device = device or torch.device("cpu")
         self.shape = tuple(_first(dataset[0]).shape)
+        if 0 in self.shape:
+            raise InputError(f"The first item of the Dataset has shape {self.shape}: there is nothing to learn from.")
 
     def __len__(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]
@@ -135,7 +147,7 @@ def features_of(given: Any) -> Features:
     if isinstance(given, Features):
         return given
     if isinstance(given, Dataset):
-        if not hasattr(given, "__len__") or len(given) == 0:
+        if isinstance(given, IterableDataset) or not hasattr(given, "__len__") or len(given) == 0:
             raise InputError("The Dataset of features has no length or is empty; a map-style Dataset is needed.")
         return StreamedFeatures(given)
     if isinstance(given, str | Path):
@@ -163,37 +175,41 @@ def _held(values: Tensor) -> HeldFeatures:
             f"Features have shape {tuple(values.shape)}; there must be one row for each task, and at least one column."
         )
     if values.is_floating_point():
+        values = values.float()  # what single precision cannot hold becomes infinite
         finite = torch.isfinite(values.flatten(1)).all(dim=1)
         if not finite.all():
             row = int((~finite).nonzero()[0, 0])
-            raise InputError(f"Features of row {row} hold a missing or infinite value. Fill it in or drop the row.")
+            raise InputError(
+                f"Features of row {row} hold a missing or infinite value, or one beyond {LARGEST:.1g}. Fill it in or "
+                "drop the row."
+            )
     if values.ndim == 3:
         values = values.unsqueeze(1)
-    elif values.ndim == 4 and values.shape[-1] in (1, 3, 4) and values.shape[1] not in (1, 3, 4):
-        values = values.permute(0, 3, 1, 2)
+    elif values.ndim == 4:
+        values = _channels_first(values)
     return HeldFeatures(values.contiguous())
 
 
 def _tensor_of(given: Any) -> Tensor:
     if isinstance(given, torch.Tensor):
-        return given.detach().cpu()
+        return _plain_tensor(given)
     if hasattr(given, "toarray"):  # scipy's sparse matrices
-        if 4 * np.prod(given.shape, dtype=np.float64) > MOST_DENSE:
-            raise InputError(
-                f"A sparse matrix of shape {given.shape} would fill {4 * np.prod(given.shape) / 2**30:.0f} GiB. "
-                "Keep fewer columns (TruncatedSVD, SelectKBest), or give a Dataset whose items are dense rows."
-            )
-        given = given.astype(np.float32).toarray()
+        _check_dense(given.shape)
+        given = given.toarray() if given.dtype.kind not in "fiub" else given.astype(np.float32).toarray()
     elif hasattr(given, "to_numpy"):
         given = given.to_numpy()
+    elif isinstance(given, np.ma.MaskedArray):
+        given = np.ma.filled(given.astype(np.float64), np.nan)
     try:
         array = np.asarray(given)
     except ValueError as error:
         raise InputError("Features must be one table of numbers: the rows have different lengths.") from error
+    except (TypeError, RuntimeError) as error:  # a list of tensors with gradients
+        raise InputError(f"Features cannot be made an array: {quoted(str(error))}.") from error
     if array.dtype.kind == "O":
         try:
             array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"Features must be numbers ({error}). Turn text into numbers first (TfidfVectorizer); names of "
                 "the rows go to tasks=, or into a column called task."
@@ -203,7 +219,8 @@ def _tensor_of(given: Any) -> Tensor:
             f"Features must be numbers, not {array.dtype}. Turn text into numbers first (TfidfVectorizer)."
         )
     if array.dtype.kind == "f":
-        array = array.astype(np.float32) if array.dtype != np.float64 else array
+        with np.errstate(over="ignore"):  # a long double that becomes infinite is refused by the caller
+            array = array.astype(np.float32) if array.dtype != np.float64 else array
     elif array.dtype != np.uint8:
         array = array.astype(np.float32)
     with warnings.catch_warnings():
@@ -211,13 +228,59 @@ def _tensor_of(given: Any) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array))
 
 
+def _plain_tensor(given: Tensor) -> Tensor:
+    """A tensor on the CPU, dense, without a history."""
+    try:
+        if given.layout in (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc):
+            _check_dense(tuple(given.shape))
+            given = given.to_dense()
+        values = given.detach().cpu()
+        if values.is_complex() or values.is_quantized or values.is_nested:
+            raise InputError(f"Features must be one table of numbers, not a tensor of {given.dtype}.")
+        return values.float() if values.is_floating_point() and values.dtype != torch.float64 else values
+    except (RuntimeError, NotImplementedError) as error:  # one of another layout, or of a device without memory
+        raise InputError(f"Features cannot be read from this tensor: {quoted(str(error))}.") from error
+
+
+def _check_dense(shape: tuple[int, ...]) -> None:
+    if 4 * np.prod(shape, dtype=np.float64) > MOST_DENSE:
+        raise InputError(
+            f"A sparse matrix of shape {shape} would fill {4 * np.prod(shape, dtype=np.float64) / 2**30:.0f} GiB. "
+            "Keep fewer columns (TruncatedSVD, SelectKBest), or give a Dataset whose items are dense rows."
+        )
+
+
+def _channels_first(images: Tensor) -> Tensor:
+    """Images (..., height, width, channels) with the channels first; others as they are."""
+    if images.shape[-1] in (1, 3, 4) and images.shape[-3] not in (1, 3, 4):
+        return images.movedim(-1, -3)
+    return images
+
+
 def _first(item: Any) -> Tensor:
+    """The features of an item; pictures and arrays are laid out as in `features_of`, tensors as they are."""
     values = item[0] if isinstance(item, tuple | list) else item
-    return values if isinstance(values, torch.Tensor) else _tensor_of(values)
+    if isinstance(values, torch.Tensor):
+        plain = _plain_tensor(values)
+        return plain if plain.ndim else plain.unsqueeze(0)
+    values = _tensor_of(values)
+    return _channels_first(values) if values.ndim == 3 else values
 
 
 def _stacked(items: list[Any]) -> Tensor:
-    return torch.stack([_first(item) for item in items])
+    found = [_first(item) for item in items]
+    shapes = list(dict.fromkeys(tuple(each.shape) for each in found))
+    if len(shapes) > 1:
+        raise InputError(
+            f"Items of the Dataset have features of shapes {shapes[0]} and {shapes[1]}; all must be alike."
+        )
+    values = torch.stack(found)
+    if values.is_floating_point() and not values.float().isfinite().all():
+        raise InputError(
+            f"An item of the Dataset holds a missing or infinite value, or one beyond {LARGEST:.1g}. Fill it in or "
+            "leave it out."
+        )
+    return values
 
 
 def _as_numbers(values: Tensor, dtype: torch.dtype) -> Tensor:
@@ -234,9 +297,9 @@ def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
     """
     over = (0,) if values.ndim == 2 else (0, *range(2, values.ndim))
     mean, deviation = values.mean(dim=over, keepdim=True)[0], values.std(dim=over, keepdim=True, correction=0)[0]
-    # What varies by rounding alone does not vary.
-    varies = deviation > 1e-6 * (1 + mean.abs())
-    some = deviation[varies]
+    # What varies by rounding alone does not vary, but tiny units are no rounding.
+    varies = deviation > 1e-6 * (mean.abs() + deviation.max().clamp(max=1))
+    some, alone = deviation[varies], deviation.clamp(min=1)
     if len(some) and some.quantile(0.95) < ALIKE * some.quantile(0.05):
         deviation = some.square().mean().sqrt().expand_as(deviation)
-    return mean, torch.where(varies, deviation, 1.0)
+    return mean, torch.where(varies, deviation, alone)

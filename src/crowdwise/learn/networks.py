@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,7 +32,7 @@ class Classifier(nn.Module):
         self.deviation: Tensor | None
         self.register_buffer("mean", None if mean is None else mean.float())
         self.register_buffer("deviation", None if deviation is None else deviation.float())
-        self._last: list[Tensor] = []
+        self._last: dict[int, Tensor] = {}  # of each thread: several may predict at once
         linear = [module for module in network.modules() if isinstance(module, nn.Linear)]
         if linear:
             linear[-1].register_forward_pre_hook(self._remember)
@@ -45,12 +46,11 @@ class Classifier(nn.Module):
         if self.mean is not None and self.deviation is not None:
             x = (x - self.mean) / self.deviation
         logits: Tensor = self.network(x)
-        features = self._last.pop().flatten(1) if self._last else logits
-        self._last.clear()
-        return Seen(logits, features)
+        last = self._last.pop(get_ident(), None)
+        return Seen(logits, logits if last is None else last.flatten(1))
 
     def _remember(self, _module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        self._last.append(inputs[0])
+        self._last[get_ident()] = inputs[0]
 
 
 def linear(shape: tuple[int, ...], n_classes: int) -> nn.Module:
@@ -176,7 +176,10 @@ def built(network: Any, features: Features, n_classes: int) -> Classifier:
     sees them as they are. A copy of it is trained, from the weights that it has.
     """
     if isinstance(network, nn.Module):
-        return Classifier(copy.deepcopy(network))
+        try:
+            return Classifier(copy.deepcopy(network).to("cpu", torch.float32))
+        except Exception as error:  # whatever a module of the user's can raise
+            raise InputError(f"The network cannot be copied: {quoted(str(error))}.") from error
     name = default_network(features.shape) if network is None else network
     if not isinstance(name, str) or name not in NETWORKS:
         raise InputError(

@@ -53,6 +53,8 @@ class Objective(nn.Module):
     def arranged(self, order: Tensor, size: int) -> tuple[Tensor, int | list[int]]:
         """The tasks of an epoch in the order in which they are met, and how many make a batch (or each of them).
 
+        A last task that would be alone joins the batch before: batch normalisation cannot learn from a single task.
+
         Parameters
         ----------
         order
@@ -60,7 +62,9 @@ class Objective(nn.Module):
         size
             Tasks of a batch that are asked for.
         """
-        return order, size
+        if size == 1 or len(order) <= size or len(order) % size != 1:
+            return order, size
+        return order, [*(size for _ in range(len(order) // size - 1)), size + 1]
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:
         """Before each epoch, an E-step, if the method has one.

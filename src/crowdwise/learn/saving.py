@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from crowdwise.fitting.saving import damage_refused, restore, stored_parameters, write
 from crowdwise.labels.errors import InputError, quoted
@@ -21,7 +22,7 @@ from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.tables import native_table, written_folder
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import HeldFeatures
-from crowdwise.learn.networks import NETWORKS, Classifier, built, default_network
+from crowdwise.learn.networks import NETWORKS, Classifier, built, default_network, width_of
 
 if TYPE_CHECKING:
     from crowdwise.learn.base import Learner
@@ -48,6 +49,7 @@ def save(model: Learner, folder: str | Path) -> None:
         for name, value in model.module_.state_dict().items()
         if name in own and own[name].shape == value.shape
     }
+    _check_as_fitted(model)
     with written_folder(Path(folder)) as draft:
         more = {"state": sorted(state), "best_epoch": model.best_epoch_, "n_epochs": model.n_epochs_}
         write(model, draft, room="learn", network=network, **more)
@@ -80,6 +82,20 @@ def restored(kind: type[Learner], folder: str | Path, header: dict[str, Any], ne
         model.best_epoch_, model.n_epochs_ = int(header["best_epoch"]), int(header["n_epochs"])
         model.history_ = native_table(_history(folder / HISTORY), model.kind_)
     return model
+
+
+def _check_as_fitted(model: Learner) -> None:
+    """Refuse to save what could not be loaded: a model whose network was changed after it was fitted."""
+    if isinstance(model.network, nn.Module):
+        return
+    with torch.device("meta"):
+        made = NETWORKS[model.network or default_network(model.shape_)](model.shape_, len(model.classes_))
+    if _shapes(made.state_dict()) != _shapes(model.network_.network.state_dict()):
+        raise InputError("The parameter network was changed after it was fitted. Fit again before saving.")
+
+
+def _shapes(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+    return {name: value.shape for name, value in tensors.items()}
 
 
 def _check_network(folder: Path, header: dict[str, Any], network: Any) -> None:
@@ -116,7 +132,9 @@ def _columns(header: dict[str, Any], shape: tuple[int, ...]) -> tuple[str, ...]:
 def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, weights: dict[str, torch.Tensor]) -> Classifier:
     """The classifier with the saved weights; for a named network, nothing is allocated that the file does not hold."""
     if isinstance(network, nn.Module):
-        classifier = built(network, _zeros(shape), n_classes).to("cpu", torch.float32)
+        classifier = built(network, _zeros(shape), n_classes).eval()
+        if any(is_lazy(each) for each in (*classifier.parameters(), *classifier.buffers())):
+            width_of(classifier, _zeros(shape))  # lazy layers learn their size from what they first meet
     else:
         with torch.device("meta"):
             made = NETWORKS[network](shape, n_classes)
@@ -145,6 +163,8 @@ def _check_state(module: nn.Module, saved: dict[str, torch.Tensor], name: str) -
     for key, value in saved.items():
         if key not in own or (own[key].shape, own[key].dtype) != (value.shape, value.dtype):
             raise InputError(f"{name} holds {key} of shape {tuple(value.shape)}, which does not belong there")
+        if value.isnan().any():
+            raise InputError(f"{name} holds {key} with values that are no numbers")
 
 
 def _as_loaded(model: Learner) -> Objective:
