@@ -74,12 +74,15 @@ def test_batches_follow_the_order() -> None:
 def test_moments_scale_rows_and_channels() -> None:
     mean, deviation = features_of(np.column_stack([ROWS, [6.0, 6.0, 6.0]])).moments()
     np.testing.assert_allclose(mean, [3, 13 / 3, 6])
-    np.testing.assert_allclose(deviation, [np.sqrt(8 / 3), ROWS[:, 1].std(), 1])  # what is constant is left alone
+    alike = np.sqrt((8 / 3 + ROWS[:, 1].var()) / 2)  # features of one kind share a deviation
+    np.testing.assert_allclose(deviation, [alike, alike, 1])  # what is constant is left alone
+    units = np.column_stack([ROWS[:, 0], 1e4 * ROWS[:, 1]])
+    np.testing.assert_allclose(features_of(units).moments()[1], units.std(axis=0), rtol=1e-6)  # others have their own
     pixels = np.random.default_rng(1).random((5, 3, 6, 7))
     mean, deviation = features_of(torch.tensor(pixels)).moments()
     assert mean.shape == (3, 1, 1)
     np.testing.assert_allclose(mean[:, 0, 0], pixels.mean(axis=(0, 2, 3)), atol=1e-6)
-    np.testing.assert_allclose(deviation[:, 0, 0], pixels.std(axis=(0, 2, 3)), atol=1e-6)
+    np.testing.assert_allclose(deviation[:, 0, 0], np.full(3, np.sqrt(pixels.var(axis=(0, 2, 3)).mean())), atol=1e-6)
 
 
 class _Set(Dataset[Any]):

@@ -130,3 +130,17 @@ def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
     data = crowded(12)
     with pytest.raises(InputError, match=message):
         cw.TraceRegularized(**parameters).fit(data.X, data.labels)
+
+
+def test_matrices_catch_up_with_the_classifier() -> None:
+    """A classifier stopped early is right, while the matrices have hardly left the identity; what is told is not them."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=600)
+    X = 4.0 * np.eye(3)[truth] + rng.normal(size=(600, 3))
+    right = rng.random((600, 3)) < np.array([0.95, 0.75, 0.55])
+    said = np.where(right, truth[:, None], (truth[:, None] + 1) % 3)
+    labels = cw.CrowdLabels.from_dense(said)
+    model = cw.TraceRegularized(network="linear", epochs=8, learning_rate=0.02, worker_learning_rate=1e-4, seed=0)
+    model.fit(X, labels)
+    assert model.module_.confusion().diagonal(dim1=1, dim2=2).min() > 0.95
+    np.testing.assert_allclose(model.skill_, (said == truth[:, None]).mean(axis=0), atol=0.05)

@@ -64,7 +64,7 @@ class Learner(CrowdModel):
         None for what suits the features (an MLP for rows, a CNN for images); "linear", "mlp", "cnn", "cnn-pooled",
         "resnet-18", "resnet-50", "vgg-16"; or a torch module that returns logits, of which a copy is trained.
     epochs
-        Passes over the tasks, at least 1; None for about 4,000 steps, between 10 and 100 epochs.
+        Passes over the tasks, at least 1; None for about 4,000 steps, between 10 and 200 epochs.
     batch_size
         Tasks in a step, at least 1.
     learning_rate, worker_learning_rate

@@ -41,7 +41,7 @@ __all__ = ["Diverged", "Job", "Plan", "State", "forecasts", "train"]
 
 FORWARD = 1024  # tasks at a time where no gradient is needed
 STEPS_BY_DEFAULT = 4000
-FEWEST_EPOCHS, MOST_EPOCHS = 10, 100
+FEWEST_EPOCHS, MOST_EPOCHS = 10, 200
 _NEW_NAME = "forward_sync_buffers"  # torch 2.13 renamed it
 _SYNC = _NEW_NAME if _NEW_NAME in signature(DistributedDataParallel).parameters else "broadcast_buffers"
 

@@ -214,8 +214,7 @@ class MaxMig(Learner):
     The weights W are in `module_.weights` (M, K, K) [worker, truth, label]; a worker who adds nothing to the others has
     equal columns. Output `module_.order[k]` of `network_` is class k.
 
-    Other parameters are those of every learner. `learning_rate` is 1e-4, and where `worker_learning_rate` is None it is
-    the same: 001's rates.
+    Other parameters are those of every learner. Where `worker_learning_rate` is None it is `learning_rate`, as in 001.
 
     Examples
     --------
@@ -233,7 +232,6 @@ class MaxMig(Learner):
     held_out_measure: ClassVar[str] = "information shared with the classifier; 0 is none"
     workers_faster: ClassVar[float] = 1.0  # 001 has one rate for both
 
-    learning_rate: float = 1e-4
     divergence: str = "kl"
     prior: Any = "uniform"
     smoothing: float = 1.0
