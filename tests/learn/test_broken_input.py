@@ -262,6 +262,19 @@ def test_a_row_far_beyond_what_was_learnt_is_refused_not_answered_with_no_number
         model.predict_proba(np.stack([DATA.X[0] * 1e-3, np.full(WIDTH, 3e38), DATA.X[1]]))
 
 
+@pytest.mark.parametrize(
+    "tasks", [3, "ab", {0, 1, 2}, {0: 1}, np.zeros((24, 2))], ids=["number", "text", "set", "dict", "two axes"]
+)
+def test_names_of_rows_need_an_order(tasks: Any) -> None:
+    with pytest.raises(InputError, match="in the order of the rows"):
+        cw.TraceRegularized(**QUICK).fit(DATA.X, DATA.labels, tasks=tasks)
+
+
+def test_names_of_rows_in_a_tensor() -> None:
+    model = cw.TraceRegularized(**QUICK).fit(DATA.X, DATA.labels, tasks=torch.arange(24))
+    np.testing.assert_array_equal(model.posterior_, fitted().posterior_)
+
+
 # ---- validation sets and parameters -------------------------------------------------------------------------------
 
 

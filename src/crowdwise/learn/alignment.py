@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import torch
 
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.vocabulary import as_text, as_vocabulary, positions
 
@@ -56,7 +57,7 @@ def rows_named(wanted: pa.Array, features: Features, tasks: Any = None) -> tuple
     n_rows = len(features)
     if tasks is None and not features.names:
         return pa.array(np.arange(n_rows)), _row_numbers(wanted, n_rows)
-    every = features.names if tasks is None else (as_vocabulary(tasks, "task"),)
+    every = features.names if tasks is None else (as_vocabulary(_in_order(tasks), "task"),)
     if len(every[0]) != n_rows:
         raise InputError(f"tasks names {len(every[0])} rows, but the features have {n_rows}.")
     found = [positions(as_text(wanted), as_text(names)) for names in every]
@@ -97,6 +98,19 @@ def true_classes(truth: Any, classes: pa.Array, n_rows: int) -> Tensor:
             f"True labels hold classes that no worker used: {listed(few)}. There are {listed(classes.to_pylist())}."
         )
     return torch.as_tensor(found.astype(np.int64))
+
+
+def _in_order(tasks: Any) -> Any:
+    """Names of rows as given, where these have an order, and one for each row."""
+    if isinstance(tasks, torch.Tensor):
+        tasks = tasks.numpy(force=True)
+    if (
+        not isinstance(tasks, Iterable)
+        or isinstance(tasks, str | bytes | Set | Mapping)
+        or getattr(tasks, "ndim", 1) != 1
+    ):
+        raise InputError(f"tasks is {quoted(tasks)}; it must be a list of names in the order of the rows.")
+    return tasks
 
 
 def _row_numbers(wanted: pa.Array, n_rows: int) -> Any:
