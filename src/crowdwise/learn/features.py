@@ -300,6 +300,6 @@ def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
     # What varies by rounding alone does not vary, but tiny units are no rounding.
     varies = deviation > 1e-6 * (mean.abs() + deviation.max().clamp(max=1))
     some, alone = deviation[varies], deviation.clamp(min=1)
-    if len(some) and some.quantile(0.95) < ALIKE * some.quantile(0.05):
+    if len(some) and some.quantile(0.95, interpolation="higher") < ALIKE * some.quantile(0.05, interpolation="lower"):
         deviation = some.square().mean().sqrt().expand_as(deviation)
     return mean, torch.where(varies, deviation, alone)
