@@ -133,7 +133,7 @@ def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
 
 
 def test_matrices_catch_up_with_the_classifier() -> None:
-    """A classifier stopped early is right, while the matrices have hardly left the identity; what is told is not them."""
+    """A classifier stopped early is right while the matrices have hardly left the identity; those are not told."""
     rng = np.random.default_rng(0)
     truth = rng.integers(3, size=600)
     X = 4.0 * np.eye(3)[truth] + rng.normal(size=(600, 3))
