@@ -5,12 +5,9 @@ from __future__ import annotations
 import difflib
 import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crowdwise.labels.errors import InputError, quoted
-
-if TYPE_CHECKING:
-    from crowdwise.learn.base import Learner
 
 __all__ = ["LearnerEntry", "learner", "learners"]
 
@@ -56,11 +53,11 @@ class LearnerEntry:
         """Name of the class."""
         return self.path.rpartition(":")[2]
 
-    def load(self) -> type[Learner]:
-        """Import the class; torch comes with it."""
+    def load(self) -> type[Any]:
+        """Import the class, a `Learner`; torch comes with it."""
         module, _, name = self.path.rpartition(":")
         try:
-            found: type[Learner] = getattr(importlib.import_module(module), name)
+            found: type[Any] = getattr(importlib.import_module(module), name)
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] not in ("torch", "lightning", "safetensors"):
                 raise
@@ -69,7 +66,7 @@ class LearnerEntry:
             ) from error
         return found
 
-    def make(self, **parameters: Any) -> Learner:
+    def make(self, **parameters: Any) -> Any:
         """An unfitted learner with these parameters besides its own."""
         return self.load()(**self.parameters | parameters)
 
