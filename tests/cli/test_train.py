@@ -268,7 +268,7 @@ def test_warnings_become_notes(train: Callable[..., Any], monkeypatch: pytest.Mo
 def test_skills_that_promise_too_much_are_noted(train: Callable[..., Any]) -> None:
     counted = train("--method", "em", "--json").json
     assert not any("By the workers' skills" in note for note in counted["notes"])
-    slow = train("--learning-rate", 1e-4, "--epochs", 1, "--json").json  # the matrices are still at their start
+    slow = train("--method", "coinnet", "--learning-rate", 1e-4, "--epochs", 1, "--json").json  # at their start
     assert any("By the workers' skills 9" in note and "Compare --method em." in note for note in slow["notes"])
 
 
