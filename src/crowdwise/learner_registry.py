@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.entries import Entry, found
+from crowdwise.labels.errors import InputError
 
 __all__ = ["LearnerEntry", "learner", "learners"]
 
 
 @dataclass(frozen=True)
-class LearnerEntry:
-    """A learner and the facts about it.
+class LearnerEntry(Entry):
+    """A learner, and the facts about it besides those of any method.
 
     Attributes
     ----------
-    slug
-        Its name on the command line.
-    path
-        Module and class, imported when first used.
-    summary
-        What it assumes, in one line.
-    paper
-        Where it was published.
-    fails
-        When not to use it.
     parameters
         Parameters of the class that make it this method.
     models_workers
@@ -38,33 +27,21 @@ class LearnerEntry:
         What it cannot be made without: "", "confusion" (true matrices), "sequences".
     """
 
-    slug: str
-    path: str
-    summary: str
-    paper: str
-    fails: str
     parameters: dict[str, Any] = field(default_factory=dict)
     models_workers: bool = True
     alternates: bool = False
     needs: str = ""
 
-    @property
-    def class_name(self) -> str:
-        """Name of the class."""
-        return self.path.rpartition(":")[2]
-
     def load(self) -> type[Any]:
         """Import the class, a `Learner`; torch comes with it."""
-        module, _, name = self.path.rpartition(":")
         try:
-            found: type[Any] = getattr(importlib.import_module(module), name)
+            return super().load()
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] not in ("torch", "lightning", "safetensors"):
                 raise
             raise InputError(
                 f"Learning a classifier needs {error.name}, which is not installed: pip install 'crowdwise[learn]'."
             ) from error
-        return found
 
     def make(self, **parameters: Any) -> Any:
         """An unfitted learner with these parameters besides its own."""
@@ -302,8 +279,4 @@ def learner(slug: str) -> LearnerEntry:
     >>> learner("trace").class_name
     'TraceRegularized'
     """
-    if not isinstance(slug, str) or slug not in _BY_SLUG:
-        close = difflib.get_close_matches(str(slug), _BY_SLUG, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"There is no learner {quoted(slug)}.{hint} There are: {', '.join(_BY_SLUG)}.")
-    return _BY_SLUG[slug]
+    return found(slug, _BY_SLUG, "learner")

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.entries import Entry, found
 from crowdwise.learner_registry import learners
-
-if TYPE_CHECKING:
-    from crowdwise.fitting.base import Aggregator
 
 __all__ = ["Method", "method", "methods"]
 
 
 @dataclass(frozen=True)
-class Method:
-    """A method and the facts about it.
+class Method(Entry):
+    """A method that takes labels alone, and the facts about it besides those of any.
 
     Attributes
     ----------
-    slug
-        Its name on the command line.
-    path
-        Module and class, imported when first used.
-    summary
-        What it assumes, in one line.
-    paper
-        Where it was published.
     iterative
         Whether it has `max_iter`, and `tol` where it can tell that it has converged.
     climbs
@@ -44,32 +30,14 @@ class Method:
         of the fit is only nearly their posterior.
     needs
         Structure that it is made for and does little without: "", "sequences", "graph".
-    fails
-        When not to use it.
     """
 
-    slug: str
-    path: str
-    summary: str
-    paper: str
-    fails: str
     iterative: bool = True
     climbs: bool = True
     uses: tuple[str, ...] = ("gold", "class_prior")
     random: bool = False
     plug_in: bool = False
     needs: str = ""
-
-    @property
-    def class_name(self) -> str:
-        """Name of the class."""
-        return self.path.rpartition(":")[2]
-
-    def load(self) -> type[Aggregator]:
-        """Import the class."""
-        module, _, name = self.path.rpartition(":")
-        found: type[Aggregator] = getattr(importlib.import_module(module), name)
-        return found
 
 
 _METHODS = (
@@ -371,10 +339,7 @@ def method(slug: str) -> Method:
     >>> method("dawid-skene").class_name
     'DawidSkene'
     """
-    if not isinstance(slug, str) or slug not in _BY_SLUG:
-        close = difflib.get_close_matches(str(slug), _BY_SLUG, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        if any(entry.slug == slug for entry in learners()):
-            hint = " The learner of that name needs features: crowdwise.learner, or `crowdwise train`."
-        raise InputError(f"There is no method {quoted(slug)}.{hint} There are: {', '.join(_BY_SLUG)}.")
-    return _BY_SLUG[slug]
+    hint = ""
+    if any(entry.slug == slug for entry in learners()):
+        hint = " The learner of that name needs features: crowdwise.learner, or `crowdwise train`."
+    return found(slug, _BY_SLUG, "method", hint)

@@ -23,7 +23,8 @@ from crowdwise.learn import loop
 from crowdwise.learn.batches import Crowd, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.features import HeldFeatures
-from crowdwise.learn.loop import Diverged, Plan
+from crowdwise.learn.loop import Diverged
+from crowdwise.learn.plan import Plan
 
 if TYPE_CHECKING:
     from pathlib import Path

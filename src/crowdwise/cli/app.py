@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 import crowdwise
 from crowdwise.cli.first_run import say_if_compiling
+from crowdwise.cli.learning_app import predict, train
+from crowdwise.cli.options import Classes, Duplicates, Json, LabelColumn, Labels, OnDuplicate, TaskColumn, WorkerColumn
 
 __all__ = ["app"]
 
@@ -18,37 +19,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-
-
-class OnDuplicate(StrEnum):
-    """What to do with a second answer of one worker to one task."""
-
-    error = "error"
-    first = "first"
-    last = "last"
-    all = "all"
-
-
-Labels = Annotated[
-    str,
-    typer.Argument(
-        metavar="LABELS",
-        help="CSV, TSV, JSON lines, Parquet or Arrow, plain or gzipped; - for standard input.",
-    ),
-]
-COLUMNS = "Columns and classes"
-TaskColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The task column.", rich_help_panel=COLUMNS)]
-WorkerColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The worker column.", rich_help_panel=COLUMNS)]
-LabelColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The label column.", rich_help_panel=COLUMNS)]
-Classes = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,C", help="All classes in their order; others are errors.", rich_help_panel=COLUMNS),
-]
-Duplicates = Annotated[
-    OnDuplicate,
-    typer.Option(help="A second answer of one worker to one task.", rich_help_panel=COLUMNS),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a page for people.")]
 
 
 def _version(wanted: bool) -> None:
@@ -184,150 +154,8 @@ def compare(
         pages.compare_page(result, reading)
 
 
-Features = Annotated[
-    str,
-    typer.Option(
-        metavar="FILE|DIR",
-        help="Numbers of each task: .npz (FILE.npz:KEY for one array of several), .npy, a table with a column task, or "
-        "a folder of images.",
-    ),
-]
-ImageSize = Annotated[int | None, typer.Option(min=1, metavar="N", help="Bring images to N × N pixels.")]
-TRAINING = "Training"
-
-
-@app.command(epilog="Example:\n\n  crowdwise train --features X.npz --labels labels.csv --out results")
-def train(
-    *,
-    features: Features,
-    labels: Annotated[str, typer.Option(metavar="FILE", help="Crowd labels, as for aggregate; - for standard input.")],
-    method: Annotated[str, typer.Option(metavar="SLUG", help="See `crowdwise methods --learn`.")] = "trace",
-    truth: Annotated[
-        str | None, typer.Option(metavar="FILE", help="True labels (task, label) to score the result with.")
-    ] = None,
-    out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Write consensus.csv, workers.csv, history.csv and model/.")
-    ] = None,
-    json: Json = False,
-    image_size: ImageSize = None,
-    network: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="linear, mlp, cnn, cnn-pooled, resnet-18, resnet-50 or vgg-16; what suits the features, if left out.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    valid: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|DIR",
-            help="Features of a validation set to choose the best epoch by, instead of labels held out.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    valid_truth: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Its true labels (task, label).", rich_help_panel=TRAINING),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Passes over the tasks; about 4,000 steps, if left out.", rich_help_panel=TRAINING),
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Tasks in a step; 64, if left out.", rich_help_panel=TRAINING)
-    ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Adam's; 0.001, or the method's own, if left out.", rich_help_panel=TRAINING)
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Same seed, same answer; 0, if left out.", rich_help_panel=TRAINING)
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="auto, cpu, cuda or mps; auto, if left out.", rich_help_panel=TRAINING),
-    ] = None,
-    task_column: TaskColumn = None,
-    worker_column: WorkerColumn = None,
-    label_column: LabelColumn = None,
-    classes: Classes = None,
-    on_duplicate: Duplicates = OnDuplicate.error,
-) -> None:
-    """Learn a classifier from features and labels that disagree."""
-    from crowdwise.cli import learning, learning_pages, pages, put, work
-
-    if [features, labels, truth, valid, valid_truth].count("-") > 1:
-        raise typer.BadParameter("only one of the files can be standard input (-)")
-    if (valid is None) != (valid_truth is None):
-        raise typer.BadParameter("--valid and --valid-truth belong together; give both or neither")
-    place = None if out is None else put.checked_place(out)
-    settings = {
-        "network": network,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "seed": seed,
-        "device": device,
-    }
-    request = learning.Training(
-        work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value),
-        features,
-        method,
-        image_size,
-        valid,
-        valid_truth,
-        truth,
-        {name: value for name, value in settings.items() if value is not None},
-    )
-    result = learning.trained(request)
-    if place is not None:
-        put.write(result, place, history=result.model.history_)
-    if json:
-        put.print_json(result.facts())
-        pages.say_notes(result.notes)
-    else:
-        learning_pages.train_page(result, place)
-
-
-@app.command(epilog="Example:\n\n  crowdwise predict results/model --features new.npz --out predictions.csv")
-def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder that `crowdwise train` wrote as model/.")],
-    *,
-    features: Features,
-    labels: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Crowd labels of these tasks, to be taken into account.")
-    ] = None,
-    truth: Annotated[
-        str | None, typer.Option(metavar="FILE", help="True labels (task, label) to score the predictions with.")
-    ] = None,
-    out: Annotated[
-        str, typer.Option(metavar="FILE", help="Where the predictions go, as CSV; - for standard output.")
-    ] = "-",
-    json: Json = False,
-    image_size: ImageSize = None,
-    task_column: TaskColumn = None,
-    worker_column: WorkerColumn = None,
-    label_column: LabelColumn = None,
-    on_duplicate: Duplicates = OnDuplicate.error,
-) -> None:
-    """Classify tasks with a trained model, from features alone or with labels."""
-    from crowdwise.cli import learning, learning_pages, pages, put, work
-
-    if [features, labels, truth].count("-") > 1:
-        raise typer.BadParameter("only one of the files can be standard input (-)")
-    reading = None
-    if labels is not None:
-        reading = work.Reading(labels, task_column, worker_column, label_column, None, on_duplicate.value)
-    asking = learning.Asking(model, features, reading, image_size, truth)
-    result = learning.predicted(asking)
-    if json:
-        put.print_json(result.facts())
-    if not json or out != "-":
-        put.put_csv(result.table, out)
-    if json or out == "-":
-        pages.say_notes([*([] if json else learning_pages.scores_as_notes(result)), *result.notes])
-    else:
-        learning_pages.predict_page(result, asking, out)
+app.command(epilog="Example:\n\n  crowdwise train --features X.npz --labels labels.csv --out results")(train)
+app.command(epilog="Example:\n\n  crowdwise predict results/model --features new.npz --out predictions.csv")(predict)
 
 
 @app.command()

@@ -52,6 +52,7 @@ __all__ = [
     "fit_votes",
     "judged_as_coins",
     "log_of",
+    "portrait",
     "starting_votes",
     "statistics_of",
     "sureness",
@@ -151,6 +152,22 @@ def confusion_fit(
         skill_beta=sureness(labels, blocks, known, parameters.log_prior, last, posterior, few_answers),
         log_likelihood=np.array([last.log_likelihood]),
         objective=np.array([last.log_likelihood]),
+    )
+
+
+def portrait(labels: CrowdLabels, posterior: FloatArray, confusion: FloatArray) -> Fit:
+    """A `Fit` from a posterior (N, K) and matrices (M, K, K) that were found elsewhere."""
+    blocks = blocks_of(labels)
+    counts = scatter(blocks, posterior)
+    prior = posterior.mean(axis=0)
+    confusion = confusion / confusion.sum(axis=2, keepdims=True)
+    undecided = spread(blocks, posterior)
+    return Fit(
+        posterior=posterior,
+        prior=prior,
+        confusion=confusion,
+        skill=confusion_skill(confusion, counts, prior),
+        skill_beta=confusion_sureness(counts, *undecided, prior),
     )
 
 

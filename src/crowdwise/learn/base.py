@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import zlib
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
@@ -15,10 +13,9 @@ import pyarrow as pa
 import torch
 
 from crowdwise.fitting.base import check_enough
-from crowdwise.fitting.crowd_model import CrowdModel, Fit
-from crowdwise.fitting.intervals import confusion_skill, confusion_sureness
+from crowdwise.fitting.crowd_model import CrowdModel
+from crowdwise.fitting.edges import portrait
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
-from crowdwise.kernels import blocks_of, scatter, spread
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.tables import native_table
@@ -26,22 +23,23 @@ from crowdwise.learn.alignment import aligned_to_rows, true_classes
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import features_of
 from crowdwise.learn.identifiability import warn_of
-from crowdwise.learn.loop import Job, Plan, forecasts, train
-from crowdwise.learn.networks import built
+from crowdwise.learn.loop import forecasts, train
+from crowdwise.learn.networks import built, check_logits
+from crowdwise.learn.plan import Job, Plan
+from crowdwise.learn.torch_settings import device_named, usual_torch
 from crowdwise.learn.worker_models import caught_up, smoothed_rows, soft_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Self
 
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
     from crowdwise.learn.features import Features
-    from crowdwise.learn.loop import State
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
+    from crowdwise.learn.plan import State
 
-__all__ = ["Learner", "usual_torch"]
+__all__ = ["Learner"]
 
 SCHEDULES = ("constant", "cosine", "step")
 PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
@@ -101,7 +99,8 @@ class Learner(CrowdModel):
     prior_ : (K,)
         Mean of the posterior.
     confusion_ : (M, K, K) [worker, truth, label]
-        As the method models it; counted with the posterior, where it does not model workers.
+        As the method models it, brought to where it goes with the chosen classifier, if it lags behind; counted with
+        the posterior, where the method does not model workers.
     skill_ : (M,)
     history_
         Table with a row for each epoch: loss, held_out (mean log-probability of the labels held out, or what the
@@ -180,7 +179,7 @@ class Learner(CrowdModel):
             torch.manual_seed(self.seed)
             crowd = Crowd(answers.keep(training[answers.task]))
             classifier = built(self.network, features, answers.n_classes)
-            self._check_logits(classifier, features, answers.n_classes, min(self.batch_size, kept.size))
+            check_logits(classifier, features, answers.n_classes, min(self.batch_size, kept.size))
             objective = self._objective(crowd, classifier, features)
             if not any(each.requires_grad for each in (*classifier.parameters(), *objective.parameters())):
                 raise InputError("The network has no parameters to learn, or all of them are frozen (requires_grad).")
@@ -320,7 +319,7 @@ class Learner(CrowdModel):
 
     def _forecast(self, features: Features) -> torch.Tensor:
         """The trained classifier's log-probabilities of all tasks (n, K), by the device that trained it, on the CPU."""
-        device = _device(self.device)
+        device = device_named(self.device)
         self.network_.to(device)
         self.module_.to(device)
         order = torch.arange(len(features), device=device)
@@ -331,7 +330,7 @@ class Learner(CrowdModel):
 
     def _seeded(self) -> list[int]:
         """CUDA devices whose random state is to be as it was after fitting."""
-        return [torch.cuda.current_device()] if _device(self.device).type == "cuda" else []
+        return [torch.cuda.current_device()] if device_named(self.device).type == "cuda" else []
 
     def _own(self, answers: CrowdLabels) -> dict[str, str]:
         """What a checkpoint must agree with beside the plan: the method's own parameters, and the labels."""
@@ -366,7 +365,7 @@ class Learner(CrowdModel):
             check_count("patience", self.patience)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("device", self.device, DEVICES)
-        if self.device not in ("auto", _device(self.device).type):
+        if self.device not in ("auto", device_named(self.device).type):
             raise InputError(f"device is {self.device!r}, but torch finds no such device here. Use device='auto'.")
         check_count("devices", self.devices, high=2**31 - 1)
         check_count("seed", self.seed, low=0, high=2**63 - 1)
@@ -377,15 +376,6 @@ class Learner(CrowdModel):
             raise InputError(f"checkpoint is {quoted(path)}; it must be the name of a folder.")
         self._check()
 
-    @staticmethod
-    def _check_logits(classifier: Classifier, features: Features, n_classes: int, smallest: int) -> None:
-        """Run one batch, as for predicting and as for training, so that a network that does not fit says so before."""
-        x = next(features.batches(torch.arange(min(2, len(features)), device="cpu"), 2))
-        _check_logits(classifier.eval(), x, n_classes, "")
-        # On a copy: batch normalisation would remember what it has met.
-        _check_logits(copy.deepcopy(classifier).train(), x[:smallest], n_classes, ", in training,")
-        classifier.train()
-
     def _check_shape(self, features: Features) -> None:
         if features.shape != self.shape_:
             raise InputError(f"The model was trained on features of shape {self.shape_}, not {features.shape}.")
@@ -395,68 +385,3 @@ class Learner(CrowdModel):
                 f"Column {at + 1} of the features is {quoted(features.columns[at])}; in training it was "
                 f"{quoted(self.columns_[at])}. Give the same columns in the same order."
             )
-
-
-def _check_logits(classifier: Classifier, x: torch.Tensor, n_classes: int, when: str) -> None:
-    try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            logits = classifier(x)
-    except Exception as error:  # whatever a module of the user's can raise
-        hint = " Batch normalisation needs batches of 2 tasks or more." if when and len(x) == 1 else ""
-        raise InputError(
-            f"The network cannot{when} take features of shape {tuple(x.shape[1:])}: {quoted(str(error))}.{hint}"
-        ) from error
-    if not isinstance(logits, torch.Tensor) or tuple(logits.shape) != (len(x), n_classes):
-        shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
-        raise InputError(
-            f"The network{when} gives {shape} for {len(x)} tasks; it must return logits of shape "
-            f"({len(x)}, {n_classes}): one for each class."
-        )
-    if not logits.is_floating_point() or not logits.isfinite().all():
-        raise InputError(
-            f"The network{when} gives {logits.dtype} that are no logits, or not finite, before it has learnt anything. "
-            "Check its weights and the scale of the features."
-        )
-
-
-@contextmanager
-def usual_torch() -> Iterator[None]:
-    """New tensors on the CPU, in single precision and with gradients, whatever the user's settings of torch.
-
-    The loop moves them where they are needed.
-    """
-    dtype = torch.get_default_dtype()
-    with ExitStack() as stack:
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.enable_grad())
-        if torch.get_default_device().type != "cpu":  # the context costs a little at every operation
-            stack.enter_context(torch.device("cpu"))
-        if dtype != torch.float32:
-            stack.callback(torch.set_default_dtype, dtype)
-            torch.set_default_dtype(torch.float32)
-        yield
-
-
-def _device(name: str) -> torch.device:
-    """The device that Fabric takes for this name; the CPU where it is not to be had, as for a model from elsewhere."""
-    if name in ("auto", "cuda") and torch.cuda.is_available():
-        return torch.device("cuda", torch.cuda.current_device())
-    if name in ("auto", "mps") and torch.backends.mps.is_available():
-        return torch.device("mps")
-    return torch.device("cpu")
-
-
-def portrait(answers: CrowdLabels, posterior: FloatArray, confusion: FloatArray) -> Fit:
-    """A `Fit` from what features and labels say of every task, and the workers' matrices."""
-    blocks = blocks_of(answers)
-    counts = scatter(blocks, posterior)
-    prior = posterior.mean(axis=0)
-    confusion = confusion / confusion.sum(axis=2, keepdims=True)
-    undecided = spread(blocks, posterior)
-    return Fit(
-        posterior=posterior,
-        prior=prior,
-        confusion=confusion,
-        skill=confusion_skill(confusion, counts, prior),
-        skill_beta=confusion_sureness(counts, *undecided, prior),
-    )

@@ -17,7 +17,7 @@ from crowdwise.labels.tables import written_folder
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from crowdwise.learn.loop import Plan, State
+    from crowdwise.learn.plan import Plan, State
 
 __all__ = ["Checkpoint"]
 

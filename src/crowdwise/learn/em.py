@@ -39,10 +39,11 @@ from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.learn.base import Learner
 from crowdwise.learn.batches import Crowd
-from crowdwise.learn.loop import FORWARD, State, forecasts
+from crowdwise.learn.loop import FORWARD, forecasts
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
 from crowdwise.learn.networks import Classifier
 from crowdwise.learn.objective import Objective
+from crowdwise.learn.plan import State
 from crowdwise.learn.worker_models import log_bayes, soft_counts
 
 if TYPE_CHECKING:

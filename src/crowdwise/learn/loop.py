@@ -7,7 +7,7 @@ import math
 import tempfile
 import time
 import warnings
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from crowdwise.labels.errors import InputError, quoted
 from crowdwise.learn.batches import Seen, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.losses import SMALLEST
+from crowdwise.learn.plan import State
 from crowdwise.learn.worker_models import smoothed_rows, soft_counts_rows
 
 if TYPE_CHECKING:
@@ -36,79 +37,17 @@ if TYPE_CHECKING:
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
+    from crowdwise.learn.plan import Job, Plan
 
-__all__ = ["Diverged", "Job", "Plan", "State", "forecasts", "train"]
+__all__ = ["Diverged", "forecasts", "train"]
 
 FORWARD = 1024  # tasks at a time where no gradient is needed
-STEPS_BY_DEFAULT = 4000
-FEWEST_EPOCHS, MOST_EPOCHS = 10, 200
 _NEW_NAME = "forward_sync_buffers"  # torch 2.13 renamed it
 _SYNC = _NEW_NAME if _NEW_NAME in signature(DistributedDataParallel).parameters else "broadcast_buffers"
 
 
 class Diverged(UserWarning):
     """The loss was no longer a finite number, and training ended early."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How to train: the parameters that all learners share."""
-
-    epochs: int | None
-    batch_size: int
-    learning_rate: float
-    worker_learning_rate: float
-    weight_decay: float
-    schedule: str
-    clip: float | None
-    precision: str
-    device: str
-    devices: int
-    patience: int | None
-    seed: int
-    checkpoint: Path | None = None
-    name: str = ""
-    own: dict[str, str] = field(default_factory=dict)  # what else a checkpoint must agree with
-
-    def n_epochs(self, n_tasks: int) -> int:
-        """Epochs asked for, or as many as make about `STEPS_BY_DEFAULT` steps."""
-        if self.epochs is not None:
-            return self.epochs
-        steps = -(-n_tasks // self.batch_size)
-        return min(max(STEPS_BY_DEFAULT // steps, FEWEST_EPOCHS), MOST_EPOCHS)
-
-    def rate_at(self, epoch: int, n_epochs: int) -> float:
-        """Share of the first learning rate that is used in an epoch; "step" divides by ten at each quarter (000)."""
-        if self.schedule == "cosine":
-            return 0.5 * (1 + float(torch.cos(torch.tensor(torch.pi * epoch / n_epochs))))
-        if self.schedule == "step":
-            return float(0.1 ** (4 * epoch // n_epochs))
-        return 1.0
-
-
-@dataclass
-class Job:
-    """What to train on: the classifier and the objective, features, labels, and what to choose the epoch by."""
-
-    classifier: Classifier
-    objective: Objective
-    features: Features
-    crowd: Crowd
-    tasks: Tensor  # positions of the training tasks
-    held_crowd: Crowd | None = None  # labels of tasks held out
-    held_tasks: Tensor | None = None
-    valid: tuple[Features, Tensor] | None = None  # features and true classes
-
-
-@dataclass
-class State:
-    """Where training stands at the end of an epoch."""
-
-    epoch: int = 0
-    best_epoch: int = -1
-    best_score: float = -float("inf")
-    best: dict[str, Tensor] = field(default_factory=dict)
-    history: list[dict[str, float]] = field(default_factory=list)
 
 
 class _Pair(nn.Module):

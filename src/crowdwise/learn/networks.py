@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.features import Features
 
-__all__ = ["NETWORKS", "Classifier", "built", "default_network", "width_of"]
+__all__ = ["NETWORKS", "Classifier", "built", "check_logits", "default_network", "width_of"]
 
 
 class Classifier(nn.Module):
@@ -213,3 +213,34 @@ def _image(shape: tuple[int, ...], name: str) -> tuple[int, int, int]:
             "Use network='mlp' or 'linear'."
         )
     return shape[0], shape[1], shape[2]
+
+
+def check_logits(classifier: Classifier, features: Features, n_classes: int, smallest: int) -> None:
+    """Run one batch, as for predicting and as for training, so that a network that does not fit says so before."""
+    x = next(features.batches(torch.arange(min(2, len(features)), device="cpu"), 2))
+    _check_logits(classifier.eval(), x, n_classes, "")
+    # On a copy: batch normalisation would remember what it has met.
+    _check_logits(copy.deepcopy(classifier).train(), x[:smallest], n_classes, ", in training,")
+    classifier.train()
+
+
+def _check_logits(classifier: Classifier, x: torch.Tensor, n_classes: int, when: str) -> None:
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            logits = classifier(x)
+    except Exception as error:  # whatever a module of the user's can raise
+        hint = " Batch normalisation needs batches of 2 tasks or more." if when and len(x) == 1 else ""
+        raise InputError(
+            f"The network cannot{when} take features of shape {tuple(x.shape[1:])}: {quoted(str(error))}.{hint}"
+        ) from error
+    if not isinstance(logits, torch.Tensor) or tuple(logits.shape) != (len(x), n_classes):
+        shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise InputError(
+            f"The network{when} gives {shape} for {len(x)} tasks; it must return logits of shape "
+            f"({len(x)}, {n_classes}): one for each class."
+        )
+    if not logits.is_floating_point() or not logits.isfinite().all():
+        raise InputError(
+            f"The network{when} gives {logits.dtype} that are no logits, or not finite, before it has learnt anything. "
+            "Check its weights and the scale of the features."
+        )

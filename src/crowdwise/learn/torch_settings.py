@@ -1,0 +1,40 @@
+"""Torch as this package expects it, whatever the user has set, and the device that a name stands for."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["device_named", "usual_torch"]
+
+
+@contextmanager
+def usual_torch() -> Iterator[None]:
+    """New tensors on the CPU, in single precision and with gradients, whatever the user's settings of torch.
+
+    The loop moves them where they are needed.
+    """
+    dtype = torch.get_default_dtype()
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        if torch.get_default_device().type != "cpu":  # the context costs a little at every operation
+            stack.enter_context(torch.device("cpu"))
+        if dtype != torch.float32:
+            stack.callback(torch.set_default_dtype, dtype)
+            torch.set_default_dtype(torch.float32)
+        yield
+
+
+def device_named(name: str) -> torch.device:
+    """The device that Fabric takes for this name; the CPU where it is not to be had, as for a model from elsewhere."""
+    if name in ("auto", "cuda") and torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    if name in ("auto", "mps") and torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")
