@@ -43,7 +43,7 @@ def mnist() -> dict[str, np.ndarray]:
 
 def drawn_crowd(truth: np.ndarray, skill: float, seed: int) -> tuple[Any, bool]:
     """A crowd with one label an image, and whether its mean matrix is diagonally dominant."""
-    from crowdwise.learn.identifiability import not_dominant
+    from crowdwise.metrics.dominance import not_dominant
     from crowdwise.simulate.annotators import pairwise_flippers
 
     for draw in range(DRAWS):

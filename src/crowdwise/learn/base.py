@@ -26,7 +26,7 @@ from crowdwise.learn.identifiability import warn_of
 from crowdwise.learn.loop import forecasts, train
 from crowdwise.learn.networks import built, check_logits
 from crowdwise.learn.plan import Job, Plan
-from crowdwise.learn.torch_settings import device_named, usual_torch
+from crowdwise.learn.torch_settings import device_name, device_named, precision_named, usual_torch
 from crowdwise.learn.worker_models import caught_up, smoothed_rows, soft_counts
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Learner"]
 
 SCHEDULES = ("constant", "cosine", "step")
-PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
+PRECISIONS = ("auto", "32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
 DEVICES = ("auto", "cpu", "cuda", "mps")
 FEWEST_HELD_OUT = 5  # labels: fewer cannot tell one epoch from another
 FASTEST = 0.05  # Adam moves a logit by about the rate at each step: faster, a few batches would swap classes
@@ -81,7 +81,8 @@ class Learner(CrowdModel):
     patience
         Stop after so many epochs without improvement, at least 1; None never stops early.
     precision
-        Fabric's: "32-true", "64-true", "16-mixed", "bf16-mixed".
+        Fabric's: "32-true", "64-true", "16-mixed", "bf16-mixed"; "auto" is the last on a GPU of Nvidia's that has it,
+        and the first elsewhere. In half precision is the network alone, never what is made of labels.
     device, devices
         "auto", "cpu", "cuda" or "mps", and how many: above 1, training is spread by DDP, `batch_size` tasks on each
         at a time. That starts processes, so a script needs `if __name__ == "__main__":` around its own work.
@@ -111,6 +112,8 @@ class Learner(CrowdModel):
         Shape of a task's features.
     columns_ : tuple
         Their names, where they came with some: features with other names are then refused.
+    device_ : str
+        What it was trained on: "cpu", or the name of the GPU.
     """
 
     slug: ClassVar[str]
@@ -212,6 +215,7 @@ class Learner(CrowdModel):
         objective.to("cpu", torch.float32).eval()
         self.network_, self.module_ = classifier, objective
         self.shape_, self.columns_ = features.shape, features.columns
+        self.device_ = device_name(self.device)
         self.best_epoch_ = state.best_epoch
         self.n_epochs_ = state.epoch
         history = {name: np.array([row[name] for row in state.history]) for name in state.history[0]}
@@ -345,6 +349,7 @@ class Learner(CrowdModel):
         if self.worker_learning_rate is None:
             faster = min(self.workers_faster * self.learning_rate, FASTEST)
             shared["worker_learning_rate"] = max(faster, self.learning_rate)
+        shared["precision"] = precision_named(self.precision, self.device)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         shared = {name: value.item() if isinstance(value, np.generic) else value for name, value in shared.items()}
         return Plan(**shared, checkpoint=checkpoint, name=self.slug)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.labels.errors import listed
+from crowdwise.metrics.dominance import not_dominant
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["NotIdentifiable", "contrast", "crowd_confusion", "not_dominant", "unanchored", "warn_of"]
+__all__ = ["NotIdentifiable", "contrast", "crowd_confusion", "unanchored", "warn_of"]
 
 ANCHOR = 0.75  # a task of which the classifier is this sure stands for its class
 EXPERT = 0.9  # a worker of whose answers "k" at least this share is right is an expert of k
@@ -29,16 +30,6 @@ def crowd_confusion(confusion: FloatArray, answers: FloatArray) -> FloatArray:
     """The crowd's mean matrix (K, K), each worker weighed by her answers."""
     mean: FloatArray = np.average(confusion, axis=0, weights=np.maximum(answers, 1e-12))
     return mean
-
-
-def not_dominant(mean: FloatArray) -> list[int]:
-    """Classes whose diagonal element is not the largest of its column of `mean` [truth, label]: 000, theorem 1.
-
-    000 writes a[label, truth] and needs a[i, i] > a[i, j] for all j ≠ i: of all truths, label i must be said most often
-    when i is true.
-    """
-    others = mean - np.diag(np.diag(mean))
-    return [int(k) for k in np.flatnonzero(np.diag(mean) <= others.max(axis=0))]
 
 
 def contrast(f: FloatArray) -> float:

@@ -10,7 +10,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["device_named", "usual_torch"]
+__all__ = ["device_name", "device_named", "precision_named", "usual_torch"]
 
 
 @contextmanager
@@ -38,3 +38,16 @@ def device_named(name: str) -> torch.device:
     if name in ("auto", "mps") and torch.backends.mps.is_available():
         return torch.device("mps")
     return torch.device("cpu")
+
+
+def device_name(name: str) -> str:
+    """What the device is called: "cpu", or the GPU's own name."""
+    device = device_named(name)
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def precision_named(name: str, device: str) -> str:
+    """The precision that "auto" stands for on this device; another as it is."""
+    if name != "auto":
+        return name
+    return "bf16-mixed" if device_named(device).type == "cuda" and torch.cuda.is_bf16_supported() else "32-true"

@@ -1,0 +1,130 @@
+"""What a run learns from and is scored on: images or rows of numbers, a crowd real or simulated, and the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crowdwise.datasets.load import load
+from crowdwise.datasets.pictures import load_pictures, picture_sets
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.metrics.dominance import not_dominant
+from crowdwise.simulate.crowds import simulate
+
+if TYPE_CHECKING:
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.simulate.simulation import Simulation
+
+__all__ = ["Problem", "problem_of"]
+
+TEST_SEED = 1_000_000  # added to a run's seed for what the crowd says of the test tasks
+DRAWS = 100  # of a crowd, until it is diagonally dominant
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A crowd and what is known of it; features where there are some.
+
+    Attributes
+    ----------
+    labels
+        Their tasks are the rows of `x`, in that order, where there are features.
+    truth : (N,)
+        True class of each task, as a position in the classes of the labels; -1 where unknown.
+    confusion : (M, K, K)
+        The workers' true matrices, where the crowd is simulated.
+    valid, test
+        Features and true classes to choose the epoch by, and to be scored on.
+    test_labels
+        What the same crowd says of the test tasks.
+    crowd
+        The simulation, where there is one.
+    """
+
+    labels: CrowdLabels
+    truth: IntArray
+    x: Any = None
+    confusion: FloatArray | None = None
+    valid: tuple[Any, IntArray] | None = None
+    test: tuple[Any, IntArray] | None = None
+    test_labels: CrowdLabels | None = None
+    crowd: Simulation | None = None
+
+
+def problem_of(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard: bool = False) -> Problem:
+    """The problem of a run.
+
+    Parameters
+    ----------
+    data
+        `name` of images or of a data set, or none for a crowd that is simulated without features; `train`, how many
+        images are drawn; `validation`, the share of them that is held out, with its truth; `only`, classes of images.
+    crowd
+        `name` of the simulation and its parameters, or none where the data have a crowd of their own.
+    seed
+        Draws images, workers and labels.
+    heard
+        Whether the crowd is asked about the test tasks as well.
+    """
+    name = data.get("name")
+    if name is None:
+        return _of_simulation(_drawn(crowd, seed, None))
+    if name in picture_sets():
+        return _with_pictures(data, crowd, seed, heard=heard)
+    real = load(name)
+    return Problem(real.labels, real.truth_codes)
+
+
+def _of_simulation(found: Simulation) -> Problem:
+    return Problem(found.labels, found.truth, confusion=found.confusion, crowd=found)
+
+
+def _with_pictures(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard: bool) -> Problem:
+    pictures = load_pictures(data["name"])
+    if "only" in data:
+        pictures = pictures.only(data["only"])
+    order = np.random.default_rng([seed, len(pictures.y_train)]).permutation(len(pictures.y_train))
+    chosen = order[: data.get("train", order.size)]
+    n_valid = round(data.get("validation", 0.0) * chosen.size)
+    valid, train = chosen[:n_valid], chosen[n_valid:]
+    problem = _of_simulation(_drawn(crowd, seed, pictures.y_train[train]))
+    tested = slice(0, data.get("test"))
+    x_test, y_test = pictures.x_test[tested], pictures.y_test[tested]
+    return replace(
+        problem,
+        x=pictures.x_train[train],
+        valid=(pictures.x_train[valid], pictures.y_train[valid]) if n_valid else None,
+        test=(x_test, y_test),
+        test_labels=_said_of(y_test, problem, crowd, seed) if heard else None,
+    )
+
+
+def _drawn(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
+    """A crowd; with `dominant`, drawn anew until its mean matrix is diagonally dominant, if that can be had."""
+    parameters = {key: value for key, value in crowd.items() if key not in ("name", "dominant")}
+    if truth is not None:
+        parameters["truth"] = truth
+    if "name" not in crowd:
+        raise InputError("The crowd has no name: there is nothing to simulate.")
+    first = simulate(crowd["name"], **parameters, seed=seed)
+    if not crowd.get("dominant"):
+        return first
+    drawn = first
+    for draw in range(1, DRAWS):
+        if not not_dominant(drawn.confusion.mean(axis=0)):
+            return drawn
+        drawn = simulate(crowd["name"], **parameters, seed=seed * DRAWS + draw + TEST_SEED)
+    return first
+
+
+def _said_of(truth: IntArray, problem: Problem, crowd: dict[str, Any], seed: int) -> CrowdLabels:
+    """What the same workers say of other tasks."""
+    later = _drawn(crowd, seed + TEST_SEED, truth)
+    if problem.confusion is None or not np.array_equal(later.confusion, problem.confusion):
+        raise InputError(
+            f"The crowd {quoted(crowd['name'])} draws its workers anew: it cannot be asked about new tasks."
+        )
+    return later.labels

@@ -1,0 +1,355 @@
+"""A table or figure of a paper as data: what to run, what was published, what the paper says of it.
+
+A file of TOML in `papers/`, or one of the user's own. `Table.jobs` gives its runs, each a plain dictionary that says
+everything that the run depends on; a run is known by the digest of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import reduce
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from crowdwise.labels.errors import InputError, listed, quoted
+
+__all__ = ["Claim", "Figure", "Measure", "Method", "Note", "Published", "Setting", "Table", "digest", "names", "read"]
+
+PARTS = ("data", "crowd", "training")  # what the table, a setting, a method and `quick` may each say something of
+PAPERS = "papers"
+Job = dict[str, Any]
+X = float | str
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number of each run: how it is called, what it is multiplied with to be as printed, and which is better."""
+
+    title: str
+    times: float = 1.0
+    better: str = "more"
+    digits: int = 2
+
+    def __post_init__(self) -> None:
+        _choice("better", self.better, ("more", "less"))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A column of the table: what it changes of data, crowd and training."""
+
+    name: str
+    data: dict[str, Any] = field(default_factory=dict)
+    crowd: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    axis: tuple[X, ...] | None = None  # values of the axis that it has, if not all
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table: a learner or an aggregator by its slug, and its parameters."""
+
+    name: str
+    learner: str | None = None
+    aggregator: str | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    crowd: dict[str, Any] = field(default_factory=dict)
+    settings: tuple[str, ...] | None = None  # those that it is run in, if not all
+    seeds: int | None = None  # most that are run, if fewer than the table's
+
+    def __post_init__(self) -> None:
+        if (self.learner is None) == (self.aggregator is None):
+            raise InputError(f"The method {quoted(self.name)} must have either a learner or an aggregator.")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What a figure varies: a name, the place that its values go to, such as "crowd.skill", and the values."""
+
+    name: str
+    sets: str
+    values: tuple[X, ...]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number of the paper, as printed, and its standard deviation, where it has one."""
+
+    setting: str
+    method: str
+    measure: str
+    value: float
+    deviation: float
+    tolerance: float
+    x: X | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says in words, or a bar: an order of methods, or the least (most) that one reaches."""
+
+    says: str
+    measure: str
+    settings: tuple[str, ...]
+    at: tuple[X, ...] | None = None
+    order: tuple[tuple[str, ...], ...] = ()
+    by: float = 0.0
+    apart: bool = False  # whether the intervals must not overlap
+    reaches: dict[str, float] = field(default_factory=dict)
+    note: str = ""  # what was tried, where it does not hold
+
+
+@dataclass(frozen=True)
+class Note:
+    """Why cells differ, and what was tried; a field that is left out stands for all of its kind."""
+
+    text: str
+    setting: str | None = None
+    method: str | None = None
+    measure: str | None = None
+    x: X | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture: "lines" over the axis, "curves" over the epochs, or "matrices", the true ones and those recovered."""
+
+    kind: str
+    title: str
+    settings: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    measure: str = "accuracy"
+    x: X | None = None
+
+    def __post_init__(self) -> None:
+        _choice("kind", self.kind, ("lines", "curves", "matrices"))
+
+    def shows(self, setting: str, method: str, x: X | None) -> bool:
+        """Whether a cell is in the picture; what is not named stands for all."""
+        return (
+            (not self.settings or setting in self.settings)
+            and (not self.methods or method in self.methods)
+            and (self.x is None or self.x == x)
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table, or figures that share their runs."""
+
+    name: str
+    title: str
+    paper: str
+    place: str
+    about: str
+    measures: dict[str, Measure]
+    settings: tuple[Setting, ...]
+    methods: tuple[Method, ...]
+    seeds: int = 3
+    interval: str = "sd"  # or "99 %"
+    differs: tuple[str, ...] = ()
+    data: dict[str, Any] = field(default_factory=dict)
+    crowd: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    axis: Axis | None = None
+    published: tuple[Published, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    notes: tuple[Note, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    quick: dict[str, Any] = field(default_factory=dict)
+    limits: dict[str, Any] = field(default_factory=dict)  # of a small version: what they say counts last
+
+    def quickened(self) -> Table:
+        """The small version, which runs in minutes on two cores: same methods, fewer tasks, epochs and seeds."""
+        own = self.quick
+        axis = self.axis and replace(self.axis, values=tuple(own.get("axis", self.axis.values)))
+        return replace(
+            self,
+            axis=axis,
+            settings=tuple(each for each in self.settings if each.name in own.get("settings", [each.name])),
+            methods=tuple(each for each in self.methods if each.name in own.get("methods", [each.name])),
+            seeds=own.get("seeds", 1),
+            limits={part: own[part] for part in PARTS if part in own},
+        )
+
+    def jobs(self, methods: list[str] | None = None, seeds: int | None = None) -> list[Job]:
+        """Every run, seed by seed, so that what is stopped early has all methods; `methods` by name."""
+        known = [method.name for method in self.methods]
+        for name in methods or ():
+            if name not in known:
+                raise InputError(f"{self.name} has no method {quoted(name)}; it has {', '.join(known)}.")
+        most = self.seeds if seeds is None else seeds
+        return [
+            self._job(setting, x, method, seed)
+            for seed in range(most)
+            for setting in self.settings
+            for x in self._values(setting)
+            for method in self.methods
+            if (methods is None or method.name in methods)
+            and (method.settings is None or setting.name in method.settings)
+            and (method.seeds is None or seed < method.seeds)
+        ]
+
+    def _values(self, setting: Setting) -> tuple[X | None, ...]:
+        if self.axis is None:
+            return (None,)
+        return tuple(x for x in self.axis.values if setting.axis is None or x in setting.axis)
+
+    def _job(self, setting: Setting, x: X | None, method: Method, seed: int) -> Job:
+        job: Job = {}
+        for part in PARTS:
+            layers = (getattr(self, part), getattr(setting, part), getattr(method, part, {}), self.limits.get(part, {}))
+            job[part] = reduce(dict.__or__, layers)
+        parameters = dict(method.parameters)
+        if x is not None and self.axis is not None:
+            part, _, key = self.axis.sets.partition(".")
+            (parameters if part == "parameters" else job[part])[key] = x
+        kind = "learner" if method.learner is not None else "aggregator"
+        job["model"] = {"kind": kind, "slug": method.learner or method.aggregator} | parameters
+        job["seed"] = seed
+        job["measures"] = list(self.measures)
+        job["keep"] = [
+            what
+            for kind, what in (("curves", "history"), ("matrices", "confusion"))
+            if any(figure.kind == kind and figure.shows(setting.name, method.name, x) for figure in self.figures)
+            and (kind == "curves" or seed == 0)
+        ]
+        cell = {"table": self.name, "setting": setting.name, "x": x, "method": method.name, "seed": seed}
+        return {"cell": cell, "digest": digest(job), "run": job}
+
+
+def digest(job: Job) -> str:
+    """What a run is known by: everything that its numbers depend on, and nothing else."""
+    known = {name: value for name, value in job.items() if name not in ("keep", "measures")}
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def names() -> list[str]:
+    """The tables that come with the package."""
+    folder = resources.files(__package__) / PAPERS
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def read(name: str | Path) -> Table:
+    """A table by its name, or from a file of TOML that describes one."""
+    if str(name) in names():
+        text = (resources.files(__package__) / PAPERS / f"{name}.toml").read_text(encoding="utf-8")
+        return parsed(text, str(name))
+    path = Path(name)
+    if path.suffix != ".toml":
+        close = get_close_matches(str(name), names(), 1)
+        hint = f" Did you mean {quoted(close[0])}?" if close else ""
+        raise InputError(
+            f"There is no table {quoted(str(name))}.{hint} Tables: {', '.join(names())}; or give a file of TOML."
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{quoted(str(path))} cannot be read: {error}.") from error
+    return parsed(text, path.stem)
+
+
+def parsed(text: str, name: str) -> Table:
+    """The table that a text of TOML describes."""
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"The table {quoted(name)} is no TOML: {error}.") from error
+    try:
+        return _table(given, name)
+    except InputError as error:
+        raise InputError(f"The table {quoted(name)}: {error}") from error
+
+
+def _table(given: dict[str, Any], name: str) -> Table:
+    for needed in ("title", "paper", "place", "about", "measures", "settings", "methods"):
+        if needed not in given:
+            raise InputError(f"{needed} is missing.")
+    settings = tuple(_made(Setting, entry) for entry in given["settings"])
+    methods = tuple(_made(Method, entry) for entry in given["methods"])
+    measures = {key: _made(Measure, value) for key, value in given["measures"].items()}
+    made = given | {
+        "settings": settings,
+        "methods": methods,
+        "measures": measures,
+        "axis": _made(Axis, given["axis"]) if "axis" in given else None,
+        "published": tuple(each for block in given.get("published", ()) for each in _published(block)),
+        "claims": tuple(
+            _made(Claim, {"settings": [each.name for each in settings]} | entry) for entry in given.get("claims", ())
+        ),
+        "notes": tuple(_made(Note, entry) for entry in given.get("notes", ())),
+        "figures": tuple(_made(Figure, entry) for entry in given.get("figures", ())),
+    }
+    table: Table = _made(Table, {"name": name} | made)
+    _check_names(table)
+    return table
+
+
+def _published(block: dict[str, Any]) -> list[Published]:
+    """Cells of `values.SETTING.METHOD = [value, deviation]`; `x` for one place of the axis."""
+    found = []
+    for setting, row in block["values"].items():
+        for method, value in row.items():
+            first, spread = (value[0], value[1]) if isinstance(value, list) else (value, math.nan)
+            shared = {"measure": block["measure"], "tolerance": block["tolerance"], "x": block.get("x")}
+            found.append(Published(setting, method, value=float(first), deviation=float(spread), **shared))
+    return found
+
+
+def _made(kind: Any, entry: dict[str, Any]) -> Any:
+    if not isinstance(entry, dict):
+        raise InputError(f"{kind.__name__.lower()} must be a table of TOML, not {quoted(entry)}.")
+    fields = kind.__dataclass_fields__
+    strange = [key for key in entry if key not in fields]
+    if strange:
+        raise InputError(f"{kind.__name__.lower()} has no field {quoted(strange[0])}; it has {', '.join(fields)}.")
+    try:
+        return kind(**{key: _frozen(value) if key not in PARTS else value for key, value in entry.items()})
+    except TypeError as error:
+        raise InputError(f"{kind.__name__.lower()} is incomplete: {error}.") from error
+
+
+def _frozen(value: Any) -> Any:
+    """Lists as tuples; what is inside dictionaries stays as it is, for it goes into jobs."""
+    return tuple(_frozen(each) for each in value) if isinstance(value, list | tuple) else value
+
+
+def _check_names(table: Table) -> None:
+    """Refuse cells, claims, notes and figures of settings, methods and measures that are not there."""
+    settings = {each.name for each in table.settings}
+    methods = {each.name for each in table.methods}
+    told: list[Published | Note] = [*table.published, *table.notes]
+    for cell in told:
+        _known(cell.setting, settings, "setting")
+        _known(cell.method, methods, "method")
+        _known(cell.measure, set(table.measures), "measure")
+    for claim in table.claims:
+        _known(claim.measure, set(table.measures), "measure")
+        for name in claim.settings:
+            _known(name, settings, "setting")
+        for name in (*claim.reaches, *(each for group in claim.order for each in group)):
+            _known(name, methods, "method")
+    for figure in table.figures:
+        for name in figure.settings:
+            _known(name, settings, "setting")
+        for name in figure.methods:
+            _known(name, methods, "method")
+    if len(settings) < len(table.settings) or len(methods) < len(table.methods):
+        raise InputError("Two settings or two methods have the same name.")
+
+
+def _known(name: str | None, known: set[str], what: str) -> None:
+    if name is not None and name not in known:
+        raise InputError(f"There is no {what} {quoted(name)}; there are {listed(sorted(known))}.")
+
+
+def _choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(f"{name} is {quoted(value)}; it must be one of {', '.join(allowed)}.")

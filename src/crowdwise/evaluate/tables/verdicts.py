@@ -1,0 +1,149 @@
+"""Published against ours: a verdict for every cell, and for everything that the paper says in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import t as student
+
+if TYPE_CHECKING:
+    from crowdwise.evaluate.tables.spec import Claim, Published, Table, X
+
+__all__ = ["Cell", "Judged", "cells", "judged"]
+
+LEVEL = 0.99  # of the intervals of means
+REPRODUCED, BETTER, WORSE, NOT_RUN = "reproduced", "better", "worse", "not run"
+HOLDS, FAILS = "holds", "does not hold"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of the table: ours over seeds, as printed, and what was published."""
+
+    setting: str
+    x: X | None
+    method: str
+    measure: str
+    values: tuple[float, ...]
+    published: Published | None
+    verdict: str
+    note: str
+
+    @property
+    def mean(self) -> float:
+        """Over seeds."""
+        return float(np.mean(self.values)) if self.values else math.nan
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation over seeds; not a number for a single one."""
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else math.nan
+
+    @property
+    def half(self) -> float:
+        """Half the width of the 99 % interval of the mean."""
+        n = len(self.values)
+        return float(student.ppf(0.5 + LEVEL / 2, n - 1)) * self.deviation / math.sqrt(n) if n > 1 else math.nan
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, whether it holds in what was run, and the figures that say so."""
+
+    claim: Claim
+    verdict: str
+    figures: tuple[str, ...]
+
+
+def cells(table: Table, rows: list[dict[str, Any]]) -> list[Cell]:
+    """Every cell of the table, measure by measure."""
+    values: dict[tuple[Any, ...], list[float]] = {}
+    for row in rows:
+        for measure, value in row["measures"].items():
+            if measure in table.measures and not math.isnan(value):
+                key = (row["setting"], row["x"], row["method"], measure)
+                values.setdefault(key, []).append(value * table.measures[measure].times)
+    told = {(each.setting, each.x, each.method, each.measure): each for each in table.published}
+    places = [(job["cell"]["setting"], job["cell"]["x"], job["cell"]["method"]) for job in table.jobs(seeds=1)]
+    found = []
+    for measure in table.measures:
+        for setting, x, method in places:
+            key = (setting, x, method, measure)
+            ours, published = tuple(values.get(key, ())), told.get(key)
+            verdict = _verdict(ours, published, table.measures[measure].better)
+            found.append(Cell(*key, ours, published, verdict, _noted(table, *key)))
+    return found
+
+
+def _verdict(ours: tuple[float, ...], published: Published | None, better: str) -> str:
+    if not ours:
+        return NOT_RUN
+    if published is None:
+        return ""
+    gap = float(np.mean(ours)) - published.value
+    if abs(gap) <= max(published.tolerance, 0 if math.isnan(published.deviation) else 2 * published.deviation):
+        return REPRODUCED
+    return BETTER if (gap > 0) == (better == "more") else WORSE
+
+
+def _noted(table: Table, setting: str, x: X | None, method: str, measure: str) -> str:
+    """The notes on a cell, one after another."""
+    own = {"setting": setting, "x": x, "method": method, "measure": measure}
+    return " ".join(
+        note.text
+        for note in table.notes
+        if all(getattr(note, name) is None or getattr(note, name) == value for name, value in own.items())
+    )
+
+
+def judged(table: Table, found: list[Cell]) -> list[Judged]:
+    """Every claim, where its cells were run."""
+    return [_judged(table, claim, found) for claim in table.claims]
+
+
+def _judged(table: Table, claim: Claim, found: list[Cell]) -> Judged:
+    sign = 1 if table.measures[claim.measure].better == "more" else -1
+    places: dict[tuple[str, X | None], dict[str, Cell]] = {}
+    for cell in found:
+        inside = cell.setting in claim.settings and (claim.at is None or cell.x in claim.at)
+        if inside and cell.measure == claim.measure:
+            places.setdefault((cell.setting, cell.x), {})[cell.method] = cell
+    figures, verdicts = [], []
+    for (setting, x), row in places.items():
+        where = setting if x is None else f"{setting}, {x}"
+        for name, bar in claim.reaches.items():
+            verdicts.append(_met(sign * (row[name].mean - bar) >= 0, row[name]))
+            figures.append(f"{where}: {name} {row[name].mean:.{_digits(table, claim)}f} against {bar:g}")
+        for before, after in zip(claim.order, claim.order[1:], strict=False):
+            for first in before:
+                for second in after:
+                    one, two = row.get(first), row.get(second)
+                    if one is None or two is None:
+                        continue
+                    verdicts.append(_met(_ahead(one, two, sign, claim), one, two))
+                    figures.append(
+                        f"{where}: {first} {one.mean:.{_digits(table, claim)}f}, "
+                        f"{second} {two.mean:.{_digits(table, claim)}f}"
+                        + ("" if verdicts[-1] == HOLDS else f" ({verdicts[-1]})")
+                    )
+    overall = FAILS if FAILS in verdicts else NOT_RUN if NOT_RUN in verdicts or not verdicts else HOLDS
+    return Judged(claim, overall, tuple(figures))
+
+
+def _digits(table: Table, claim: Claim) -> int:
+    return table.measures[claim.measure].digits
+
+
+def _met(holds: bool, *run: Cell) -> str:
+    return NOT_RUN if not all(cell.values for cell in run) else HOLDS if holds else FAILS
+
+
+def _ahead(one: Cell, two: Cell, sign: int, claim: Claim) -> bool:
+    """Whether the first is better by so much; where the claim says so, beyond the intervals of both."""
+    gap = sign * (one.mean - two.mean)
+    if claim.apart:
+        return gap > one.half + two.half
+    return gap > claim.by if claim.by == 0 else gap >= claim.by
