@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import tempfile
 import time
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Diverged", "forecasts", "train"]
 
+# Hints for those who write loops; whoever fits a model can do nothing with them.
+logging.getLogger("lightning.fabric.utilities.rank_zero").setLevel(logging.WARNING)
+BRIEF = "bf16-mixed"
 FORWARD = 1024  # tasks at a time where no gradient is needed
 _NEW_NAME = "forward_sync_buffers"  # torch 2.13 renamed it
 _SYNC = _NEW_NAME if _NEW_NAME in signature(DistributedDataParallel).parameters else "broadcast_buffers"
@@ -63,8 +67,7 @@ class _Pair(nn.Module):
         seen = self.classifier.see(batch.x)
         if not self.mixed:
             return self._loss(seen, batch)
-        # Half precision is for the network: probabilities of labels and counts of them need more.
-        with torch.autocast(batch.x.device.type, enabled=False):
+        with torch.autocast(batch.x.device.type, enabled=False):  # as `Classifier.see` does, which is not asked here
             return self._loss(Seen(seen.logits.float(), seen.features.float()), batch)
 
     def _loss(self, seen: Seen, batch: Batch) -> Tensor:
@@ -94,7 +97,7 @@ def train(job: Job, plan: Plan) -> State:
 
 
 def _fabric(plan: Plan, strategy: Any = "auto") -> Fabric:
-    precision: Any = plan.precision
+    precision: Any = "32-true" if plan.precision == BRIEF else plan.precision  # the classifier sees to that itself
     accelerator = {"cuda": "gpu"}.get(plan.device, plan.device)
     return Fabric(accelerator=accelerator, devices=plan.devices, precision=precision, strategy=strategy)
 
@@ -179,6 +182,7 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
         ) from stopped
     pair.load_state_dict(state.best)
     pair.eval()
+    pair.classifier.brief = False  # predictions are in single precision
     return state
 
 
@@ -235,7 +239,8 @@ def _paired(job: Job, plan: Plan, device: torch.device, dtype: torch.dtype) -> _
     if device.type == "cuda":
         channels_last: Any = {"memory_format": torch.channels_last}
         pair.classifier.to(**channels_last)  # what a GPU's convolutions are quickest with
-    pair.mixed = plan.precision.endswith("mixed")
+    pair.mixed = plan.precision == "16-mixed"
+    pair.classifier.brief = plan.precision == BRIEF
     if pair.objective.confusion() is None and job.held_crowd is not None:
         shape = (crowd.n_workers, crowd.n_classes, crowd.n_classes)
         pair.tally = torch.zeros(shape, dtype=torch.float32, device=device)

@@ -32,6 +32,7 @@ class Classifier(nn.Module):
         self.deviation: Tensor | None
         self.register_buffer("mean", None if mean is None else mean.float())
         self.register_buffer("deviation", None if deviation is None else deviation.float())
+        self.brief = False  # whether the network computes in bfloat16, and what it gives is made single again
         self._last: dict[int, Tensor] = {}  # of each thread: several may predict at once
         linear = [module for module in network.modules() if isinstance(module, nn.Linear)]
         if linear:
@@ -47,7 +48,14 @@ class Classifier(nn.Module):
             x = x.contiguous(memory_format=torch.channels_last)
         if self.mean is not None and self.deviation is not None:
             x = (x - self.mean) / self.deviation
-        logits: Tensor = self.network(x)
+        if not self.brief:
+            return self._seen(self.network(x))
+        with torch.autocast(x.device.type, torch.bfloat16):
+            seen = self._seen(self.network(x))
+        # Probabilities of labels and counts of them need more digits than the network does.
+        return Seen(seen.logits.float(), seen.features.float())
+
+    def _seen(self, logits: Tensor) -> Seen:
         last = self._last.pop(get_ident(), None)
         return Seen(logits, logits if last is None else last.flatten(1))
 

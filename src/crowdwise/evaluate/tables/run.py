@@ -63,11 +63,19 @@ def _confusion_error(fitted: Fitted) -> float:
     return confusion_error(fitted.problem.confusion, fitted.model.confusion_)
 
 
+def _last(fitted: Fitted) -> float:
+    """Accuracy on the validation tasks after the last epoch, whichever was chosen."""
+    if fitted.problem.valid is None:
+        raise InputError("There is no validation set: give the data a share `validation`.")
+    return float(fitted.model.history_["accuracy"][-1])
+
+
 MEASURES: dict[str, Callable[[Fitted], float]] = {
     "accuracy": _accuracy,
     "forecast": _forecast,
     "consensus": _consensus,
     "confusion_error": _confusion_error,
+    "last": _last,
 }
 
 
