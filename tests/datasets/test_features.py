@@ -82,13 +82,13 @@ def test_no_file_no_features(folder: Path) -> None:
 
 def test_what_does_not_fit_is_named(folder: Path) -> None:
     write(folder, id_train=np.array(["a", "b", "x"]))
-    with pytest.raises(InputError, match="^pets has no features of 1 of its tasks: 'c'"):
+    with pytest.raises(InputError, match=r"^pets has no features of 1 of its tasks: 'c'"):
         load_features(load("pets"))
     write(folder, classes=np.array(["dog", "cow"]))
-    with pytest.raises(InputError, match="^pets has test tasks of classes that its labels do not have: 'cow'"):
+    with pytest.raises(InputError, match=r"^pets has test tasks of classes that its labels do not have: 'cow'"):
         load_features(load("pets"))
     write(folder, y_test=None)
-    with pytest.raises(InputError, match="^The features of pets lack 'y_test'"):
+    with pytest.raises(InputError, match=r"^The features of pets lack 'y_test'"):
         load_features(load("pets"))
     write(folder)
     with pytest.raises(InputError, match="no validation set of their own"):
