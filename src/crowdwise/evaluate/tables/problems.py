@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.datasets.features import load_features
 from crowdwise.datasets.load import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
 from crowdwise.labels.errors import InputError, quoted
@@ -14,6 +15,7 @@ from crowdwise.metrics.dominance import not_dominant
 from crowdwise.simulate.crowds import simulate
 
 if TYPE_CHECKING:
+    from crowdwise.datasets.load import Dataset
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.simulate.simulation import Simulation
@@ -61,7 +63,8 @@ def problem_of(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard:
     ----------
     data
         `name` of images or of a data set, or none for a crowd that is simulated without features; `train`, how many
-        images are drawn; `validation`, the share of them that is held out, with its truth; `only`, classes of images.
+        tasks are drawn; `validation`, the share of them that is held out, with its truth, or "own" for the validation
+        set that the data come with; `test`, how many test tasks are taken; `only`, classes of images.
     crowd
         `name` of the simulation and its parameters, or none where the data have a crowd of their own.
     seed
@@ -74,29 +77,54 @@ def problem_of(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard:
         return _of_simulation(_drawn(crowd, seed, None))
     if name in picture_sets():
         return _with_pictures(data, crowd, seed, heard=heard)
-    real = load(name)
-    return Problem(real.labels, real.truth_codes)
+    return _with_own_crowd(load(name), data, seed)
 
 
 def _of_simulation(found: Simulation) -> Problem:
     return Problem(found.labels, found.truth, confusion=found.confusion, crowd=found)
 
 
+def _with_own_crowd(real: Dataset, data: dict[str, Any], seed: int) -> Problem:
+    """A real crowd, with the features of its tasks where there are some."""
+    features = load_features(real)
+    train, held = _drawn_tasks(real.labels.n_tasks, data, seed)
+    kept = np.zeros(real.labels.n_tasks, np.bool_)
+    kept[train] = True
+    problem = Problem(real.labels.keep_tasks(kept), real.truth_codes[kept])
+    if features is None:
+        return problem
+    held = held[real.truth_codes[held] >= 0]
+    valid = (features.x[held], real.truth_codes[held]) if held.size else None
+    if data.get("validation") == "own":
+        if features.valid is None:
+            raise InputError(f"The data {quoted(real.name)} have no validation set of their own. Give a share instead.")
+        valid = features.valid
+    test = features.test
+    if test is not None and "test" in data:
+        test = test[0][: data["test"]], test[1][: data["test"]]
+    return replace(problem, x=features.x[kept], valid=valid, test=test)
+
+
+def _drawn_tasks(n_tasks: int, data: dict[str, Any], seed: int) -> tuple[IntArray, IntArray]:
+    """Tasks to learn from, and tasks whose truth chooses the epoch."""
+    chosen = np.random.default_rng([seed, n_tasks]).permutation(n_tasks)[: data.get("train", n_tasks)]
+    share = data.get("validation", 0.0)
+    n_valid = 0 if share == "own" else round(share * chosen.size)
+    return chosen[n_valid:], chosen[:n_valid]
+
+
 def _with_pictures(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard: bool) -> Problem:
     pictures = load_pictures(data["name"])
     if "only" in data:
         pictures = pictures.only(data["only"])
-    order = np.random.default_rng([seed, len(pictures.y_train)]).permutation(len(pictures.y_train))
-    chosen = order[: data.get("train", order.size)]
-    n_valid = round(data.get("validation", 0.0) * chosen.size)
-    valid, train = chosen[:n_valid], chosen[n_valid:]
+    train, valid = _drawn_tasks(len(pictures.y_train), data, seed)
     problem = _of_simulation(_drawn(crowd, seed, pictures.y_train[train]))
     tested = slice(0, data.get("test"))
     x_test, y_test = pictures.x_test[tested], pictures.y_test[tested]
     return replace(
         problem,
         x=pictures.x_train[train],
-        valid=(pictures.x_train[valid], pictures.y_train[valid]) if n_valid else None,
+        valid=(pictures.x_train[valid], pictures.y_train[valid]) if valid.size else None,
         test=(x_test, y_test),
         test_labels=_said_of(y_test, problem, crowd, seed) if heard else None,
     )

@@ -126,7 +126,8 @@ def _fitted(problem: Problem, asked: Job, device: str) -> Any:
     if entry.needs == "confusion":
         parameters["confusion"] = problem.confusion
     training = asked["training"] | {"seed": asked["seed"], "device": device}
-    return entry.make(**training | parameters).fit(problem.x, problem.labels, valid=_named(problem))
+    tasks = problem.labels.tasks.to_pylist()  # rows and tasks are in one order, whatever the tasks are called
+    return entry.make(**training | parameters).fit(problem.x, problem.labels, tasks=tasks, valid=_named(problem))
 
 
 def _named(problem: Problem) -> Any:

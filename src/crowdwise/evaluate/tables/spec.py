@@ -93,7 +93,11 @@ class Published:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says in words, or a bar: an order of methods, or the least (most) that one reaches."""
+    """What the paper says in words, or a bar.
+
+    An order of methods; the least (most) that a method reaches; the most that its numbers differ between settings
+    (`alike`); another measure, in which the method is worse than in this one (`beats`).
+    """
 
     says: str
     measure: str
@@ -103,6 +107,8 @@ class Claim:
     by: float = 0.0
     apart: bool = False  # whether the intervals must not overlap
     reaches: dict[str, float] = field(default_factory=dict)
+    alike: dict[str, float] = field(default_factory=dict)
+    beats: dict[str, str] = field(default_factory=dict)
     note: str = ""  # what was tried, where it does not hold
 
 
@@ -334,8 +340,11 @@ def _check_names(table: Table) -> None:
         _known(claim.measure, set(table.measures), "measure")
         for name in claim.settings:
             _known(name, settings, "setting")
-        for name in (*claim.reaches, *(each for group in claim.order for each in group)):
+        ordered = [each for group in claim.order for each in group]
+        for name in (*claim.reaches, *claim.alike, *claim.beats, *ordered):
             _known(name, methods, "method")
+        for name in claim.beats.values():
+            _known(name, set(table.measures), "measure")
     for figure in table.figures:
         for name in figure.settings:
             _known(name, settings, "setting")

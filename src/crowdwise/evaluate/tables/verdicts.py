@@ -106,11 +106,7 @@ def judged(table: Table, found: list[Cell]) -> list[Judged]:
 
 def _judged(table: Table, claim: Claim, found: list[Cell]) -> Judged:
     sign = 1 if table.measures[claim.measure].better == "more" else -1
-    places: dict[tuple[str, X | None], dict[str, Cell]] = {}
-    for cell in found:
-        inside = cell.setting in claim.settings and (claim.at is None or cell.x in claim.at)
-        if inside and cell.measure == claim.measure:
-            places.setdefault((cell.setting, cell.x), {})[cell.method] = cell
+    places = _places(claim, claim.measure, found)
     figures, verdicts = [], []
     for (setting, x), row in places.items():
         where = setting if x is None else f"{setting}, {x}"
@@ -129,8 +125,34 @@ def _judged(table: Table, claim: Claim, found: list[Cell]) -> Judged:
                         f"{second} {two.mean:.{_digits(table, claim)}f}"
                         + ("" if verdicts[-1] == HOLDS else f" ({verdicts[-1]})")
                     )
+    for name, most in claim.alike.items():
+        over = [place[name] for place in places.values() if name in place]
+        means = [cell.mean for cell in over]
+        verdicts.append(_met(bool(means) and max(means) - min(means) <= most, *over))
+        figures.append(f"{name}: {_listed(table, claim, over)}, to differ by at most {most:g}")
+    for name, other in claim.beats.items():
+        for key, place in _places(claim, other, found).items():
+            if name not in place:
+                continue
+            one, two = places[key][name], place[name]
+            verdicts.append(_met(sign * (one.mean - two.mean) > 0, one, two))
+            figures.append(f"{key[0]}: {name} {_listed(table, claim, [one, two])}")
     overall = FAILS if FAILS in verdicts else NOT_RUN if NOT_RUN in verdicts or not verdicts else HOLDS
     return Judged(claim, overall, tuple(figures))
+
+
+def _places(claim: Claim, measure: str, found: list[Cell]) -> dict[tuple[str, X | None], dict[str, Cell]]:
+    """The cells of a measure that a claim is about: of each setting and place of the axis, by method."""
+    places: dict[tuple[str, X | None], dict[str, Cell]] = {}
+    for cell in found:
+        inside = cell.setting in claim.settings and (claim.at is None or cell.x in claim.at)
+        if inside and cell.measure == measure:
+            places.setdefault((cell.setting, cell.x), {})[cell.method] = cell
+    return places
+
+
+def _listed(table: Table, claim: Claim, row: list[Cell]) -> str:
+    return ", ".join(f"{cell.mean:.{_digits(table, claim)}f}" for cell in row)
 
 
 def _digits(table: Table, claim: Claim) -> int:
