@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from crowdwise.evaluate.tables.verdicts import (
     BETTER,
@@ -24,16 +25,16 @@ from crowdwise.report.markdown import grid, plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crowdwise.evaluate.tables.spec import Note, Published, Setting, Table, X
+    from crowdwise.evaluate.tables.spec import Method, Note, Published, Setting, Table, X
     from crowdwise.evaluate.tables.verdicts import Judged
 
-__all__ = ["MARKS", "Report", "cell_text", "duration", "reported"]
+__all__ = ["MARKS", "Report", "cell_text", "duration", "reported", "summary"]
 
 Row = dict[str, Any]
 MARKS = {REPRODUCED: "✓", BETTER: "▲", WORSE: "▼", NOT_RUN: "", "": ""}
 MOST_FIGURES = 8  # of a claim that are told
 SPREADS = {"sd": "the standard deviation over seeds", "99 %": "half the 99 % interval of the mean over seeds"}
-PARTS = ("data", "crowd", "training")
+APART = ("measures", "quick", "limits")  # tables of TOML that are no set-up
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Report:
             f"In short: {summary(self)}",
             *self._results(),
             *_claims(self.claims),
-            *(["## Figures", *(f"![{plain(title)}]({name})" for name, title in pictures)] if pictures else []),
+            *(["## Figures", *(f"![{plain(title)}]({quote(name)})" for name, title in pictures)] if pictures else []),
             *_notes(table, self.cells),
             *_set_up(table),
             "## How it was run",
@@ -260,23 +261,29 @@ def _where(table: Table, cell: Cell) -> str:
 
 
 def _set_up(table: Table) -> list[str]:
-    rows = [[part, _listed(getattr(table, part))] for part in PARTS if getattr(table, part)]
+    rows = [[part, _listed(given)] for part, given in _parts(table)]
     if table.axis is not None:
         values = ", ".join(number(x) for x in table.axis.values)
-        rows.append([plain(table.axis.name), plain(f"{table.axis.sets} = {values}")])
+        rows.append([plain(table.axis.name), plain(f"{_value(table.axis.sets)} = {values}")])
     rows += [[f"setting *{plain(each.name)}*", _changes(each) or "as above"] for each in table.settings]
     for method in table.methods:
         model = f"`{method.learner or method.aggregator}`"
-        more = [_listed(method.parameters), *(_listed(getattr(method, part), part) for part in PARTS[1:])]
-        rows.append([f"method *{plain(method.name)}*", ", ".join([model, *(each for each in more if each)])])
+        more = [_listed(given, "" if part == "parameters" else part) for part, given in _parts(method)]
+        rows.append([f"method *{plain(method.name)}*", ", ".join([model, *more])])
     parts = ["## Set-up", grid(["", ""], rows)]
     if table.differs:
         parts += ["What differs from the paper:", "\n".join(f"- {plain(each)}" for each in table.differs)]
     return parts
 
 
+def _parts(each: Table | Setting | Method) -> list[tuple[str, dict[str, Any]]]:
+    """What it says of data, crowd, training and the like."""
+    named = [(one.name, getattr(each, one.name)) for one in fields(each) if one.name not in APART]
+    return [(name, given) for name, given in named if isinstance(given, dict) and given]
+
+
 def _changes(setting: Setting) -> str:
-    return ", ".join(said for part in PARTS if (said := _listed(getattr(setting, part), part)))
+    return ", ".join(_listed(given, part) for part, given in _parts(setting))
 
 
 def _listed(values: dict[str, Any], part: str = "") -> str:
