@@ -20,6 +20,7 @@ WIDTH, LEFT, BOTTOM = 720, 66, 56
 PLOT = 300  # pixels of the plot's height, more where the labels need it
 LABEL = 15  # pixels between the labels of two lines
 MOST_LABEL = 190  # pixels of a label; longer names are cut
+BESIDE, MOST_BESIDE = 4.0, 12.0  # pixels between the error bars of two lines at one x, and of all of them together
 MOST_TICKS = 16  # values of x that are each written
 LIGHT = ("#0b62c1", "#d1570b", "#16855b", "#9a36ad", "#a87b00", "#c2254a", "#0a8499", "#5c636b", "#7a4b2a", "#5a55d6")
 DARK = ("#6cb0ff", "#ff9d5c", "#4fd39c", "#d99bea", "#e3bd4a", "#ff8095", "#5fd3e6", "#aab2bb", "#d2a27c", "#a8a5ff")
@@ -93,7 +94,8 @@ def drawn_lines(
     inside = [tick for tick in ticks if low <= tick <= high]
     parts += [*_behind(plot, values, grey), *_axes(plot, inside, labels, x_title, y_title)]
     for number, line in enumerate(lines):
-        parts += _line(plot, line, number, marks=marks)
+        beside = (number - (len(lines) - 1) / 2) * min(BESIDE, MOST_BESIDE / len(lines)) if marks else 0.0
+        parts += _line(plot, line, number, beside, marks=marks)
     parts += _labels(plot, lines)
     style = "\n  ".join([STYLE, *_colours(LIGHT, len(lines))])
     dark = "\n    ".join([DARK_STYLE, *_colours(DARK, len(lines))])
@@ -177,8 +179,8 @@ def _axes(plot: _Plot, ticks: list[float], labels: list[X], x_title: str, y_titl
     return parts
 
 
-def _line(plot: _Plot, line: Line, number: int, *, marks: bool) -> list[str]:
-    places = [(plot.across(x), plot.down(y)) for x, y, _ in line.points]
+def _line(plot: _Plot, line: Line, number: int, beside: float, *, marks: bool) -> list[str]:
+    places = [(plot.across(x) + beside, plot.down(y)) for x, y, _ in line.points]
     way = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
     parts = [f'<path class="line c{number}" d="M{way}"><title>{escape(line.name)}</title></path>'] if places else []
     for (x, y, half), (left, middle) in zip(line.points, places, strict=True):

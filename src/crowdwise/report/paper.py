@@ -82,7 +82,7 @@ class Report:
             f"# {plain(table.title)}",
             f"{plain(table.paper)}, {plain(table.place)}.",
             *(plain(paragraph) for paragraph in table.about.strip().split("\n\n")),
-            f"In short: {summary(self)}",
+            f"**{summary(self)}**",
             *self._results(),
             *_claims(self.claims),
             *(["## Figures", *(f"![{plain(title)}]({quote(name)})" for name, title in pictures)] if pictures else []),
@@ -154,17 +154,15 @@ def summary(report: Report) -> str:
     """Verdicts counted, in a sentence or two."""
     told, claims = report.tally, report.claim_tally
     parts = []
-    if report.table.published:
+    if told:
         named = ", ".join(f"{told[each]} {each}" for each in (REPRODUCED, BETTER, WORSE, NOT_RUN) if told[each])
-        parts.append(f"of {len(report.table.published)} published numbers {named}.")
+        parts.append(f"Published numbers: {named}.")
     if claims:
-        named = ", ".join(
-            f"{claims[each]} {words}"
-            for each, words in ((HOLDS, "hold"), (FAILS, "do not hold"), (NOT_RUN, "not run"))
-            if claims[each]
-        )
-        parts.append(f"{'Of' if parts else 'of'} {len(report.claims)} claims {named}.")
-    return " ".join(parts) or "nothing was published to compare with."
+        one = {HOLDS: "holds", FAILS: "does not hold", NOT_RUN: "not run"}
+        many = {HOLDS: "hold", FAILS: "do not hold", NOT_RUN: "not run"}
+        named = ", ".join(f"{n} {(one if n == 1 else many)[each]}" for each in one if (n := claims[each]))
+        parts.append(f"Claims: {named}.")
+    return " ".join(parts) or "Nothing was published to compare with."
 
 
 def cell_text(cell: Cell | Published | None, table: Table, *, mark: bool = True) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import platform
 import time
 import warnings
@@ -112,7 +113,7 @@ def _fitted(problem: Problem, asked: Job, device: str) -> Any:
     parameters = {name: _made(value) for name, value in model.items()}
     if kind == "aggregator":
         made = method(slug).load()
-        seeded = {"seed": asked["seed"]} if "seed" in made.__dataclass_fields__ else {}
+        seeded = {"seed": asked["seed"]} if "seed" in inspect.signature(made).parameters else {}
         return made(**seeded | parameters).fit(problem.labels)
     entry = learner(slug)
     if entry.needs == "confusion":
