@@ -71,9 +71,10 @@ def benched(asked: Asked, say: Any) -> tuple[Report, list[Path]]:
     say(len(jobs), len(waiting))
     results.measure(table, jobs, asked.rows, device=asked.device, processes=asked.processes)
     rows = results.read_rows(asked.rows)
-    _refuse_if_all_failed(waiting, rows)
+    failed = results.failures_of(jobs, rows)
+    _refuse_if_all_failed(jobs, failed)
     every = table.jobs(seeds=max(table.seeds, asked.seeds or 0))
-    report = reported(table, results.rows_of(every, rows), results.failures_of(jobs, rows))
+    report = reported(table, results.rows_of(every, rows), failed)
     files = report.files(asked.stem, asked.words(out=str(asked.place)))
     for old in asked.place.glob(f"{asked.stem}-[0-9]*.svg"):
         if old.name not in files:
@@ -83,10 +84,10 @@ def benched(asked: Asked, say: Any) -> tuple[Report, list[Path]]:
     return report, [asked.rows, *(asked.place / name for name in files)]
 
 
-def _refuse_if_all_failed(waiting: list[Job], rows: list[dict[str, Any]]) -> None:
-    failed = results.failures_of(waiting, rows)
+def _refuse_if_all_failed(jobs: list[Job], failed: list[dict[str, Any]]) -> None:
+    """One line in place of a page without a number, where all have the same to say."""
     reasons = {row["error"] for row in failed}
-    if waiting and len(failed) == len(waiting) and len(reasons) == 1:
+    if len(failed) == len(jobs) and len(reasons) == 1:
         raise InputError(f"Every run failed: {reasons.pop()}")
 
 

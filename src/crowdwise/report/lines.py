@@ -136,7 +136,7 @@ def _ticks(values: Sequence[float]) -> list[float]:
     """Round numbers around the values, about six of them.
 
     >>> _ticks([52.3, 81.2]), _ticks([0.5])
-    ([50.0, 55.0, 60.0, 65.0, 70.0, 75.0, 80.0, 85.0], [0.0, 0.5, 1.0])
+    ([50.0, 55.0, 60.0, 65.0, 70.0, 75.0, 80.0, 85.0], [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
     """
     low, high = min(values, default=0.0), max(values, default=1.0)
     if high - low < 1e-9:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import platform
 import time
 import warnings
@@ -58,10 +59,11 @@ def _consensus(fitted: Fitted) -> float:
 
 
 def _confusion_error(fitted: Fitted) -> float:
-    """000, section 3.2: of the workers' matrices."""
+    """000, section 3.2: of the workers' matrices; not a number where the method has none."""
     if fitted.problem.confusion is None:
         raise InputError("The true matrices are not known: the crowd is not simulated.")
-    return confusion_error(fitted.problem.confusion, fitted.model.confusion_)
+    found = getattr(fitted.model, "confusion_", None)
+    return math.nan if found is None else confusion_error(fitted.problem.confusion, found)
 
 
 MEASURES: dict[str, Callable[[Fitted], float]] = {
