@@ -95,8 +95,9 @@ BAD = {
     ),
     "claim that says nothing": (
         without('order = [["DS"], ["vote"]]\n'),
-        "'DS beats the vote' has neither an order of two",
+        "'DS beats the vote' says nothing: it needs an order",
     ),
+    "order of one": (instead('[["DS"], ["vote"]]', '[["DS"]]'), "says nothing: it needs an order of two or more"),
     "order as texts": (
         instead('[["DS"], ["vote"]]', '["DS", "vote"]'),
         r"order of claim is \['DS', 'vote'\]; it must be a list of lists of texts",

@@ -23,6 +23,7 @@ __all__ = ["Claim", "Figure", "Measure", "Method", "Note", "Published", "Setting
 
 PARTS = ("data", "crowd", "training")  # what the table, a setting, a method and `quick` may each say something of
 PLACES = (*PARTS, "parameters")  # where the values of an axis may go
+HOW: dict[str, Any] = {"at": None, "by": 0.0, "apart": False, "note": ""}  # what makes no claim by itself
 LISTS = ("settings", "methods", "published", "claims", "notes", "figures")
 QUICK = (*PARTS, "settings", "methods", "axis", "seeds")
 PAPERS = "papers"
@@ -424,8 +425,10 @@ def _check_numbers(table: Table) -> None:
         if not values:
             raise InputError("values of axis is empty.")
     for claim in table.claims:
-        if not claim.reaches and len(claim.order) < 2:
-            raise InputError(f"The claim {quoted(claim.says)} has neither an order of two or more, nor reaches.")
+        if len(claim.order) == 1 or replace(claim, **HOW) == Claim(claim.says, claim.measure, claim.settings):
+            raise InputError(
+                f"The claim {quoted(claim.says)} says nothing: it needs an order of two or more, or reaches."
+            )
     asked = [x for each in table.settings for x in each.axis or ()] + [
         x for each in table.claims for x in each.at or ()
     ]
