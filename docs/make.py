@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from families import FAMILIES, LEARNER_FAMILIES
 from figure import Row, drawn
+from reproduction import FOLDER
+from reproduction import pages as reproduction_pages
 
 import crowdwise as cw
 
@@ -361,6 +363,7 @@ def pages(*, measured: bool) -> dict[Path, str]:
     }
     if measured:
         made |= {DOCS / "league.md": league_page(), DOCS / "league.svg": league_figure()}
+        made |= reproduction_pages(DOCS, RESULTS / "tables")
     return made
 
 
@@ -370,11 +373,15 @@ def main() -> None:
     parser.add_argument("--registry", action="store_true", help="only what follows from the registry")
     arguments = parser.parse_args()
     made = pages(measured=not arguments.registry)
-    stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
-    if arguments.check and stale:
-        raise SystemExit(f"out of date: {', '.join(path.name for path in stale)}; run make docs")
+    stale = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    left = [] if arguments.registry else [path for path in sorted((DOCS / FOLDER).glob("*")) if path not in made]
+    if arguments.check and (stale or left):
+        raise SystemExit(f"out of date: {', '.join(path.name for path in (*stale, *left))}; run make docs")
+    for path in left:
+        path.unlink()
     for path in stale:
-        path.write_text(made[path])
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(made[path], encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.evaluate.tables.small import SMALL
 
 import crowdwise as cw
+from crowdwise.evaluate.tables import spec
+from crowdwise.report.paper import reported
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,3 +78,51 @@ def test_a_learner_without_a_family(make: Any) -> None:
         make.check_placed(["a", "b"], ["a", "c"], "learner")
     with pytest.raises(SystemExit, match="look at a"):
         make.check_placed(["a", "a"], ["a"], "learner")
+
+
+@pytest.fixture
+def copied(make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the pages, which `make` writes in place of ours."""
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "README.md", tmp_path)
+    monkeypatch.setattr(make, "ROOT", tmp_path)
+    monkeypatch.setattr(make, "DOCS", tmp_path / "docs")
+    return tmp_path / "docs"
+
+
+def test_pages_of_the_papers_tables(make: Any, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are written, found to be as they should, and missed if changed, removed or left over."""
+    monkeypatch.setattr(sys, "argv", ["make.py"])
+    make.main()
+    for name in spec.names():
+        assert (copied / "reproduction" / f"{name}.md").exists()
+        assert f"](reproduction/{name}.md)" in (copied / "reproduction.md").read_text(encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["make.py", "--check"])
+    make.main()
+    page = copied / "reproduction" / f"{spec.names()[0]}.md"
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text + "more\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=f"out of date: {page.name}; run make docs"):
+        make.main()
+    page.write_text(text, encoding="utf-8")
+    (page.parent / "old-1.svg").write_text("<svg/>")
+    with pytest.raises(SystemExit, match=r"out of date: old-1.svg; run make docs"):
+        make.main()
+    monkeypatch.setattr(sys, "argv", ["make.py"])
+    make.main()
+    assert not (page.parent / "old-1.svg").exists()
+
+
+def test_the_overview_of_the_papers_tables(make: Any, tmp_path: Path) -> None:
+    """Counts, and in words what misses, from runs of which one is good and one is not."""
+    reproduction = importlib.import_module("reproduction")
+    table = spec.parsed(SMALL.replace('place = "table 1"', 'place = "table 1"\ndiffers = ["Fewer tasks."]'), "mine")
+    rows = [
+        {"setting": "few", "x": None, "method": method, "seed": 0, "measures": {"consensus": value}, "seconds": 1.0}
+        for method, value in (("vote", 0.95), ("DS", 0.6))
+    ]
+    text = reproduction.overview([reported(table, rows)])
+    assert "| [mine](reproduction/mine.md) | Nobody 2024, table 1 | 0 | 1 | 1 | 0 | 0 | 1 | 0 |" in text
+    assert "- Worse than published: accuracy, %, few: DS." in text
+    assert "- Does not hold: “DS beats the vote”." in text
+    assert "- Done otherwise: Fewer tasks." in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from crowdwise.evaluate.tables.spec import Job, Table
 
-__all__ = ["measure", "read_rows", "rows_of"]
+__all__ = ["failures_of", "measure", "read_rows", "rows_of", "waiting_of"]
 
 Row = dict[str, Any]
 
@@ -50,6 +51,18 @@ def rows_of(jobs: list[Job], rows: list[Row]) -> list[Row]:
     return [found[job["digest"]] | job["cell"] for job in jobs if _has(found, job)]
 
 
+def failures_of(jobs: list[Job], rows: list[Row]) -> list[Row]:
+    """The rows of these jobs that hold an error and no numbers."""
+    found = {row["digest"]: row for row in rows}
+    return [found[job["digest"]] | job["cell"] for job in jobs if "error" in found.get(job["digest"], {})]
+
+
+def waiting_of(jobs: list[Job], rows: list[Row]) -> list[Job]:
+    """The jobs that have no row yet; of two cells that are the same run, one."""
+    found = {row["digest"]: row for row in rows}
+    return list({job["digest"]: job for job in jobs if not _has(found, job)}.values())
+
+
 def _has(found: dict[str, Row], job: Job) -> bool:
     """Whether there is a run of this job, with all that is asked of it."""
     row = found.get(job["digest"], {})
@@ -62,8 +75,7 @@ def measure(table: Table, jobs: list[Job], out: Path, *, device: str = "auto", p
     A run that fails is a line with its error, and is tried again next time; the others go on.
     """
     rows = read_rows(out)
-    done = {row["digest"]: row for row in rows}
-    waiting = list({job["digest"]: job for job in jobs if not _has(done, job)}.values())
+    waiting = waiting_of(jobs, rows)
     if waiting:
         out.parent.mkdir(parents=True, exist_ok=True)
         _end_last_line(out)
@@ -92,12 +104,16 @@ def _each(jobs: list[Job], device: str, processes: int) -> Iterator[Row]:
         return
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=spawned, initializer=_begin) as pool:
-        for future in as_completed([pool.submit(_guarded, job, device) for job in jobs]):
-            yield future.result()
+        try:
+            for future in as_completed([pool.submit(_guarded, job, device) for job in jobs]):
+                yield future.result()
+        finally:  # stopped early: what has not begun is dropped
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _begin() -> None:
-    """In a process beside others: one thread each, before any library counts the cores."""
+    """In a process beside others: one thread each, before any library counts the cores; Ctrl-C ends it in silence."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = "1"
 

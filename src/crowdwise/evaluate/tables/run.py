@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import platform
 import time
 import warnings
@@ -57,10 +59,11 @@ def _consensus(fitted: Fitted) -> float:
 
 
 def _confusion_error(fitted: Fitted) -> float:
-    """000, section 3.2: of the workers' matrices."""
+    """000, section 3.2: of the workers' matrices; not a number where the method has none."""
     if fitted.problem.confusion is None:
         raise InputError("The true matrices are not known: the crowd is not simulated.")
-    return confusion_error(fitted.problem.confusion, fitted.model.confusion_)
+    found = getattr(fitted.model, "confusion_", None)
+    return math.nan if found is None else confusion_error(fitted.problem.confusion, found)
 
 
 def _last(fitted: Fitted) -> float:
@@ -120,7 +123,7 @@ def _fitted(problem: Problem, asked: Job, device: str) -> Any:
     parameters = {name: _made(value) for name, value in model.items()}
     if kind == "aggregator":
         made = method(slug).load()
-        seeded = {"seed": asked["seed"]} if "seed" in made.__dataclass_fields__ else {}
+        seeded = {"seed": asked["seed"]} if "seed" in inspect.signature(made).parameters else {}
         return made(**seeded | parameters).fit(problem.labels)
     entry = learner(slug)
     if entry.needs == "confusion":

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import tomllib
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, replace
 from difflib import get_close_matches
 from functools import reduce
 from importlib import resources
@@ -22,6 +22,10 @@ from crowdwise.labels.errors import InputError, listed, quoted
 __all__ = ["Claim", "Figure", "Measure", "Method", "Note", "Published", "Setting", "Table", "digest", "names", "read"]
 
 PARTS = ("data", "crowd", "training")  # what the table, a setting, a method and `quick` may each say something of
+PLACES = (*PARTS, "parameters")  # where the values of an axis may go
+HOW: dict[str, Any] = {"at": None, "by": 0.0, "apart": False, "note": ""}  # what makes no claim by itself
+LISTS = ("settings", "methods", "published", "claims", "notes", "figures")
+QUICK = (*PARTS, "settings", "methods", "axis", "seeds")
 PAPERS = "papers"
 Job = dict[str, Any]
 X = float | str
@@ -278,6 +282,9 @@ def _table(given: dict[str, Any], name: str) -> Table:
     for needed in ("title", "paper", "place", "about", "measures", "settings", "methods"):
         if needed not in given:
             raise InputError(f"{needed} is missing.")
+    for name_of, kind in (("measures", dict), ("quick", dict), ("axis", dict), *((each, list) for each in LISTS)):
+        if not isinstance(given.get(name_of, kind()), kind):
+            raise InputError(f"{name_of} must be {'a table' if kind is dict else 'written as [[' + name_of + ']]'}.")
     settings = tuple(_made(Setting, entry) for entry in given["settings"])
     methods = tuple(_made(Method, entry) for entry in given["methods"])
     measures = {key: _made(Measure, value) for key, value in given["measures"].items()}
@@ -295,31 +302,82 @@ def _table(given: dict[str, Any], name: str) -> Table:
     }
     table: Table = _made(Table, {"name": name} | made)
     _check_names(table)
+    _check_numbers(table)
+    _check_quick(table.quick)
     return table
 
 
-def _published(block: dict[str, Any]) -> list[Published]:
+def _published(block: Any) -> list[Published]:
     """Cells of `values.SETTING.METHOD = [value, deviation]`; `x` for one place of the axis."""
+    if not isinstance(block, dict) or not {"measure", "tolerance", "values"} <= set(block):
+        raise InputError("published must have measure, tolerance and values.")
+    strange = [key for key in block if key not in ("measure", "tolerance", "values", "x")]
+    if strange:
+        raise InputError(f"published has no field {quoted(strange[0])}; it has measure, tolerance, values, x.")
     found = []
-    for setting, row in block["values"].items():
+    for setting, row in (block["values"] if isinstance(block["values"], dict) else {"": None}).items():
+        if not isinstance(row, dict):
+            raise InputError("values of published must be written as SETTING.METHOD = [value, deviation].")
         for method, value in row.items():
-            first, spread = (value[0], value[1]) if isinstance(value, list) else (value, math.nan)
-            shared = {"measure": block["measure"], "tolerance": block["tolerance"], "x": block.get("x")}
-            found.append(Published(setting, method, value=float(first), deviation=float(spread), **shared))
+            told = list(value) if isinstance(value, list) else [value, math.nan]
+            if len(told) != 2 or not all(_fits(each, "float") for each in told):
+                raise InputError(f"{setting}.{method} of published is {quoted(value)}; it must be [value, deviation].")
+            shared = {name: block.get(name) for name in ("measure", "tolerance", "x")}
+            cell = {"setting": setting, "method": method, "value": float(told[0]), "deviation": float(told[1])}
+            found.append(_made(Published, cell | {key: each for key, each in shared.items() if each is not None}))
     return found
 
 
 def _made(kind: Any, entry: dict[str, Any]) -> Any:
+    what = kind.__name__.lower()
     if not isinstance(entry, dict):
-        raise InputError(f"{kind.__name__.lower()} must be a table of TOML, not {quoted(entry)}.")
+        raise InputError(f"{what} must be a table of TOML, not {quoted(entry)}.")
     fields = kind.__dataclass_fields__
     strange = [key for key in entry if key not in fields]
     if strange:
-        raise InputError(f"{kind.__name__.lower()} has no field {quoted(strange[0])}; it has {', '.join(fields)}.")
-    try:
-        return kind(**{key: _frozen(value) if key not in PARTS else value for key, value in entry.items()})
-    except TypeError as error:
-        raise InputError(f"{kind.__name__.lower()} is incomplete: {error}.") from error
+        raise InputError(f"{what} has no field {quoted(strange[0])}; it has {', '.join(fields)}.")
+    needed = (key for key, each in fields.items() if each.default is MISSING and each.default_factory is MISSING)
+    missing = [key for key in needed if key not in entry]
+    if missing:
+        raise InputError(f"{what} is incomplete: {missing[0]} is missing.")
+    made = {key: _frozen(value) if key not in PARTS else value for key, value in entry.items()}
+    for key, value in made.items():
+        wanted = fields[key].type
+        if not _fits(value, wanted):
+            raise InputError(f"{key} of {what} is {quoted(entry[key])}; it must be {_in_words(wanted)}.")
+    return kind(**made)
+
+
+WORDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "X": "a number or a text",
+    "dict[str, Any]": "a table",
+    "dict[str, float]": "a table of numbers",
+    "tuple[str, ...]": "a list of texts",
+    "tuple[X, ...]": "a list of numbers or texts",
+    "tuple[tuple[str, ...], ...]": "a list of lists of texts",
+}
+
+
+def _in_words(wanted: str) -> str:
+    return WORDS[wanted.removesuffix(" | None")]
+
+
+def _fits(value: Any, wanted: str) -> bool:
+    """Whether a value is of the kind that a field's annotation names; what this module has made itself always is."""
+    wanted = wanted.removesuffix(" | None")
+    if wanted.startswith("tuple[") and wanted in WORDS:
+        inside = wanted.removeprefix("tuple[").removesuffix(", ...]")
+        return isinstance(value, tuple) and all(_fits(each, inside) for each in value)
+    if wanted == "dict[str, float]":
+        return isinstance(value, dict) and all(_fits(each, "float") for each in value.values())
+    plain = {"str": str, "int": int, "float": int | float, "bool": bool, "X": int | float | str, "dict[str, Any]": dict}
+    if wanted in ("int", "float", "X") and isinstance(value, bool):
+        return False
+    return wanted not in plain or isinstance(value, plain[wanted])
 
 
 def _frozen(value: Any) -> Any:
@@ -346,12 +404,58 @@ def _check_names(table: Table) -> None:
         for name in claim.beats.values():
             _known(name, set(table.measures), "measure")
     for figure in table.figures:
+        if figure.kind == "lines":
+            _known(figure.measure, set(table.measures), "measure")
         for name in figure.settings:
             _known(name, settings, "setting")
         for name in figure.methods:
             _known(name, methods, "method")
+    for method in table.methods:
+        for name in method.settings or ():
+            _known(name, settings, "setting")
     if len(settings) < len(table.settings) or len(methods) < len(table.methods):
         raise InputError("Two settings or two methods have the same name.")
+
+
+def _check_numbers(table: Table) -> None:
+    """Refuse what names cannot tell: no cells at all, places that the axis has not, claims that say nothing."""
+    for what in ("measures", "settings", "methods"):
+        if not getattr(table, what):
+            raise InputError(f"There are no {what}.")
+    _choice("interval", table.interval, ("sd", "99 %"))
+    if table.seeds < 1:
+        raise InputError(f"seeds is {table.seeds}; it must be 1 or more.")
+    values: tuple[X, ...] = () if table.axis is None else table.axis.values
+    if table.axis is not None:
+        part, _, key = table.axis.sets.partition(".")
+        if part not in PLACES or not key:
+            named = ", ".join(f"{each}.NAME" for each in PLACES)
+            raise InputError(f"sets of axis is {quoted(table.axis.sets)}; it must be one of {named}.")
+        if not values:
+            raise InputError("values of axis is empty.")
+    for claim in table.claims:
+        if len(claim.order) == 1 or replace(claim, **HOW) == Claim(claim.says, claim.measure, claim.settings):
+            raise InputError(
+                f"The claim {quoted(claim.says)} says nothing: it needs an order of two or more, or reaches."
+            )
+    asked = [x for each in table.settings for x in each.axis or ()] + [
+        x for each in table.claims for x in each.at or ()
+    ]
+    told: list[Published | Note | Figure] = [*table.published, *table.notes, *table.figures]
+    for x in (*asked, *(each.x for each in told)):
+        if x is not None and x not in values:
+            raise InputError(f"The axis has no value {quoted(x)}; it has {listed(values) or 'none'}.")
+    if table.axis is not None and any(each.x is None for each in table.published):
+        raise InputError("published must say x, the value of the axis that it is for.")
+
+
+def _check_quick(quick: dict[str, Any]) -> None:
+    """Refuse what the small version cannot be told."""
+    for key, value in quick.items():
+        _known(key, set(QUICK), "field of quick")
+        wanted = "int" if key == "seeds" else "dict[str, Any]" if key in PARTS else "tuple[X, ...]"
+        if not _fits(_frozen(value), wanted):
+            raise InputError(f"{key} of quick is {quoted(value)}; it must be {_in_words(wanted)}.")
 
 
 def _known(name: str | None, known: set[str], what: str) -> None:

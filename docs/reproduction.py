@@ -1,0 +1,86 @@
+"""The pages of the papers' tables: one for each, from its runs in benchmarks/results/tables, and one over all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crowdwise.evaluate.tables import results, spec
+from crowdwise.evaluate.tables.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
+from crowdwise.report.markdown import grid, plain
+from crowdwise.report.paper import reported, summary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from crowdwise.report.paper import Report
+
+FOLDER = "reproduction"
+
+
+def reports(folder: Path) -> list[Report]:
+    """Every table that comes with the package, with the runs that the folder has of it."""
+    found = []
+    for name in spec.names():
+        table = spec.read(name)
+        found.append(reported(table, results.rows_of(table.jobs(), results.read_rows(folder / f"{name}.jsonl"))))
+    return found
+
+
+def pages(docs: Path, folder: Path) -> dict[Path, str]:
+    """All pages and pictures, by path."""
+    every = reports(folder)
+    made = {docs / f"{FOLDER}.md": overview(every)}
+    for report in every:
+        name = report.table.name
+        for file, text in report.files(name, f"crowdwise bench {name}").items():
+            made[docs / FOLDER / file] = text
+    return made
+
+
+def overview(every: list[Report]) -> str:
+    rows = []
+    for report in every:
+        table, told, claims = report.table, report.tally, report.claim_tally
+        numbers = [str(told[each]) if told else "" for each in (REPRODUCED, BETTER, WORSE, NOT_RUN)]
+        said = [str(claims[each]) if claims else "" for each in (HOLDS, FAILS, NOT_RUN)]
+        link = f"[{plain(table.name)}]({FOLDER}/{table.name}.md)"
+        rows.append([link, f"{plain(table.paper)}, {plain(table.place)}", *numbers, *said])
+    headings = ["table", "paper", REPRODUCED, BETTER, WORSE, NOT_RUN, "claims that hold", "do not hold", "not run"]
+    words = "\n\n".join(in_words(report) for report in every)
+    return f"""# The papers' tables, re-run
+
+Made by `docs/make.py` from `benchmarks/results/tables`, which `crowdwise bench TABLE` writes.
+
+Tables and figures of the papers behind the methods, run again with Crowdwise. A number is reproduced if it lies within
+the tolerance that its page states, or within two of the paper's standard deviations; otherwise it is better or worse
+than published. Where a paper shows a figure and gives no numbers, what it says of it is a claim, which holds or does
+not. Nothing is left out because it missed: a page says what was tried.
+
+{grid(headings, rows)}
+
+## In words
+
+{words}
+"""
+
+
+def in_words(report: Report) -> str:
+    """What reproduces, what does not, and what was done otherwise."""
+    table = report.table
+    parts = [f"### {plain(table.title)}", f"[{plain(table.name)}]({FOLDER}/{table.name}.md). {summary(report)}"]
+    worse: dict[tuple[str, str], list[str]] = {}
+    for cell in report.cells:
+        if cell.verdict == WORSE:
+            worse.setdefault((cell.measure, cell.setting), []).append(cell.method)
+    lines = [
+        f"- Worse than published: {plain(table.measures[measure].title)}, {plain(setting)}: "
+        f"{', '.join(plain(name) for name in dict.fromkeys(methods))}."
+        for (measure, setting), methods in worse.items()
+    ]
+    lines += [
+        f"- Does not hold: “{plain(each.claim.says)}”.{' ' + plain(each.claim.note) if each.claim.note else ''}"
+        for each in report.claims
+        if each.verdict == FAILS
+    ]
+    lines += [f"- Done otherwise: {plain(each)}" for each in table.differs]
+    return "\n\n".join([*parts, *(["\n".join(lines)] if lines else [])])

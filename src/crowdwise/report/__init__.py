@@ -1,0 +1,1 @@
+"""What is shown of results: pictures as SVG, and pages that hold them."""
