@@ -127,8 +127,10 @@ def _judged(table: Table, claim: Claim, found: list[Cell]) -> Judged:
                     )
     for name, most in claim.alike.items():
         over = [place[name] for place in places.values() if name in place]
+        if not over:
+            continue
         means = [cell.mean for cell in over]
-        verdicts.append(_met(bool(means) and max(means) - min(means) <= most, *over))
+        verdicts.append(_met(max(means) - min(means) <= most, *over))
         figures.append(f"{name}: {_listed(table, claim, over)}, to differ by at most {most:g}")
     for name, other in claim.beats.items():
         for key, place in _places(claim, other, found).items():
