@@ -48,6 +48,7 @@ class Setting:
     data: dict[str, Any] = field(default_factory=dict)
     crowd: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+    let: dict[str, Any] = field(default_factory=dict)  # what "$name" stands for
     axis: tuple[X, ...] | None = None  # values of the axis that it has, if not all
 
 
@@ -71,11 +72,33 @@ class Method:
 
 @dataclass(frozen=True)
 class Axis:
-    """What a figure varies: a name, the place that its values go to, such as "crowd.skill", and the values."""
+    """What a figure varies: a name, the values, and what they set.
+
+    `sets` is the place that the values go to, such as "crowd.skill"; or several places, each with a list of what goes
+    there, one for each value.
+    """
 
     name: str
-    sets: str
+    sets: str | dict[str, list[Any]]
     values: tuple[X, ...]
+
+    def __post_init__(self) -> None:
+        for place, given in self.sets.items() if isinstance(self.sets, dict) else ():
+            if not isinstance(given, list) or len(given) != len(self.values):
+                raise InputError(f"axis.sets: {quoted(place)} must have a list of {len(self.values)} values.")
+
+    def only(self, values: tuple[X, ...]) -> Axis:
+        """The same with some of its values."""
+        places = [self.values.index(x) for x in values]
+        if isinstance(self.sets, str):
+            return replace(self, values=values)
+        return Axis(self.name, {place: [given[at] for at in places] for place, given in self.sets.items()}, values)
+
+    def at(self, x: X) -> dict[str, Any]:
+        """What goes where at one of the values."""
+        if isinstance(self.sets, str):
+            return {self.sets: x}
+        return {place: given[self.values.index(x)] for place, given in self.sets.items()}
 
 
 @dataclass(frozen=True)
@@ -102,8 +125,12 @@ class Claim:
     order: tuple[tuple[str, ...], ...] = ()
     by: float = 0.0
     apart: bool = False  # whether the intervals must not overlap
+    over: str = "mean"  # of the seeds, or "worst"
     reaches: dict[str, float] = field(default_factory=dict)
     note: str = ""  # what was tried, where it does not hold
+
+    def __post_init__(self) -> None:
+        _choice("over", self.over, ("mean", "worst"))
 
 
 @dataclass(frozen=True)
@@ -158,6 +185,7 @@ class Table:
     data: dict[str, Any] = field(default_factory=dict)
     crowd: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+    let: dict[str, Any] = field(default_factory=dict)
     axis: Axis | None = None
     published: tuple[Published, ...] = ()
     claims: tuple[Claim, ...] = ()
@@ -169,7 +197,7 @@ class Table:
     def quickened(self) -> Table:
         """The small version, which runs in minutes on two cores: same methods, fewer tasks, epochs and seeds."""
         own = self.quick
-        axis = self.axis and replace(self.axis, values=tuple(own.get("axis", self.axis.values)))
+        axis = self.axis and self.axis.only(tuple(own.get("axis", self.axis.values)))
         return replace(
             self,
             axis=axis,
@@ -208,9 +236,12 @@ class Table:
             layers = (getattr(self, part), getattr(setting, part), getattr(method, part, {}), self.limits.get(part, {}))
             job[part] = reduce(dict.__or__, layers)
         parameters = dict(method.parameters)
-        if x is not None and self.axis is not None:
-            part, _, key = self.axis.sets.partition(".")
-            (parameters if part == "parameters" else job[part])[key] = x
+        let = self.let | setting.let
+        for place, value in self.axis.at(x).items() if x is not None and self.axis is not None else ():
+            part, _, key = place.partition(".")
+            ({"parameters": parameters, "let": let} | job)[part][key] = value
+        job = {part: _replaced(value, let) for part, value in job.items()}
+        parameters = _replaced(parameters, let)
         kind = "learner" if method.learner is not None else "aggregator"
         job["model"] = {"kind": kind, "slug": method.learner or method.aggregator} | parameters
         job["seed"] = seed
@@ -223,6 +254,17 @@ class Table:
         ]
         cell = {"table": self.name, "setting": setting.name, "x": x, "method": method.name, "seed": seed}
         return {"cell": cell, "digest": digest(job), "run": job}
+
+
+def _replaced(value: Any, let: dict[str, Any]) -> Any:
+    """The same with what "$name" stands for, at any depth."""
+    if isinstance(value, dict):
+        return {key: _replaced(each, let) for key, each in value.items()}
+    if not isinstance(value, str) or not value.startswith("$"):
+        return value
+    if value[1:] not in let:
+        raise InputError(f"Nothing says what {quoted(value)} stands for; `let` has {listed(sorted(let))}.")
+    return let[value[1:]]
 
 
 def digest(job: Job) -> str:
@@ -311,7 +353,7 @@ def _made(kind: Any, entry: dict[str, Any]) -> Any:
     if strange:
         raise InputError(f"{kind.__name__.lower()} has no field {quoted(strange[0])}; it has {', '.join(fields)}.")
     try:
-        return kind(**{key: _frozen(value) if key not in PARTS else value for key, value in entry.items()})
+        return kind(**{key: _frozen(value) if key not in (*PARTS, "let") else value for key, value in entry.items()})
     except TypeError as error:
         raise InputError(f"{kind.__name__.lower()} is incomplete: {error}.") from error
 
