@@ -113,7 +113,7 @@ def _chosen(n_images: int, data: dict[str, Any], seed: int) -> IntArray:
     """The images of a run, in the order that they are used in."""
     number = data.get("train", n_images)
     if "draw" in data:
-        return np.random.default_rng([seed, data["draw"]]).choice(n_images, number, replace=False)
+        return np.asarray(np.random.default_rng([seed, data["draw"]]).choice(n_images, number, replace=False))
     return np.random.default_rng([seed, n_images]).permutation(n_images)[:number]
 
 

@@ -116,13 +116,18 @@ class Published:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says in words, or a bar: an order of methods, or the least (most) that one reaches."""
+    """What the paper says in words, or a bar.
+
+    An order of methods, the least (most) that one reaches, or methods that get worse along the axis: `falls`, from the
+    first of `at` (or of the axis) to the last.
+    """
 
     says: str
     measure: str
     settings: tuple[str, ...]
     at: tuple[X, ...] | None = None
     order: tuple[tuple[str, ...], ...] = ()
+    falls: tuple[str, ...] = ()
     by: float = 0.0
     apart: bool = False  # whether the intervals must not overlap
     over: str = "mean"  # of the seeds, or "worst"
@@ -376,7 +381,7 @@ def _check_names(table: Table) -> None:
         _known(claim.measure, set(table.measures), "measure")
         for name in claim.settings:
             _known(name, settings, "setting")
-        for name in (*claim.reaches, *(each for group in claim.order for each in group)):
+        for name in (*claim.reaches, *claim.falls, *(each for group in claim.order for each in group)):
             _known(name, methods, "method")
     for figure in table.figures:
         for name in figure.settings:

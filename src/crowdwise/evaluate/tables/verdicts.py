@@ -130,6 +130,16 @@ def _judged(table: Table, claim: Claim, found: list[Cell]) -> Judged:
                         f"{second} {_value(two, sign, claim):.{_digits(table, claim)}f}"
                         + ("" if verdicts[-1] == HOLDS else f" ({verdicts[-1]})")
                     )
+    for setting in claim.settings if claim.falls else ():
+        along = [row for (where, _), row in places.items() if where == setting]
+        for name in claim.falls if len(along) > 1 else ():
+            start, end = along[0][name], along[-1][name]
+            verdicts.append(_met(_ahead(start, end, sign, claim), start, end))
+            figures.append(
+                f"{setting}: {name} {_value(start, sign, claim):.{_digits(table, claim)}f} at {start.x}, "
+                f"{_value(end, sign, claim):.{_digits(table, claim)}f} at {end.x}"
+                + ("" if verdicts[-1] == HOLDS else f" ({verdicts[-1]})")
+            )
     overall = FAILS if FAILS in verdicts else NOT_RUN if NOT_RUN in verdicts or not verdicts else HOLDS
     return Judged(claim, overall, tuple(figures))
 
