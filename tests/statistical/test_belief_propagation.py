@@ -1,6 +1,6 @@
 """Belief propagation on crowds of 004, figures 2 and 3: better than mean field, and calibrated.
 
-`benchmarks/belief_propagation.py` runs all settings of the figures with 50 seeds each; here are the ends of them.
+The table `belief-inference` has all settings of the figures with 50 seeds each; here are the ends of them.
 """
 
 from __future__ import annotations

@@ -3,13 +3,14 @@
 The generative story. Class shares are drawn from a Dirichlet, and so is every row A[w, k, :] of every worker's
 confusion matrix. The truth of task t is drawn from the class shares; each worker w who meets t says l with
 probability A[w, truth, l]. The posterior of truths, matrices and shares is approximated by a product of one factor
-each.
+each. With a one-coin prior a worker has one accuracy instead, drawn from a Beta, and her errors are spread evenly.
 
 H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS: deepMF
 with no features.
 
 | equation | here |
 |---|---|
+| (3) the one-coin prior | `coin_beliefs`, in the E-step of `fitting.edges.fit_votes` |
 | (16), (27) log q(truth) = Σ_w E[log A[w, truth, l]] + log prior | `kernels.confusion_pass` on expected logarithms |
 | (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.found_beliefs` |
 | (26) the evidence bound, which every iteration raises | `fitting.variational.climb_bound` |
@@ -23,14 +24,16 @@ right answers, one wrong, the wrong one spread over the K-1 other classes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.edges import VoteParameters, coin_parameters, fit_votes
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import as_numbers, check_climb, check_number
-from crowdwise.fitting.priors import dirichlet_logs
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
     climb_bound,
     diagonal_prior,
@@ -42,10 +45,11 @@ from crowdwise.fitting.variational import (
     with_average,
 )
 from crowdwise.kernels import blocks_of, share_pass
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -97,6 +101,105 @@ def predict_mean_field(
     return predicted(labels, log_prior, with_average(rows, answers))
 
 
+@dataclass(frozen=True)
+class CoinBeliefs(VoteParameters):
+    """Beta parameters of the workers' accuracies, with the expected logarithms that an E-step takes from them.
+
+    Attributes
+    ----------
+    coins : (M, 2)
+        Of right and of wrong answers.
+    tasks : (K,)
+        Expected number of tasks of each class.
+    """
+
+    coins: FloatArray
+    tasks: FloatArray
+
+
+def coin_beliefs(coins: FloatArray, tasks: FloatArray, log_prior: FloatArray) -> CoinBeliefs:
+    """The expected logarithms: of being right, and of each wrong label."""
+    n_classes = tasks.size
+    logs = dirichlet_logs(coins)
+    right, wrong = logs[:, 0], logs[:, 1] - np.log(max(n_classes - 1, 1))
+    shape = (coins.shape[0], n_classes)
+    return CoinBeliefs(
+        log_prior, np.broadcast_to(right[:, None], shape), np.broadcast_to(wrong[:, None], shape), coins, tasks
+    )
+
+
+def coin_matrices(accuracy: FloatArray, n_classes: int) -> FloatArray:
+    """Matrices (M, K, K) with an accuracy (M,) on the diagonal and errors spread evenly."""
+    wrong = (1 - accuracy) / max(n_classes - 1, 1)
+    matrices = np.repeat(wrong, n_classes**2).reshape(-1, n_classes, n_classes)
+    matrices[:, np.arange(n_classes), np.arange(n_classes)] = accuracy[:, None]
+    return matrices
+
+
+def fit_coins(
+    labels: CrowdLabels, known: Knowledge, *, coin: FloatArray, shares: float, max_iter: int, tol: float, name: str
+) -> Fit:
+    """Climb from the prior itself, as 004's algorithm 1 does; `coin` are pseudo-counts (2,) of right and wrong."""
+    answers = labels.labels_per_worker.astype(np.float64)
+    before = np.tile(coin, (labels.n_workers, 1))
+    if known.worker_counts is not None:
+        right = np.einsum("wkk->w", known.worker_counts)
+        before += np.stack([right, known.worker_counts.sum(axis=(1, 2)) - right], axis=1)
+    pseudo = np.full(labels.n_classes, float(shares))
+    prior_of = share_prior(pseudo, known)
+
+    def believed(correct: FloatArray, tasks: FloatArray) -> CoinBeliefs:
+        coins = before + np.stack([correct, answers - correct], axis=1)
+        return coin_beliefs(coins, tasks, prior_of(tasks)[0])
+
+    def m_step(found: Statistics, _: CoinBeliefs) -> CoinBeliefs:
+        return believed(np.minimum(found.counts.sum(axis=1), answers), found.class_counts)
+
+    def cost(beliefs: CoinBeliefs) -> float:
+        return -prior_of(beliefs.tasks)[1] - dirichlet_divergence(beliefs.coins, before)
+
+    def at_accuracies(accuracies: FloatArray, now: CoinBeliefs) -> CoinBeliefs:
+        other = coin_parameters(accuracies, now.log_prior)
+        return replace(now, log_right=other.log_right, log_wrong=other.log_wrong)
+
+    nothing = np.zeros(labels.n_classes)
+    start = coin_beliefs(before, nothing, prior_of(nothing)[0])
+    fit, ended = fit_votes(
+        labels,
+        known,
+        starts=lambda: [start],
+        m_step=m_step,
+        log_density=cost,
+        max_iter=max_iter,
+        tol=tol,
+        name=name,
+        of_accuracies=at_accuracies,
+    )
+    class_counts = pseudo + ended.tasks
+    shape = fit.skill_beta + before - coin  # answers that a worker is known to have given elsewhere count as graded
+    return replace(
+        fit,
+        prior=class_counts / class_counts.sum() if known.class_prior is None else known.class_prior,
+        confusion=coin_matrices(ended.coins[:, 0] / ended.coins.sum(axis=1), labels.n_classes),
+        skill=shape[:, 0] / shape.sum(axis=1),
+        skill_beta=shape,
+        extra={"coin_counts": ended.coins} | ({"class_counts": class_counts} if known.class_prior is None else {}),
+    )
+
+
+def predict_coins(labels: CrowdLabels, prior: FloatArray, extra: dict[str, FloatArray], answers: Any) -> FloatArray:
+    """Posterior of new tasks under the posteriors of accuracies and shares; strangers are the crowd's average."""
+    with np.errstate(divide="ignore"):
+        log_prior = dirichlet_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
+    coins = extra["coin_counts"]
+    average = np.average(coins[:, 0] / coins.sum(axis=1), weights=answers)
+    logs = np.concatenate([dirichlet_logs(coins), np.log([[average, 1 - average]])])
+    n_classes = log_prior.size
+    wrong = logs[:, 1:, None] - np.log(max(n_classes - 1, 1))
+    table = np.where(np.eye(n_classes, dtype=np.bool_), logs[:, :1, None], wrong)
+    return predicted(labels, log_prior, table)
+
+
 class MeanField(Aggregator):
     """Consensus with a posterior of every worker's confusion matrix, by mean-field variational inference.
 
@@ -105,8 +208,11 @@ class MeanField(Aggregator):
     confusion_prior : array (K, K) [truth, label], or None
         Pseudo-counts, above 0, of the Dirichlet prior of every worker's rows: answers that each worker counts as having
         given. None: 2 right and 1 wrong for each true class, the wrong one spread over the other classes.
+    coin_prior : pair (α₁, α₂) above 0, or None
+        In place of rows, one Beta(α₁, α₂) accuracy for each worker, errors spread evenly: pseudo-counts of right and of
+        wrong answers. The climb then starts from this prior, which must favour right answers.
     share_prior : float, above 0
-        Pseudo-count of each class in the Dirichlet prior of the class shares.
+        Pseudo-count of each class in the Dirichlet prior of the class shares; a million holds them equal.
     max_iter : int
         Most iterations.
     tol : float
@@ -121,7 +227,9 @@ class MeanField(Aggregator):
     confusion_ : (M, K, K)
         Mean of P(worker says l | truth is k) at [worker, k, l].
     confusion_counts_ : (M, K, K)
-        Parameters of the Dirichlet posterior of the rows of `confusion_`.
+        Parameters of the Dirichlet posterior of the rows of `confusion_`; not with `coin_prior`.
+    coin_counts_ : (M, 2)
+        With `coin_prior`, parameters of the Beta posterior of the accuracies, right and wrong.
     skill_ : (M,)
         Chance that a worker is right, drawn towards the crowd's where her answers are few.
     log_likelihood_, objective_ : (n_iter_,)
@@ -161,11 +269,13 @@ class MeanField(Aggregator):
         self,
         *,
         confusion_prior: Any = None,
+        coin_prior: Any = None,
         share_prior: float = 1.0,
         max_iter: int = 500,
         tol: float = 1e-6,
     ) -> None:
         self.confusion_prior = confusion_prior
+        self.coin_prior = coin_prior
         self.share_prior = share_prior
         self.max_iter = max_iter
         self.tol = tol
@@ -173,25 +283,40 @@ class MeanField(Aggregator):
     @property
     def confusion_counts_(self) -> FloatArray:
         """Dirichlet parameters of the workers' rows, (M, K, K) [worker, truth, label]."""
+        return self._counts("confusion_counts")
+
+    @property
+    def coin_counts_(self) -> FloatArray:
+        """Beta parameters of the workers' accuracies, (M, 2)."""
+        return self._counts("coin_counts")
+
+    def _counts(self, name: str) -> FloatArray:
         self._check_fitted()
-        counts: FloatArray = self.extra_["confusion_counts"]
+        if name not in self.extra_:
+            raise AttributeError(f"This mean field has no {name}_: its workers have another prior.")
+        counts: FloatArray = self.extra_[name]
         return counts
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_number("share_prior", self.share_prior, low=0, above=True)
         check_climb(self.max_iter, self.tol)
-        return fit_mean_field(
-            labels,
-            known,
-            confusion=self._pseudo_counts(labels.n_classes),
-            shares=self.share_prior,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
-        )
+        climb: dict[str, Any] = {"shares": self.share_prior, "max_iter": self.max_iter, "tol": self.tol}
+        if self.coin_prior is not None:
+            return fit_coins(labels, known, coin=self._coin(), name=self.slug, **climb)
+        return fit_mean_field(labels, known, confusion=self._pseudo_counts(labels.n_classes), name=self.slug, **climb)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+        if "coin_counts" in self.extra_:
+            return predict_coins(labels, self.prior_, self.extra_, self.labels_per_worker_)
         return predict_mean_field(labels, self.prior_, self.extra_, self.labels_per_worker_)
+
+    def _coin(self) -> FloatArray:
+        if self.confusion_prior is not None:
+            raise InputError("Give confusion_prior or coin_prior, not both: a worker has rows or one accuracy.")
+        given = as_numbers(self.coin_prior, "coin_prior")
+        if given.shape != (2,) or not np.isfinite(given).all() or (given <= 0).any():
+            raise InputError(f"coin_prior is {quoted(self.coin_prior)}; it must be two numbers above 0.")
+        return given
 
     def _pseudo_counts(self, n_classes: int) -> FloatArray:
         if self.confusion_prior is None:

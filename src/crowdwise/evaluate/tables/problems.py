@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.ndimage import gaussian_filter1d
 
 from crowdwise.datasets.features import load_features
 from crowdwise.datasets.load import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
 from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.model import CrowdLabels
 from crowdwise.metrics.dominance import not_dominant
 from crowdwise.simulate.crowds import simulate
 
 if TYPE_CHECKING:
     from crowdwise.datasets.load import Dataset
-    from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.simulate.simulation import Simulation
 
 __all__ = ["Problem", "problem_of"]
 
 TEST_SEED = 1_000_000  # added to a run's seed for what the crowd says of the test tasks
+SPAMMER_SEED = 2_000_000  # the same for what is done to a real crowd
+BLUR_REACH = 3.0  # standard deviations at which a blur ends
 DRAWS = 100  # of a crowd, until it is diagonally dominant
 
 
@@ -63,10 +67,13 @@ def problem_of(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard:
     ----------
     data
         `name` of images or of a data set, or none for a crowd that is simulated without features; `train`, how many
-        tasks are drawn; `validation`, the share of them that is held out, with its truth, or "own" for the validation
-        set that the data come with; `test`, how many test tasks are taken; `only`, classes of images.
+        tasks are drawn; `draw`, a number for another draw of them; `validation`, the share of them that is held out,
+        with its truth, or "own" for the validation set that the data come with; `test`, how many test tasks are taken;
+        `only`, classes of images; `blur`, standard deviation in pixels of a Gaussian blur of them.
     crowd
-        `name` of the simulation and its parameters, or none where the data have a crowd of their own.
+        `name` of the simulation and its parameters; or none where the data have a crowd of their own, to which
+        `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers` (workers added who label all tasks
+        at random) may be done.
     seed
         Draws images, workers and labels.
     heard
@@ -77,20 +84,20 @@ def problem_of(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard:
         return _of_simulation(_drawn(crowd, seed, None))
     if name in picture_sets():
         return _with_pictures(data, crowd, seed, heard=heard)
-    return _with_own_crowd(load(name), data, seed)
+    return _with_own_crowd(load(name), data, crowd, seed)
 
 
 def _of_simulation(found: Simulation) -> Problem:
     return Problem(found.labels, found.truth, confusion=found.confusion, crowd=found)
 
 
-def _with_own_crowd(real: Dataset, data: dict[str, Any], seed: int) -> Problem:
+def _with_own_crowd(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], seed: int) -> Problem:
     """A real crowd, with the features of its tasks where there are some."""
     features = load_features(real)
     train, held = _drawn_tasks(real.labels.n_tasks, data, seed)
     kept = np.zeros(real.labels.n_tasks, np.bool_)
     kept[train] = True
-    problem = Problem(real.labels.keep_tasks(kept), real.truth_codes[kept])
+    problem = Problem(_changed(real.labels.keep_tasks(kept), crowd, seed), real.truth_codes[kept])
     if features is None:
         return problem
     held = held[real.truth_codes[held] >= 0]
@@ -107,7 +114,11 @@ def _with_own_crowd(real: Dataset, data: dict[str, Any], seed: int) -> Problem:
 
 def _drawn_tasks(n_tasks: int, data: dict[str, Any], seed: int) -> tuple[IntArray, IntArray]:
     """Tasks to learn from, and tasks whose truth chooses the epoch."""
-    chosen = np.random.default_rng([seed, n_tasks]).permutation(n_tasks)[: data.get("train", n_tasks)]
+    number = data.get("train", n_tasks)
+    if "draw" in data:
+        chosen: IntArray = np.random.default_rng([seed, data["draw"]]).choice(n_tasks, number, replace=False)
+    else:
+        chosen = np.random.default_rng([seed, n_tasks]).permutation(n_tasks)[:number]
     share = data.get("validation", 0.0)
     n_valid = 0 if share == "own" else round(share * chosen.size)
     return chosen[n_valid:], chosen[:n_valid]
@@ -121,12 +132,52 @@ def _with_pictures(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, he
     problem = _of_simulation(_drawn(crowd, seed, pictures.y_train[train]))
     tested = slice(0, data.get("test"))
     x_test, y_test = pictures.x_test[tested], pictures.y_test[tested]
+    blur = data.get("blur", 0.0)
     return replace(
         problem,
-        x=pictures.x_train[train],
-        valid=(pictures.x_train[valid], pictures.y_train[valid]) if valid.size else None,
-        test=(x_test, y_test),
+        x=blurred(pictures.x_train[train], blur),
+        valid=(blurred(pictures.x_train[valid], blur), pictures.y_train[valid]) if valid.size else None,
+        test=(blurred(x_test, blur), y_test),
         test_labels=_said_of(y_test, problem, crowd, seed) if heard else None,
+    )
+
+
+def blurred(x: Any, deviation: float) -> Any:
+    """Gaussian blur of images (n, channels, height, width) of bytes: numbers from 0 to 1, mirrored at the edges."""
+    if deviation == 0:
+        return x
+    found = x.astype(np.float32) / 255
+    for axis in (2, 3):
+        reach = min(math.ceil(BLUR_REACH * deviation), x.shape[axis] - 1)  # an image is mirrored once
+        found = gaussian_filter1d(found, deviation, axis=axis, mode="mirror", radius=reach)
+    return found
+
+
+def _changed(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdLabels:
+    """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all."""
+    strange = [key for key in crowd if key not in ("tasks_per_worker", "n_spammers")]
+    if strange:
+        raise InputError(f"A real crowd has no {quoted(strange[0])}; it may have tasks_per_worker and n_spammers.")
+    rng = np.random.default_rng(seed + SPAMMER_SEED)
+    if "tasks_per_worker" in crowd:
+        order = rng.permutation(labels.n_labels)
+        order = order[np.argsort(labels.worker[order], kind="stable")]
+        first = np.cumsum(labels.labels_per_worker) - labels.labels_per_worker
+        rank = np.empty(labels.n_labels, np.int64)
+        rank[order] = np.arange(labels.n_labels) - first[labels.worker[order]]
+        labels = labels.keep(rank < crowd["tasks_per_worker"])
+    number = crowd.get("n_spammers", 0)
+    if not number:
+        return labels
+    n_tasks = labels.n_tasks
+    return CrowdLabels.from_codes(
+        np.concatenate([labels.task, np.tile(np.arange(n_tasks), number)]),
+        np.concatenate([labels.worker, np.repeat(labels.n_workers + np.arange(number), n_tasks)]),
+        np.concatenate([labels.label, rng.integers(labels.n_classes, size=number * n_tasks)]),
+        tasks=labels.tasks,
+        workers=[*map(str, labels.workers.to_pylist()), *(f"spammer {at}" for at in range(number))],
+        classes=labels.classes,
+        on_duplicate="all",
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from crowdwise.evaluate.tables.problems import problem_of
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.learner_registry import learner
-from crowdwise.metrics.with_truth import accuracy, confusion_error
+from crowdwise.metrics.with_truth import accuracy, confusion_error, log_loss
 from crowdwise.registry import method
 
 if TYPE_CHECKING:
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
     from crowdwise.evaluate.tables.problems import Problem
     from crowdwise.evaluate.tables.spec import Job
+    from crowdwise.labels.types import FloatArray
 
 __all__ = ["MEASURES", "Fitted", "run"]
+
+SURE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +76,59 @@ def _last(fitted: Fitted) -> float:
     return float(fitted.model.history_["accuracy"][-1])
 
 
+def _inference(fitted: Fitted) -> float:
+    """004's: as `_consensus`, and of a learner in two stages that of its first, which knows no features."""
+    first = getattr(fitted.model, "aggregator", None)
+    if first is None:
+        return _consensus(fitted)
+    model = method(first).load()() if isinstance(first, str) else first
+    return accuracy(fitted.problem.truth, model.fit(fitted.problem.labels).posterior_.argmax(axis=1))
+
+
+def _log_score(fitted: Fitted) -> float:
+    """Mean log-probability that the consensus gives to the truth; 0 is best."""
+    return -log_loss(fitted.problem.truth, fitted.model.posterior_)
+
+
+def _sure(fitted: Fitted) -> float:
+    """Share of tasks with a class that the model holds for at least 95 % probable (004, figure 4a)."""
+    return float((fitted.model.posterior_.max(axis=1) >= SURE).mean())
+
+
+def _overconfidence(fitted: Fitted) -> float:
+    """By how much the model's mean probability of its own consensus exceeds its accuracy."""
+    return float(fitted.model.posterior_.max(axis=1).mean()) - _consensus(fitted)
+
+
+def _spammer(fitted: Fitted) -> float:
+    """Accuracy that the model believes extreme spammers to have, who guess (004, figure 4c)."""
+    return float(_spammers(fitted).mean())
+
+
+def _spammer_distance(fitted: Fitted) -> float:
+    """How far that lies from guessing, on average over the spammers."""
+    return float(np.abs(_spammers(fitted) - 1 / fitted.problem.labels.n_classes).mean())
+
+
+def _spammers(fitted: Fitted) -> FloatArray:
+    crowd = fitted.problem.crowd
+    if crowd is None or crowd.kinds is None or "spammer" not in crowd.kinds:
+        raise InputError("There are no spammers in this crowd, or nobody knows who they are.")
+    matrices = fitted.model.confusion_[np.array(crowd.kinds) == "spammer"]
+    found: FloatArray = np.diagonal(matrices, axis1=1, axis2=2).mean(axis=1)
+    return found
+
+
 MEASURES: dict[str, Callable[[Fitted], float]] = {
     "accuracy": _accuracy,
     "forecast": _forecast,
     "consensus": _consensus,
+    "inference": _inference,
+    "log_score": _log_score,
+    "sure": _sure,
+    "overconfidence": _overconfidence,
+    "spammer": _spammer,
+    "spammer_distance": _spammer_distance,
     "confusion_error": _confusion_error,
     "last": _last,
 }

@@ -22,8 +22,14 @@ from crowdwise.labels.errors import InputError, listed, quoted
 __all__ = ["Claim", "Figure", "Measure", "Method", "Note", "Published", "Setting", "Table", "digest", "names", "read"]
 
 PARTS = ("data", "crowd", "training")  # what the table, a setting, a method and `quick` may each say something of
-PLACES = (*PARTS, "parameters")  # where the values of an axis may go
-HOW: dict[str, Any] = {"at": None, "by": 0.0, "apart": False, "note": ""}  # what makes no claim by itself
+PLACES = (*PARTS, "parameters", "let")  # where the values of an axis may go
+HOW: dict[str, Any] = {
+    "at": None,
+    "by": 0.0,
+    "apart": False,
+    "over": "mean",
+    "note": "",
+}  # what makes no claim by itself
 LISTS = ("settings", "methods", "published", "claims", "notes", "figures")
 QUICK = (*PARTS, "settings", "methods", "axis", "seeds")
 PAPERS = "papers"
@@ -52,6 +58,7 @@ class Setting:
     data: dict[str, Any] = field(default_factory=dict)
     crowd: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+    let: dict[str, Any] = field(default_factory=dict)  # what "$name" stands for
     axis: tuple[X, ...] | None = None  # values of the axis that it has, if not all
 
 
@@ -75,11 +82,33 @@ class Method:
 
 @dataclass(frozen=True)
 class Axis:
-    """What a figure varies: a name, the place that its values go to, such as "crowd.skill", and the values."""
+    """What a figure varies: a name, the values, and what they set.
+
+    `sets` is the place that the values go to, such as "crowd.skill"; or several places, each with a list of what goes
+    there, one for each value.
+    """
 
     name: str
-    sets: str
+    sets: str | dict[str, list[Any]]
     values: tuple[X, ...]
+
+    def __post_init__(self) -> None:
+        for place, given in self.sets.items() if isinstance(self.sets, dict) else ():
+            if not isinstance(given, list) or len(given) != len(self.values):
+                raise InputError(f"axis.sets: {quoted(place)} must have a list of {len(self.values)} values.")
+
+    def only(self, values: tuple[X, ...]) -> Axis:
+        """The same with some of its values."""
+        places = [self.values.index(x) for x in values]
+        if isinstance(self.sets, str):
+            return replace(self, values=values)
+        return Axis(self.name, {place: [given[at] for at in places] for place, given in self.sets.items()}, values)
+
+    def at(self, x: X) -> dict[str, Any]:
+        """What goes where at one of the values."""
+        if isinstance(self.sets, str):
+            return {self.sets: x}
+        return {place: given[self.values.index(x)] for place, given in self.sets.items()}
 
 
 @dataclass(frozen=True)
@@ -100,7 +129,8 @@ class Claim:
     """What the paper says in words, or a bar.
 
     An order of methods; the least (most) that a method reaches; the most that its numbers differ between settings
-    (`alike`); another measure, in which the method is worse than in this one (`beats`).
+    (`alike`); another measure, in which the method is worse than in this one (`beats`); methods that get worse along
+    the axis (`falls`), from the first of `at`, or of the axis, to the last.
     """
 
     says: str
@@ -108,12 +138,17 @@ class Claim:
     settings: tuple[str, ...]
     at: tuple[X, ...] | None = None
     order: tuple[tuple[str, ...], ...] = ()
+    falls: tuple[str, ...] = ()
     by: float = 0.0
     apart: bool = False  # whether the intervals must not overlap
+    over: str = "mean"  # of the seeds, or "worst"
     reaches: dict[str, float] = field(default_factory=dict)
     alike: dict[str, float] = field(default_factory=dict)
     beats: dict[str, str] = field(default_factory=dict)
     note: str = ""  # what was tried, where it does not hold
+
+    def __post_init__(self) -> None:
+        _choice("over", self.over, ("mean", "worst"))
 
 
 @dataclass(frozen=True)
@@ -168,6 +203,7 @@ class Table:
     data: dict[str, Any] = field(default_factory=dict)
     crowd: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+    let: dict[str, Any] = field(default_factory=dict)
     axis: Axis | None = None
     published: tuple[Published, ...] = ()
     claims: tuple[Claim, ...] = ()
@@ -179,7 +215,7 @@ class Table:
     def quickened(self) -> Table:
         """The small version, which runs in minutes on two cores: same methods, fewer tasks, epochs and seeds."""
         own = self.quick
-        axis = self.axis and replace(self.axis, values=tuple(own.get("axis", self.axis.values)))
+        axis = self.axis and self.axis.only(tuple(own.get("axis", self.axis.values)))
         return replace(
             self,
             axis=axis,
@@ -218,9 +254,12 @@ class Table:
             layers = (getattr(self, part), getattr(setting, part), getattr(method, part, {}), self.limits.get(part, {}))
             job[part] = reduce(dict.__or__, layers)
         parameters = dict(method.parameters)
-        if x is not None and self.axis is not None:
-            part, _, key = self.axis.sets.partition(".")
-            (parameters if part == "parameters" else job[part])[key] = x
+        let = self.let | setting.let
+        for place, value in self.axis.at(x).items() if x is not None and self.axis is not None else ():
+            part, _, key = place.partition(".")
+            ({"parameters": parameters, "let": let} | job)[part][key] = value
+        job = {part: _replaced(value, let) for part, value in job.items()}
+        parameters = _replaced(parameters, let)
         kind = "learner" if method.learner is not None else "aggregator"
         job["model"] = {"kind": kind, "slug": method.learner or method.aggregator} | parameters
         job["seed"] = seed
@@ -233,6 +272,17 @@ class Table:
         ]
         cell = {"table": self.name, "setting": setting.name, "x": x, "method": method.name, "seed": seed}
         return {"cell": cell, "digest": digest(job), "run": job}
+
+
+def _replaced(value: Any, let: dict[str, Any]) -> Any:
+    """The same with what "$name" stands for, at any depth."""
+    if isinstance(value, dict):
+        return {key: _replaced(each, let) for key, each in value.items()}
+    if not isinstance(value, str) or not value.startswith("$"):
+        return value
+    if value[1:] not in let:
+        raise InputError(f"Nothing says what {quoted(value)} stands for; `let` has {listed(sorted(let))}.")
+    return let[value[1:]]
 
 
 def digest(job: Job) -> str:
@@ -340,7 +390,7 @@ def _made(kind: Any, entry: dict[str, Any]) -> Any:
     missing = [key for key in needed if key not in entry]
     if missing:
         raise InputError(f"{what} is incomplete: {missing[0]} is missing.")
-    made = {key: _frozen(value) if key not in PARTS else value for key, value in entry.items()}
+    made = {key: _frozen(value) if key not in (*PARTS, "let") else value for key, value in entry.items()}
     for key, value in made.items():
         wanted = fields[key].type
         if not _fits(value, wanted):
@@ -399,7 +449,7 @@ def _check_names(table: Table) -> None:
         for name in claim.settings:
             _known(name, settings, "setting")
         ordered = [each for group in claim.order for each in group]
-        for name in (*claim.reaches, *claim.alike, *claim.beats, *ordered):
+        for name in (*claim.reaches, *claim.alike, *claim.beats, *claim.falls, *ordered):
             _known(name, methods, "method")
         for name in claim.beats.values():
             _known(name, set(table.measures), "measure")
@@ -427,10 +477,11 @@ def _check_numbers(table: Table) -> None:
         raise InputError(f"seeds is {table.seeds}; it must be 1 or more.")
     values: tuple[X, ...] = () if table.axis is None else table.axis.values
     if table.axis is not None:
-        part, _, key = table.axis.sets.partition(".")
-        if part not in PLACES or not key:
-            named = ", ".join(f"{each}.NAME" for each in PLACES)
-            raise InputError(f"sets of axis is {quoted(table.axis.sets)}; it must be one of {named}.")
+        for place in [table.axis.sets] if isinstance(table.axis.sets, str) else table.axis.sets:
+            part, _, key = place.partition(".")
+            if part not in PLACES or not key:
+                named = ", ".join(f"{each}.NAME" for each in PLACES)
+                raise InputError(f"sets of axis is {quoted(place)}; it must be one of {named}.")
         if not values:
             raise InputError("values of axis is empty.")
     for claim in table.claims:

@@ -111,8 +111,9 @@ def _judged(table: Table, claim: Claim, found: list[Cell]) -> Judged:
     for (setting, x), row in places.items():
         where = setting if x is None else f"{setting}, {x}"
         for name, bar in claim.reaches.items():
-            verdicts.append(_met(sign * (row[name].mean - bar) >= 0, row[name]))
-            figures.append(f"{where}: {name} {row[name].mean:.{_digits(table, claim)}f} against {bar:g}")
+            value = _value(row[name], sign, claim)
+            verdicts.append(_met(sign * (value - bar) >= 0, row[name]))
+            figures.append(f"{where}: {name} {value:.{_digits(table, claim)}f} against {bar:g}")
         for before, after in zip(claim.order, claim.order[1:], strict=False):
             for first in before:
                 for second in after:
@@ -121,8 +122,8 @@ def _judged(table: Table, claim: Claim, found: list[Cell]) -> Judged:
                         continue
                     verdicts.append(_met(_ahead(one, two, sign, claim), one, two))
                     figures.append(
-                        f"{where}: {first} {one.mean:.{_digits(table, claim)}f}, "
-                        f"{second} {two.mean:.{_digits(table, claim)}f}"
+                        f"{where}: {first} {_value(one, sign, claim):.{_digits(table, claim)}f}, "
+                        f"{second} {_value(two, sign, claim):.{_digits(table, claim)}f}"
                         + ("" if verdicts[-1] == HOLDS else f" ({verdicts[-1]})")
                     )
     for name, most in claim.alike.items():
@@ -139,6 +140,16 @@ def _judged(table: Table, claim: Claim, found: list[Cell]) -> Judged:
             one, two = places[key][name], place[name]
             verdicts.append(_met(sign * (one.mean - two.mean) > 0, one, two))
             figures.append(f"{key[0]}: {name} {_listed(table, claim, [one, two])}")
+    for setting in claim.settings if claim.falls else ():
+        along = [row for (where, _), row in places.items() if where == setting]
+        for name in claim.falls if len(along) > 1 else ():
+            start, end = along[0][name], along[-1][name]
+            verdicts.append(_met(_ahead(start, end, sign, claim), start, end))
+            figures.append(
+                f"{setting}: {name} {_value(start, sign, claim):.{_digits(table, claim)}f} at {start.x}, "
+                f"{_value(end, sign, claim):.{_digits(table, claim)}f} at {end.x}"
+                + ("" if verdicts[-1] == HOLDS else f" ({verdicts[-1]})")
+            )
     overall = FAILS if FAILS in verdicts else NOT_RUN if NOT_RUN in verdicts or not verdicts else HOLDS
     return Judged(claim, overall, tuple(figures))
 
@@ -165,9 +176,16 @@ def _met(holds: bool, *run: Cell) -> str:
     return NOT_RUN if not all(cell.values for cell in run) else HOLDS if holds else FAILS
 
 
+def _value(cell: Cell, sign: int, claim: Claim) -> float:
+    """What a claim is about: the mean over seeds, or the worst of them."""
+    if claim.over == "mean" or not cell.values:
+        return cell.mean
+    return sign * min(sign * value for value in cell.values)
+
+
 def _ahead(one: Cell, two: Cell, sign: int, claim: Claim) -> bool:
     """Whether the first is better by so much; where the claim says so, beyond the intervals of both."""
-    gap = sign * (one.mean - two.mean)
+    gap = sign * (_value(one, sign, claim) - _value(two, sign, claim))
     if claim.apart:
         return gap > one.half + two.half
     return gap > claim.by if claim.by == 0 else gap >= claim.by
