@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import platform
 import time
 import warnings
@@ -9,11 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from crowdwise.evaluate.tables.problems import problem_of
+from crowdwise.fitting.variational import predicted
 from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.vocabulary import positions
 from crowdwise.learner_registry import learner
 from crowdwise.metrics.with_truth import accuracy, confusion_error
+from crowdwise.metrics.without_truth import agreement_ratio
 from crowdwise.registry import method
 
 if TYPE_CHECKING:
@@ -52,8 +57,22 @@ def _forecast(fitted: Fitted) -> float:
 
 
 def _consensus(fitted: Fitted) -> float:
-    """Of what the model says of the tasks that the crowd has labelled."""
+    """Of what the model says of the tasks that the crowd has labelled; ties go where the method has them go."""
+    said = pa.array(np.asarray(fitted.model.consensus()["label"]))
+    return accuracy(fitted.problem.truth, positions(said, fitted.problem.labels.classes))
+
+
+def _first_of_ties(fitted: Fitted) -> float:
+    """The same, ties going to the class that comes first, as where a paper's code takes the first maximum."""
     return accuracy(fitted.problem.truth, fitted.model.posterior_.argmax(axis=1))
+
+
+def _agreement_ratio(fitted: Fitted) -> float:
+    """003, equation 10: with the raters, on test tasks."""
+    x, _ = _tested(fitted)
+    if fitted.problem.test_labels is None:
+        raise InputError("The raters have said nothing of the test tasks.")
+    return agreement_ratio(fitted.model.predict_proba(x).argmax(axis=1), fitted.problem.test_labels)
 
 
 def _confusion_error(fitted: Fitted) -> float:
@@ -67,8 +86,27 @@ MEASURES: dict[str, Callable[[Fitted], float]] = {
     "accuracy": _accuracy,
     "forecast": _forecast,
     "consensus": _consensus,
+    "first_of_ties": _first_of_ties,
     "confusion_error": _confusion_error,
+    "agreement_ratio": _agreement_ratio,
 }
+ORACLE = "oracle"  # 002's classifier that knows the workers' matrices and the shares of the classes
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle:
+    """Bayes' rule with what the labels of a simulated crowd were drawn from."""
+
+    problem: Problem
+
+    def consensus(self) -> dict[str, Any]:
+        """The most probable class of each task."""
+        crowd, labels = self.problem.crowd, self.problem.labels
+        if crowd is None:
+            raise InputError("The true matrices are not known: the crowd is not simulated.")
+        tables = np.log(np.maximum(crowd.confusion, np.finfo(np.float64).tiny)).transpose(0, 2, 1)
+        posterior = predicted(labels, np.log(crowd.prior), np.ascontiguousarray(tables))
+        return {"label": labels.classes.take(pa.array(posterior.argmax(axis=1)))}
 
 
 def run(job: Job, device: str = "auto") -> dict[str, Any]:
@@ -111,8 +149,10 @@ def _fitted(problem: Problem, asked: Job, device: str) -> Any:
     kind, slug = model.pop("kind"), model.pop("slug")
     parameters = {name: _made(value) for name, value in model.items()}
     if kind == "aggregator":
+        if slug == ORACLE:
+            return Oracle(problem)
         made = method(slug).load()
-        seeded = {"seed": asked["seed"]} if "seed" in made.__dataclass_fields__ else {}
+        seeded = {"seed": asked["seed"]} if "seed" in inspect.signature(made).parameters else {}
         return made(**seeded | parameters).fit(problem.labels)
     entry = learner(slug)
     if entry.needs == "confusion":
