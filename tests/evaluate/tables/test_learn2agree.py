@@ -14,6 +14,7 @@ import crowdwise as cw
 from crowdwise.evaluate.tables import results, spec, verdicts
 from crowdwise.evaluate.tables.problems import problem_of
 from crowdwise.evaluate.tables.run import run
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +41,11 @@ def test_two_seeds_share_out_the_digits() -> None:
         assert problem.labels.n_workers == problem.test_labels.n_workers == 3
         seen += scored
     assert sorted(seen) == list(range(len(images)))
+
+
+def test_folds_need_features() -> None:
+    with pytest.raises(InputError, match="no features to predict the tasks of a fold"):
+        problem_of({"folds": 2}, RATERS, 0)
 
 
 def test_votes_are_learnt_from_and_raters_are_scored_on() -> None:

@@ -137,6 +137,8 @@ def _drawn_tasks(n_tasks: int, data: dict[str, Any], seed: int) -> tuple[IntArra
 
 def _without_fold(problem: Problem, folds: int, seed: int) -> Problem:
     """What is left of a problem when one of its parts is scored on."""
+    if problem.x is None:
+        raise InputError("There are no features to predict the tasks of a fold from: leave out folds.")
     n_tasks = problem.labels.n_tasks
     out = np.random.default_rng([seed // folds, n_tasks]).permutation(n_tasks) % folds == seed % folds
     return replace(
