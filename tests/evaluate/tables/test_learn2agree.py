@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +16,9 @@ from crowdwise.evaluate.tables.problems import problem_of
 from crowdwise.evaluate.tables.run import run
 from crowdwise.labels.errors import InputError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytest.importorskip("torch")
 
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "tables"
 DIGITS = {"name": "digits", "folds": 2}
 RATERS = {"name": "kappa-raters"}
 on_real_data = pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
@@ -116,3 +114,13 @@ def test_tweets_are_scored_by_six_raters() -> None:
         assert problem.test_labels.n_workers == problem.labels.n_workers == 6
         scored += problem.test_labels.tasks.to_pylist()
     assert len(set(scored)) == len(scored) == 1120
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_results_are_those_of_the_table_as_it_stands(number: int) -> None:
+    table = spec.read(f"learn2agree-table-{number}")
+    jobs = table.jobs()
+    rows = results.rows_of(jobs, results.read_rows(RESULTS / f"{table.name}.jsonl"))
+    assert len(rows) == len(jobs)
+    judged = verdicts.judged(table, verdicts.cells(table, rows))
+    assert not [each.claim.says for each in judged if each.verdict != verdicts.HOLDS and not each.claim.note]
