@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.evaluate.tables import results, spec
+from crowdwise.evaluate.tables import reading, results
 from crowdwise.evaluate.tables.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
 from crowdwise.report.markdown import grid, plain
 from crowdwise.report.paper import reported, summary
@@ -20,8 +20,8 @@ FOLDER = "reproduction"
 def reports(folder: Path) -> list[Report]:
     """Every table that comes with the package, with the runs that the folder has of it."""
     found = []
-    for name in spec.names():
-        table = spec.read(name)
+    for name in reading.names():
+        table = reading.read(name)
         found.append(reported(table, results.rows_of(table.jobs(), results.read_rows(folder / f"{name}.jsonl"))))
     return found
 

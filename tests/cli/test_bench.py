@@ -15,7 +15,7 @@ from tests.evaluate.tables.small import SMALL
 
 from crowdwise.cli.bench import chosen
 from crowdwise.evaluate.tables import results
-from crowdwise.evaluate.tables.spec import names, parsed
+from crowdwise.evaluate.tables.reading import names, parsed
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:

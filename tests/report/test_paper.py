@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from tests.evaluate.tables.small import SMALL
 
-from crowdwise.evaluate.tables.spec import parsed
+from crowdwise.evaluate.tables.reading import parsed
 from crowdwise.report.paper import duration, reported, summary
 
 HOSTILE = "a|b <script>x</script> *c*"

@@ -271,3 +271,14 @@ def test_all_slugs_of_the_issue_are_there() -> None:
         "dawid-skene", "pairwise-flippers", "hammer-spammers", "cifar-annotators", "independent-mistakes",
         "naive-majority", "correlated-mistakes", "one-coin", "two-coin", "spammers", "colluders", "groups",
     } <= set(CROWDS)  # fmt: skip
+
+
+def test_malicious_workers_say_the_next_class_and_know_the_truth() -> None:
+    simulation = simulate("malicious", n_workers=8, share=0.25, concentration=200, seed=3)
+    assert simulation.kinds == ("honest",) * 6 + ("malicious",) * 2
+    assert (simulation.confusion[:6].argmax(axis=2) == np.arange(4)).all()
+    assert (simulation.confusion[6:].argmax(axis=2) == (np.arange(4) + 1) % 4).all()
+    np.testing.assert_allclose(simulation.confusion.max(axis=2), 0.7, atol=0.15)
+    theirs = simulation.labels.worker >= 6
+    meant = (simulation.labels.label[theirs] - 1) % 4 == simulation.truth[simulation.labels.task[theirs]]
+    assert abs(meant.mean() - 0.7) < 0.05

@@ -14,7 +14,7 @@ import pytest
 from tests.evaluate.tables.small import SMALL
 
 import crowdwise as cw
-from crowdwise.evaluate.tables import spec
+from crowdwise.evaluate.tables import reading
 from crowdwise.report.paper import reported
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,12 +94,12 @@ def test_pages_of_the_papers_tables(make: Any, copied: Path, monkeypatch: pytest
     """They are written, found to be as they should, and missed if changed, removed or left over."""
     monkeypatch.setattr(sys, "argv", ["make.py"])
     make.main()
-    for name in spec.names():
+    for name in reading.names():
         assert (copied / "reproduction" / f"{name}.md").exists()
         assert f"](reproduction/{name}.md)" in (copied / "reproduction.md").read_text(encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["make.py", "--check"])
     make.main()
-    page = copied / "reproduction" / f"{spec.names()[0]}.md"
+    page = copied / "reproduction" / f"{reading.names()[0]}.md"
     text = page.read_text(encoding="utf-8")
     page.write_text(text + "more\n", encoding="utf-8")
     with pytest.raises(SystemExit, match=f"out of date: {page.name}; run make docs"):
@@ -116,7 +116,7 @@ def test_pages_of_the_papers_tables(make: Any, copied: Path, monkeypatch: pytest
 def test_the_overview_of_the_papers_tables(make: Any, tmp_path: Path) -> None:
     """Counts, and in words what misses, from runs of which one is good and one is not."""
     reproduction = importlib.import_module("reproduction")
-    table = spec.parsed(SMALL.replace('place = "table 1"', 'place = "table 1"\ndiffers = ["Fewer tasks."]'), "mine")
+    table = reading.parsed(SMALL.replace('place = "table 1"', 'place = "table 1"\ndiffers = ["Fewer tasks."]'), "mine")
     rows = [
         {"setting": "few", "x": None, "method": method, "seed": 0, "measures": {"consensus": value}, "seconds": 1.0}
         for method, value in (("vote", 0.95), ("DS", 0.6))

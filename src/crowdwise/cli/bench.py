@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli import put
 from crowdwise.cli.safe import shell
-from crowdwise.evaluate.tables import results, spec
+from crowdwise.evaluate.tables import reading, results
 from crowdwise.evaluate.tables.checks import check_jobs
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.report.paper import reported
@@ -37,7 +37,7 @@ class Asked:
     @property
     def table(self) -> Table:
         """The table; its small version has nothing to be compared with."""
-        full = spec.read(self.name)
+        full = reading.read(self.name)
         return replace(full.quickened(), published=(), claims=(), notes=()) if self.quick else full
 
     @property
@@ -118,8 +118,8 @@ def _named(table: Table, text: str) -> list[str]:
 def listing() -> list[dict[str, Any]]:
     """The tables that come with the package, and how many runs each has."""
     found = []
-    for name in spec.names():
-        table = spec.read(name)
+    for name in reading.names():
+        table = reading.read(name)
         sizes = {"runs": len(table.jobs()), "quick_runs": len(table.quickened().jobs())}
         found.append({"name": name, "paper": table.paper, "place": table.place, "title": table.title, **sizes})
     return found

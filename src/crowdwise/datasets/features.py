@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import csv
 
-from crowdwise.datasets.folders import folders
+from crowdwise.datasets.folders import find_file, folders
 from crowdwise.datasets.pictures import load_pictures
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from crowdwise.datasets.load import Dataset
     from crowdwise.labels.types import IntArray
 
@@ -30,7 +33,7 @@ class TaskFeatures:
     Attributes
     ----------
     x : (n_tasks, …)
-        A row for each task of the labels, in their order.
+        A row for each task of the labels, in their order: numbers, an image, or a text.
     valid, test
         Features, and classes as positions in the classes of the labels; None where the files have no such part.
     """
@@ -41,16 +44,20 @@ class TaskFeatures:
 
 
 def load_features(dataset: Dataset) -> TaskFeatures | None:
-    """The features of a data set's tasks: of NAME/features.npz beside its labels, or images; None if there are none.
+    """The features of a data set's tasks, from files beside its labels, or images; None if there are none.
 
-    The file holds X_train and, where there are such, X_valid, y_valid, X_test, y_test; id_train names the rows
-    (without it, tasks are row numbers), and classes what the numbers of y_* stand for (without it, themselves).
+    NAME/text.csv (task, text), gzipped or not, holds texts. NAME/features.npz holds X_train and, where there are such,
+    X_valid, y_valid, X_test, y_test; id_train names the rows (without it, tasks are row numbers), and classes what the
+    numbers of y_* stand for (without it, themselves).
     """
     if dataset.name in PICTURES:
         images = load_pictures(PICTURES[dataset.name])
         file = {"X_train": images.x_train, "X_test": images.x_test, "y_test": images.y_test}
         return _aligned(file, dataset)
     for folder in folders():
+        texts = find_file(folder / dataset.name, "text")
+        if texts:
+            return _aligned(_texts(texts), dataset)
         path = folder / dataset.name / FILE
         if path.is_file():
             try:
@@ -59,6 +66,16 @@ def load_features(dataset: Dataset) -> TaskFeatures | None:
                 raise InputError(f"The features in {quoted(str(path))} cannot be read: {error}.") from error
             return _aligned(file, dataset)
     return None
+
+
+def _texts(path: Path) -> dict[str, Any]:
+    options = csv.ConvertOptions(include_columns=["task", "text"], column_types={"task": pa.string()})
+    parsing = csv.ParseOptions(newlines_in_values=True)
+    try:
+        table = csv.read_csv(path, parse_options=parsing, convert_options=options)
+    except (OSError, KeyError, pa.ArrowInvalid) as error:
+        raise InputError(f"The texts in {quoted(str(path))} cannot be read: {error}.") from error
+    return {"X_train": np.array(table["text"].to_pylist()), "id_train": np.array(table["task"].to_pylist())}
 
 
 def _aligned(file: dict[str, Any], dataset: Dataset) -> TaskFeatures:

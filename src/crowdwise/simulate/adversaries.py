@@ -1,4 +1,4 @@
-"""Spammers and colluding adversaries of the tutorial (seed 002, part III, "Adversary aware crowdsourcing").
+"""Spammers, malicious workers and colluders of the tutorial (seed 002, part III, "Adversary aware crowdsourcing").
 
 The slides give sizes, not the honest workers' confusion matrices, nor the shares of adversaries (they are an
 axis of a figure): honest rows are Dirichlet with a mean skill that is a parameter here, the share defaults
@@ -20,7 +20,7 @@ from crowdwise.simulate.workers import skilled, symmetric, unrelated
 if TYPE_CHECKING:
     from crowdwise.simulate.checks import Seed
 
-__all__ = ["colluders", "spammers"]
+__all__ = ["colluders", "malicious", "spammers"]
 
 
 def spammers(
@@ -61,6 +61,47 @@ def spammers(
     assignment = assign(codes.size, n_workers, labels_per_task, rng)
     label = draw_labels(assignment, codes, confusion, rng)
     kinds = ("honest",) * (n_workers - n_bad) + ("spammer",) * n_bad
+    return Simulation.assembled(assignment, label, codes, confusion, shares, kinds=kinds)
+
+
+def malicious(
+    n_tasks: int = 10_000,
+    n_workers: int = 20,
+    n_classes: int = 4,
+    labels_per_task: int | None = None,
+    *,
+    share: float = 0.3,
+    skill: float = 0.7,
+    concentration: float = 10.0,
+    prior: Any = None,
+    truth: Any = None,
+    seed: Seed = 0,
+) -> Simulation:
+    """Honest workers among malicious ones who know the truth and say something else (002).
+
+    002 wants a wrong class that is likelier than the right one. A malicious worker here is as skilled as an honest
+    one, and says the next class instead of the one that she means: who knows her matrix can turn her answers back.
+
+    Parameters
+    ----------
+    labels_per_task
+        None for everyone.
+    share
+        Share α of malicious workers; `round(share * n_workers)` of them come last.
+    skill, concentration
+        Of all workers, as for `simulate_crowd`.
+    n_tasks, n_workers, n_classes, prior, truth, seed
+        As for `simulate_crowd`.
+    """
+    rng = as_generator(seed)
+    n_workers = checked_count(n_workers, "n_workers")
+    codes, shares = draw_truth(n_tasks, n_classes, rng, prior=prior, truth=truth)
+    n_bad = round(checked_share(share, "share") * n_workers)
+    confusion = skilled(n_workers, n_classes, rng, skill=skill, concentration=concentration)
+    confusion[n_workers - n_bad :] = np.roll(confusion[n_workers - n_bad :], 1, axis=2)
+    assignment = assign(codes.size, n_workers, labels_per_task, rng)
+    label = draw_labels(assignment, codes, confusion, rng)
+    kinds = ("honest",) * (n_workers - n_bad) + ("malicious",) * n_bad
     return Simulation.assembled(assignment, label, codes, confusion, shares, kinds=kinds)
 
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.simulate.adversaries import colluders, spammers
+from crowdwise.simulate.adversaries import colluders, malicious, spammers
 from crowdwise.simulate.annotators import cifar_annotators, hammer_spammers, pairwise_flippers
 from crowdwise.simulate.coins import one_coin, two_coin
 from crowdwise.simulate.dawid_skene import simulate_crowd
@@ -36,6 +36,7 @@ CROWDS: dict[str, Callable[..., Simulation]] = {
     "one-coin": one_coin,
     "two-coin": two_coin,
     "spammers": spammers,
+    "malicious": malicious,
     "colluders": colluders,
     "groups": dependent_groups,
     "graph": joined_tasks,

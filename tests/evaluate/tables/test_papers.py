@@ -9,9 +9,9 @@ import pytest
 
 from crowdwise.evaluate.tables import results, verdicts
 from crowdwise.evaluate.tables.checks import check_jobs
+from crowdwise.evaluate.tables.measures import MEASURES
 from crowdwise.evaluate.tables.problems import problem_of
-from crowdwise.evaluate.tables.run import MEASURES
-from crowdwise.evaluate.tables.spec import names, read
+from crowdwise.evaluate.tables.reading import names, read
 from crowdwise.labels.errors import InputError
 
 RESULTS = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "tables"

@@ -11,11 +11,13 @@ from tests.evaluate.tables.small import SMALL
 
 from crowdwise.evaluate.tables import results
 from crowdwise.evaluate.tables.checks import check_jobs
-from crowdwise.evaluate.tables.spec import Table, parsed
+from crowdwise.evaluate.tables.reading import parsed
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from crowdwise.evaluate.tables.spec import Table
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.evaluate.tables.small import SMALL
 
-from crowdwise.evaluate.tables.spec import names, parsed, read
+from crowdwise.evaluate.tables.reading import names, parsed, read
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.evaluate.tables.small import SMALL
 
-from crowdwise.evaluate.tables.spec import Table, parsed
+from crowdwise.evaluate.tables.reading import parsed
 from crowdwise.evaluate.tables.verdicts import Cell, cells, judged
+
+if TYPE_CHECKING:
+    from crowdwise.evaluate.tables.spec import Table
 
 
 def rows(values: dict[tuple[str, str], list[float]], x: Any = None, measure: str = "consensus") -> list[dict[str, Any]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.evaluate.tables.measures import MEASURES
 from crowdwise.evaluate.tables.problems import problem_of
-from crowdwise.evaluate.tables.run import MEASURES
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.learner_registry import learner
 from crowdwise.registry import method, methods

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
+from sklearn.datasets import load_digits
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from crowdwise.datasets.features import load_features
 from crowdwise.datasets.load import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
+from crowdwise.evaluate.tables.crowds import TEST_SEED, changed, drawn_crowd, voted
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.model import CrowdLabels
-from crowdwise.metrics.dominance import not_dominant
-from crowdwise.simulate.crowds import simulate
 
 if TYPE_CHECKING:
     from crowdwise.datasets.load import Dataset
+    from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.simulate.simulation import Simulation
 
 __all__ = ["Problem", "problem_of"]
 
-TEST_SEED = 1_000_000  # added to a run's seed for what the crowd says of the test tasks
-SPAMMER_SEED = 2_000_000  # the same for what is done to a real crowd
 BLUR_REACH = 3.0  # standard deviations at which a blur ends
-DRAWS = 100  # of a crowd, until it is diagonally dominant
+DIGITS = "digits"  # scikit-learn's 1,797 images of digits, odd or even
+MOST_WORDS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,19 +69,33 @@ def problem_of(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard:
         `name` of images or of a data set, or none for a crowd that is simulated without features; `train`, how many
         tasks are drawn; `draw`, a number for another draw of them; `validation`, the share of them that is held out,
         with its truth, or "own" for the validation set that the data come with; `test`, how many test tasks are taken;
-        `only`, classes of images; `blur`, standard deviation in pixels of a Gaussian blur of them.
+        `only`, classes of images; `blur`, standard deviation in pixels of a Gaussian blur of them; `folds`, for data
+        without test tasks: one of so many parts is scored on, a different one for each of so many seeds.
     crowd
         `name` of the simulation and its parameters; or none where the data have a crowd of their own, to which
         `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers` (workers added who label all tasks
-        at random) may be done.
+        at random) may be done; `only`, the kind of simulated workers whose labels are kept; `voted`, whether what is
+        learnt from is the winner of each task's vote, as if one rater had said it.
     seed
         Draws images, workers and labels.
     heard
         Whether the crowd is asked about the test tasks as well.
     """
+    problem = _found(data, crowd, seed, heard=heard)
+    if "folds" in data:
+        problem = _without_fold(problem, data["folds"], seed)
+    if problem.x is not None and problem.x.dtype.kind == "U":
+        problem = _in_numbers(problem)
+    return replace(problem, labels=voted(problem.labels)) if crowd.get("voted") else problem
+
+
+def _found(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard: bool) -> Problem:
     name = data.get("name")
     if name is None:
-        return _of_simulation(_drawn(crowd, seed, None))
+        return _of_simulation(drawn_crowd(crowd, seed, None))
+    if name == DIGITS:
+        rows, digit = load_digits(return_X_y=True)
+        return replace(_of_simulation(drawn_crowd(crowd, seed, digit % 2)), x=rows / 16)
     if name in picture_sets():
         return _with_pictures(data, crowd, seed, heard=heard)
     return _with_own_crowd(load(name), data, crowd, seed)
@@ -97,7 +111,7 @@ def _with_own_crowd(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], 
     train, held = _drawn_tasks(real.labels.n_tasks, data, seed)
     kept = np.zeros(real.labels.n_tasks, np.bool_)
     kept[train] = True
-    problem = Problem(_changed(real.labels.keep_tasks(kept), crowd, seed), real.truth_codes[kept])
+    problem = Problem(changed(real.labels.keep_tasks(kept), crowd, seed), real.truth_codes[kept])
     if features is None:
         return problem
     held = held[real.truth_codes[held] >= 0]
@@ -124,12 +138,35 @@ def _drawn_tasks(n_tasks: int, data: dict[str, Any], seed: int) -> tuple[IntArra
     return chosen[n_valid:], chosen[:n_valid]
 
 
+def _without_fold(problem: Problem, folds: int, seed: int) -> Problem:
+    """What is left of a problem when one of its parts is scored on."""
+    if problem.x is None:
+        raise InputError("There are no features to predict the tasks of a fold from: leave out folds.")
+    n_tasks = problem.labels.n_tasks
+    out = np.random.default_rng([seed // folds, n_tasks]).permutation(n_tasks) % folds == seed % folds
+    return replace(
+        problem,
+        labels=problem.labels.keep_tasks(~out),
+        truth=problem.truth[~out],
+        x=problem.x[~out],
+        test=(problem.x[out], problem.truth[out]),
+        test_labels=problem.labels.keep_tasks(out),
+    )
+
+
+def _in_numbers(problem: Problem) -> Problem:
+    """Texts as TF-IDF of the words and pairs of words of those that are learnt from."""
+    words = TfidfVectorizer(max_features=MOST_WORDS, ngram_range=(1, 2), sublinear_tf=True)
+    x = words.fit_transform(problem.x).toarray()
+    return replace(problem, x=x, test=problem.test and (words.transform(problem.test[0]).toarray(), problem.test[1]))
+
+
 def _with_pictures(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard: bool) -> Problem:
     pictures = load_pictures(data["name"])
     if "only" in data:
         pictures = pictures.only(data["only"])
     train, valid = _drawn_tasks(len(pictures.y_train), data, seed)
-    problem = _of_simulation(_drawn(crowd, seed, pictures.y_train[train]))
+    problem = _of_simulation(drawn_crowd(crowd, seed, pictures.y_train[train]))
     tested = slice(0, data.get("test"))
     x_test, y_test = pictures.x_test[tested], pictures.y_test[tested]
     blur = data.get("blur", 0.0)
@@ -153,55 +190,9 @@ def blurred(x: Any, deviation: float) -> Any:
     return found
 
 
-def _changed(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdLabels:
-    """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all."""
-    strange = [key for key in crowd if key not in ("tasks_per_worker", "n_spammers")]
-    if strange:
-        raise InputError(f"A real crowd has no {quoted(strange[0])}; it may have tasks_per_worker and n_spammers.")
-    rng = np.random.default_rng(seed + SPAMMER_SEED)
-    if "tasks_per_worker" in crowd:
-        order = rng.permutation(labels.n_labels)
-        order = order[np.argsort(labels.worker[order], kind="stable")]
-        first = np.cumsum(labels.labels_per_worker) - labels.labels_per_worker
-        rank = np.empty(labels.n_labels, np.int64)
-        rank[order] = np.arange(labels.n_labels) - first[labels.worker[order]]
-        labels = labels.keep(rank < crowd["tasks_per_worker"])
-    number = crowd.get("n_spammers", 0)
-    if not number:
-        return labels
-    n_tasks = labels.n_tasks
-    return CrowdLabels.from_codes(
-        np.concatenate([labels.task, np.tile(np.arange(n_tasks), number)]),
-        np.concatenate([labels.worker, np.repeat(labels.n_workers + np.arange(number), n_tasks)]),
-        np.concatenate([labels.label, rng.integers(labels.n_classes, size=number * n_tasks)]),
-        tasks=labels.tasks,
-        workers=[*map(str, labels.workers.to_pylist()), *(f"spammer {at}" for at in range(number))],
-        classes=labels.classes,
-        on_duplicate="all",
-    )
-
-
-def _drawn(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
-    """A crowd; with `dominant`, drawn anew until its mean matrix is diagonally dominant, if that can be had."""
-    parameters = {key: value for key, value in crowd.items() if key not in ("name", "dominant")}
-    if truth is not None:
-        parameters["truth"] = truth
-    if "name" not in crowd:
-        raise InputError("The crowd has no name: there is nothing to simulate.")
-    first = simulate(crowd["name"], **parameters, seed=seed)
-    if not crowd.get("dominant"):
-        return first
-    drawn = first
-    for draw in range(1, DRAWS):
-        if not not_dominant(drawn.confusion.mean(axis=0)):
-            return drawn
-        drawn = simulate(crowd["name"], **parameters, seed=seed * DRAWS + draw + TEST_SEED)
-    return first
-
-
 def _said_of(truth: IntArray, problem: Problem, crowd: dict[str, Any], seed: int) -> CrowdLabels:
     """What the same workers say of other tasks."""
-    later = _drawn(crowd, seed + TEST_SEED, truth)
+    later = drawn_crowd(crowd, seed + TEST_SEED, truth)
     if problem.confusion is None or not np.array_equal(later.confusion, problem.confusion):
         raise InputError(
             f"The crowd {quoted(crowd['name'])} draws its workers anew: it cannot be asked about new tasks."
