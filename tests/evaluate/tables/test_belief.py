@@ -185,11 +185,11 @@ aggregator = "mean-field"
 parameters = { coin_prior = "$prior" }
 [[claims]]
 says = "falls"
-measure = "consensus"
+measure = "inference"
 falls = ["MF"]
 [[claims]]
 says = "the worst"
-measure = "consensus"
+measure = "inference"
 reaches = { "MF" = 0.6 }
 at = [1]
 over = "worst"
@@ -218,7 +218,7 @@ def test_axis_sets_several_places_and_names_are_replaced() -> None:
 def test_claims_that_fall_and_of_the_worst(at_one: Any, at_two: Any, expected: list[str]) -> None:
     table = reading.parsed(TEXT, "t")
     rows = [
-        {"setting": "s", "x": x, "method": "MF", "measures": {"consensus": value}}
+        {"setting": "s", "x": x, "method": "MF", "measures": {"inference": value}}
         for x, values in ((1, at_one), (2, at_two))
         for value in values
     ]
@@ -258,7 +258,7 @@ def test_belief_propagation_is_ahead_in_a_small_panel() -> None:
         right = []
         for job in jobs:
             job["run"]["crowd"] |= {"n_tasks": 200, "n_workers": 150}
-            right.append(results.run(job)["measures"]["consensus"])
+            right.append(results.run(job)["measures"]["inference"])
         means[method] = np.mean(right)
     assert means["BP"] > means["MF"] + 0.05
 

@@ -44,12 +44,12 @@ BAD = {
         "measure must be a table of TOML, not 'x'",
     ),
     "measure without a title": (instead('title = "accuracy, %", ', ""), "measure is incomplete: title is missing"),
-    "better as wished": (instead("times = 100", 'better = "up"'), "better is 'up'; it must be one of more, less"),
+    "better as wished": (instead("times = 100", 'better = "up"'), "better is 'up'; it must be one of 'more', 'less'"),
     "times as a text": (instead("times = 100", 'times = "100"'), "times of measure is '100'; it must be a number"),
     "seeds as a text": (instead("seeds = 2", 'seeds = "two"'), "seeds of table is 'two'; it must be a whole number"),
     "seeds as a truth": (instead("seeds = 2", "seeds = true"), "seeds of table is True; it must be a whole number"),
     "no seeds": (instead("seeds = 2", "seeds = 0"), "seeds is 0; it must be 1 or more"),
-    "interval": (f'interval = "90 %"\n{SMALL}', "interval is '90 %'; it must be one of sd, 99 %"),
+    "interval": (f'interval = "90 %"\n{SMALL}', "interval is '90 %'; it must be one of 'sd', '99 %'"),
     "crowd as a text": (f'data = "mnist"\n{SMALL}', "data of table is 'mnist'; it must be a table"),
     "differs as a text": (f'differs = "much"\n{SMALL}', "differs of table is 'much'; it must be a list of texts"),
     "two models": (
@@ -108,7 +108,7 @@ BAD = {
     ),
     "figure": (
         SMALL + '[[figures]]\nkind = "pie"\ntitle = "x"\n',
-        "kind is 'pie'; it must be one of lines, curves, matrices",
+        "kind is 'pie'; it must be one of 'lines', 'curves', 'matrices'",
     ),
     "figure of no measure": (SMALL + '[[figures]]\nkind = "lines"\ntitle = "x"\nmeasure = "y"\n', "no measure 'y'"),
     "note of no method": (SMALL + '[[notes]]\ntext = "x"\nmethod = "y"\n', "no method 'y'"),

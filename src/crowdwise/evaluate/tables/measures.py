@@ -87,10 +87,10 @@ def _last(fitted: Fitted) -> float:
 
 
 def _inference(fitted: Fitted) -> float:
-    """004's: as `_consensus`, and of a learner in two stages that of its first, which knows no features."""
+    """004's: of the most probable classes, the first of those that tie; in two stages, of the labels-only stage."""
     first = getattr(fitted.model, "aggregator", None)
     if first is None:
-        return _consensus(fitted)
+        return _first_of_ties(fitted)
     model = method(first).load()() if isinstance(first, str) else first
     return accuracy(fitted.problem.truth, model.fit(fitted.problem.labels).posterior_.argmax(axis=1))
 
@@ -107,7 +107,7 @@ def _sure(fitted: Fitted) -> float:
 
 def _overconfidence(fitted: Fitted) -> float:
     """By how much the model's mean probability of its own consensus exceeds its accuracy."""
-    return float(fitted.model.posterior_.max(axis=1).mean()) - _consensus(fitted)
+    return float(fitted.model.posterior_.max(axis=1).mean()) - _first_of_ties(fitted)
 
 
 def _spammer(fitted: Fitted) -> float:
