@@ -21,7 +21,6 @@ __all__ = ["TEST_SEED", "changed", "drawn_crowd", "voted"]
 
 TEST_SEED = 1_000_000  # added to a run's seed for what the crowd says of the test tasks
 SPAMMER_SEED = 2_000_000  # the same for what is done to a real crowd
-DONE = ("tasks_per_worker", "n_spammers", "voted")  # what may be done to a real one
 DRAWS = 100  # of a crowd, until it is diagonally dominant
 OURS = ("name", "dominant", "only", "voted")  # what is said of a crowd besides the parameters of its simulation
 
@@ -57,9 +56,6 @@ def _of_kind(drawn: Simulation, kind: str) -> Simulation:
 
 def changed(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdLabels:
     """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all."""
-    strange = [key for key in crowd if key not in DONE]
-    if strange and "name" not in crowd:  # a name is that of a simulation, which other settings of the table have
-        raise InputError(f"A real crowd has no {quoted(strange[0])}; it may have {', '.join(DONE)}.")
     rng = np.random.default_rng(seed + SPAMMER_SEED)
     if "tasks_per_worker" in crowd:
         order = rng.permutation(labels.n_labels)
