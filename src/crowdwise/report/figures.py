@@ -91,23 +91,27 @@ def _warned(figure: Figure, rows: Sequence[Row], setting: str | None) -> list[X]
 
 
 def _curves(table: Table, figure: Figure, rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """Validation accuracy over the epochs, the mean over seeds; a run that stopped early ends there."""
-    places: dict[tuple[str, X | None], dict[str, list[list[float]]]] = {}
-    for row in rows:
-        if row.get("history") and figure.shows(row["setting"], row["method"], row["x"]):
-            place = places.setdefault((row["setting"], row["x"]), {})
-            place.setdefault(row["method"], []).append(row["history"])
+    """Validation accuracy over the epochs, the mean over seeds; a run that stopped early ends there.
+
+    The lines of a picture are methods; or settings, where a single method is shown in several.
+    """
+    shown = [row for row in rows if row.get("history") and figure.shows(row["setting"], row["method"], row["x"])]
+    alone = len(figure.methods) == 1 and len(figure.settings) > 1
+    places: dict[tuple[str | None, X | None], dict[str, list[list[float]]]] = {}
+    for row in shown:
+        place = places.setdefault((None if alone else row["setting"], row["x"]), {})
+        place.setdefault(row["setting"] if alone else row["method"], []).append(row["history"])
     found = []
     for (setting, x), histories in places.items():
         lines = [
             Line(
-                method,
+                name,
                 tuple(
                     (epoch + 1, 100 * fmean(each[epoch] for each in kept if len(each) > epoch), math.nan)
                     for epoch in range(max(map(len, kept)))
                 ),
             )
-            for method, kept in histories.items()
+            for name, kept in histories.items()
         ]
         title = _titled(figure, table, setting, x)
         words = _mean_of(max(map(len, histories.values())))

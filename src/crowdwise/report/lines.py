@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -80,6 +80,7 @@ def drawn_lines(
         Whether every point has a mark that says what it is.
     """
     values = _in_order([x for line in lines for x, _, _ in line.points])
+    lines = [replace(line, points=tuple(sorted(line.points, key=lambda at: values.index(at[0])))) for line in lines]
     names = min(max((len(line.name) for line in lines), default=0) * LETTER, MOST_LABEL)
     right = WIDTH - 44 - names
     parts, end = caption(title, words, WIDTH)

@@ -124,7 +124,8 @@ class Report:
         where = ", ".join(sorted({plain(row["where"]) for row in self.rows if row.get("where")}))
         return (
             f"`{command}`: {len(self.rows):,} runs, {counted} seed{'s' if most > 1 else ''} each, "
-            f"{duration(self.seconds)} of fitting on {where or 'a machine that was not written down'}."
+            f"{duration(self.seconds)} of fitting, added up over the runs, on "
+            f"{where or 'a machine that was not written down'}."
         )
 
 
