@@ -57,9 +57,9 @@ than published. Where a paper shows a figure and gives no numbers, what it says 
 not. Nothing is left out because it missed: a page says what was tried.
 
 To run one again: `crowdwise bench TABLE`, with `CROWDWISE_DATA` naming the folder of the data sets. What has been run
-is kept in the folder of `--out`, and a run that is there is not repeated. A single small network leaves a GPU idle: with
-`--processes 8` eight runs share it, best under Nvidia's multi-process service (`nvidia-cuda-mps-control -d`). Networks
-for images then compute in bfloat16 where a table says `precision = "auto"`, with their data on the GPU.
+is kept in the folder of `--out`, and a run that is there is not repeated. A single small network leaves a GPU idle:
+with `--processes 8` eight runs share it, best under Nvidia's multi-process service (`nvidia-cuda-mps-control -d`).
+Networks for images then compute in bfloat16 where a table says `precision = "auto"`, with their data on the GPU.
 
 {grid(headings, rows)}
 
