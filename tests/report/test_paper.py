@@ -53,7 +53,7 @@ def test_the_rest_of_the_page() -> None:
         "| crowd | name = hammer-spammers, n\\_tasks = 30,",
         "| setting *many* | crowd.labels\\_per\\_task = 5 |",
         "| method *DS* | `dawid-skene`, max\\_iter = 20 |",
-        "`crowdwise bench mine`: 4 runs, 1 to 2 seeds each, 2 min of fitting, added up over the runs, on a quiet machine.",
+        "`crowdwise bench mine`: 4 runs, 1 to 2 seeds each, 2 min of fitting, added up over the runs, on a quiet",
     ):
         assert part in found
 

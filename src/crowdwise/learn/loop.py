@@ -115,7 +115,7 @@ class _Errand:
             tensor.data = tensor.data.clone()  # as sent, all processes share one
         state = _run(fabric, self.job, self.plan)
         if fabric.is_global_zero:
-            weights = {name: value.detach().cpu().clone() for name, value in pair.state_dict().items()}
+            weights = {name: value.detach().cpu().contiguous().clone() for name, value in pair.state_dict().items()}
             save_file(weights, self.folder / "weights.safetensors")
             (self.folder / "state.json").write_text(json.dumps(asdict(replace(state, best={}))), encoding="utf-8")
 
@@ -236,9 +236,6 @@ def _paired(job: Job, plan: Plan, device: torch.device, dtype: torch.dtype) -> _
     """Network and objective on the device; where the method has no matrices to score labels by, they are counted."""
     crowd = job.objective.crowd = job.crowd
     pair = _Pair(job.classifier, job.objective).to(device, dtype)
-    if device.type == "cuda":
-        channels_last: Any = {"memory_format": torch.channels_last}
-        pair.classifier.to(**channels_last)  # what a GPU's convolutions are quickest with
     pair.mixed = plan.precision == "16-mixed"
     pair.classifier.brief = plan.precision == BRIEF
     if pair.objective.confusion() is None and job.held_crowd is not None:

@@ -45,7 +45,7 @@ class Classifier(nn.Module):
     def see(self, x: Tensor) -> Seen:
         """Logits, and the representation that they are linear in (the logits themselves, if there is no such)."""
         if x.is_cuda and x.ndim == 4:
-            x = x.contiguous(memory_format=torch.channels_last)
+            x = x.contiguous(memory_format=torch.channels_last)  # what a GPU's convolutions are quickest with
         if self.mean is not None and self.deviation is not None:
             x = (x - self.mean) / self.deviation
         if not self.brief:
