@@ -15,20 +15,22 @@ agreement matrix". The block is told from the honest by a trusted worker, or bec
 | skills s with c ≈ s s' for at least half of each worker's partners | `robust_skills` |
 | pairs that agree beyond s s' + `MARGIN`: exact binomial tail, Bonferroni over all pairs | `pair_p_values` |
 | blocks: connected pairs, three workers or more | `find_colluders` |
-| what low rank, fitted without the pairs inside the block, explains of them | `unexplained` |
+| σ = u · u' with u = vec(D^½ A), A the members' confusion matrices against the outsiders' consensus | `unexplained` |
 
-A block is flagged if its members agree beyond `MARGIN` in the second sense too: workers who merely share a confusion of
-classes agree so with outsiders as well, and the low-rank part explains it.
+A block is flagged if its members agree beyond `MARGIN` of σ = u · u' too: workers who merely share a confusion of
+classes agree beyond one skill each, but not beyond their matrices.
 
 Assumes that honest workers err independently given the class and how hard the task is: if skill on hard tasks falls by
 a common factor, c is still s s' up to that factor, and the margin is for the rest. Sees no block of fewer than three
-workers or fewer than `FEWEST` shared tasks, nor a block that is half of the crowd unless a trusted worker says which
-half is which. Two who copy are the matter of the test of dependence.
+workers or fewer than `FEWEST` shared tasks. If colluders are the majority and nobody is trusted, the honest are the
+block that stands out. Of two classes, colluders who are nearly always wrong agree little beyond that, and may be found
+as workers who say the opposite instead (`find_spammers`). Two who copy are the matter of the test of dependence.
 
 Cost: O(pairs of labels that share a task × K), and workers² log workers a step, of the `MOST_WORKERS` busiest.
 
-Departures. The slides give the model, not the algorithm. Rank one, fitted by medians, proposes a block; rank K, not the
-bound K², judges it. c takes the place of σ, so that two who always say the same class do not seem to collude.
+Departures. The slides give the model, not the algorithm. Rank one of c, fitted by medians, proposes a block: c instead
+of σ, so that two who always say the same class do not seem to collude. The full rank K² of σ then judges it, with u
+from the outsiders' consensus instead of from σ itself, of which K² dimensions are hard to tell by agreement alone.
 """
 
 from __future__ import annotations
@@ -42,9 +44,9 @@ from scipy.stats import binom
 
 from crowdwise.audit.covariance import covariances
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.low_rank import factorise
+from crowdwise.audit.others import consensus
 from crowdwise.fitting.parameters import check_count
-from crowdwise.kernels import NO_GOLD, pair_agreements, vote_shares
+from crowdwise.kernels import NO_GOLD, answer_sums, pair_agreements, vote_shares
 from crowdwise.labels.errors import InputError, listed
 
 if TYPE_CHECKING:
@@ -75,8 +77,10 @@ def weighted_medians(values: FloatArray, weights: FloatArray) -> FloatArray:
 def robust_skills(values: FloatArray, weights: FloatArray) -> FloatArray:
     """Skills s (M,) with values ≈ s s' off the diagonal, each the median of what her partners tell of it.
 
-    So that colluders do not move it as long as they are fewer than half of anyone's partners.
+    So that colluders do not move it as long as they are fewer than half of anyone's partners: partners, not labels, for
+    pairs count alike from `FEWEST` shared tasks on.
     """
+    weights = np.minimum(weights, FEWEST)
     skill = weighted_medians(values, weights)
     above = skill[skill > 0]
     if not above.size:
@@ -104,17 +108,24 @@ def pair_p_values(values: FloatArray, shared: FloatArray, agreeing: FloatArray, 
     return p_values
 
 
-def unexplained(values: FloatArray, shared: FloatArray, block: BoolArray, n_classes: int) -> FloatArray:
-    """Mean agreement (M,) of each member with the rest of the block beyond what low rank explains; 0 for outsiders.
+def unexplained(labels: CrowdLabels, block: BoolArray, agreement: FloatArray, shared: FloatArray) -> FloatArray:
+    """Mean agreement (M,) of each member with the rest of the block beyond u_m · u_m'; 0 for outsiders.
 
-    The low-rank part is fitted without the pairs inside the block.
+    The members' confusion matrices are counted against what the outsiders say.
     """
-    inside = block[:, None] & block[None, :]
-    rows = factorise(values, np.where(inside, 0.0, shared), n_classes, float(n_classes))
-    within = np.where(inside & ~np.eye(block.size, dtype=np.bool_), shared, 0.0)
-    excess = (within * (values - rows @ rows.T)).sum(axis=1)
-    total = within.sum(axis=1)
-    return np.asarray(np.divide(excess, total, out=np.zeros_like(total), where=total > 0))
+    theirs = block[labels.worker]
+    posterior = consensus(labels.keep(~theirs))
+    members = labels.keep(theirs)
+    said = posterior[members.task]
+    counts = np.stack([answer_sums(members, column) for column in said.T], axis=1)[block]
+    prior = said.mean(axis=0)
+    confusion = counts / np.maximum(counts.sum(axis=2, keepdims=True), 1e-300)
+    rows = (np.sqrt(prior)[:, None] * confusion).reshape(confusion.shape[0], -1)
+    weights = shared[np.ix_(block, block)] * (1 - np.eye(rows.shape[0]))
+    excess = (weights * (agreement[np.ix_(block, block)] - rows @ rows.T)).sum(axis=1)
+    found = np.zeros(labels.n_workers)
+    found[block] = excess / np.maximum(weights.sum(axis=1), 1)
+    return found
 
 
 def find_colluders(
@@ -157,7 +168,8 @@ def find_colluders(
     if int(compared.sum()) <= SMALLEST:
         return Screen(kind, skipped=f"Fewer than {SMALLEST + 1} workers share {FEWEST} tasks with another.")
     skill = robust_skills(values, shared)
-    p_values = pair_p_values(values, shared, _agreeing(part), skill)
+    agreeing = _agreeing(part)
+    p_values = pair_p_values(values, shared, agreeing, skill)
     n_pairs = int(np.isfinite(p_values).sum()) // 2
     p_values = np.minimum(p_values * n_pairs, 1.0)
     _, block_of = connected_components(
@@ -177,7 +189,7 @@ def find_colluders(
         elif 2 * int(block.sum()) >= int(compared.sum()) and not honest.any():
             undecided = True
             continue
-        excess = unexplained(values, shared, block, labels.n_classes)
+        excess = unexplained(part, block, agreeing / np.maximum(shared, 1), shared)
         block &= (excess > MARGIN) & ~(score > 0)
         if int(block.sum()) < SMALLEST:
             continue

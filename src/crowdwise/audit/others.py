@@ -22,11 +22,19 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["others_say"]
+__all__ = ["consensus", "others_say"]
 
 FOLDS = 10
 SMOOTHING = 1.0  # one answer of each kind to each class: workers of few labels are not taken for perfect
 STEPS = 30  # of EM
+
+
+def consensus(labels: CrowdLabels) -> FloatArray:
+    """Posterior of each task (N, K), by Dawid–Skene with a little smoothing and few iterations."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        posterior: FloatArray = DawidSkene(smoothing=SMOOTHING, max_iter=STEPS).fit(labels).posterior_
+    return posterior
 
 
 def others_say(labels: CrowdLabels, seed: int) -> tuple[FloatArray, BoolArray]:
@@ -44,9 +52,6 @@ def others_say(labels: CrowdLabels, seed: int) -> tuple[FloatArray, BoolArray]:
         if not rest.n_labels:
             posterior[mine] = 1 / labels.n_classes
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)
-            model = DawidSkene(smoothing=SMOOTHING, max_iter=STEPS).fit(rest)
-        posterior[mine] = model.posterior_[labels.task[mine]]
+        posterior[mine] = consensus(rest)[labels.task[mine]]
         told[mine] = rest.labels_per_task[labels.task[mine]] > 0
     return posterior, told

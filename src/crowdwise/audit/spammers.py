@@ -62,6 +62,7 @@ BITS = 0.08  # that a label tells, from which on nobody is a spammer
 SHARE = 0.5  # of the others' skill on the same tasks, from which on nobody is a spammer
 FEWEST = 20  # labels of a worker who is tested
 STEPS = 200  # of EM for one worker's skill
+PRECISE = 1e-5  # change of a habit at which EM stops
 ALWAYS = 0.98  # share of one class from which on a spammer "always says" it
 
 
@@ -89,11 +90,14 @@ def mixture(labels: CrowdLabels, beside: FloatArray, skill: FloatArray | None = 
         by_habit = habit[labels.worker, labels.label]
         by_skill = s[labels.worker] * beside
         answers = answer_sums(labels, by_habit / np.maximum(by_habit + by_skill, 1e-300))
+        before = habit
         if skill is None:
             habit = answers / number[:, None]
             s = 1 - habit.sum(axis=1)
         else:
             habit = answers / np.maximum(answers.sum(axis=1, keepdims=True), 1e-300) * (1 - s)[:, None]
+        if np.abs(habit - before).max(initial=0.0) < PRECISE:
+            break
     likely = np.log(np.maximum(habit[labels.worker, labels.label] + s[labels.worker] * beside, 1e-300))
     return s, worker_sums(labels, likely)
 
@@ -114,7 +118,7 @@ def skill_of_bits(bits: float, n_classes: int) -> float:
     """The skill at which a label tells so many bits, where classes and habits are equally shared.
 
     >>> [round(skill_of_bits(0.08, n_classes), 2) for n_classes in (2, 4, 10)]
-    [0.33, 0.2, 0.11]
+    [0.33, 0.2, 0.13]
     """
 
     def told(skill: float) -> float:
