@@ -1,0 +1,261 @@
+"""Colluders: a block of workers who agree with each other far more than their skill explains.
+
+Honest workers agree because both know the class. With σ the chance that two agree and c = σ - Σ_k P(k) P'(k) what is
+beyond their habits, the matrix of honest workers is low rank off its diagonal; workers who settle answers among
+themselves agree beyond that, with each other only:
+
+    Σ = low rank + diagonal,   except for the block of the colluders.
+
+P. Traganitis and G. Giannakis (2021), "Detecting adversaries in crowdsourcing", ICDM; as told in 002, "Annotator
+agreement matrix". The block is told from the honest by a trusted worker, or because at least half are honest.
+
+| step | here |
+|---|---|
+| agreement beyond habits of every two workers, over the tasks they share | `covariance.covariances` |
+| skills s with c ≈ s s' for at least half of each worker's partners | `robust_skills` |
+| pairs that agree beyond s s' + `MARGIN`: exact binomial tail, Bonferroni over all pairs | `pair_p_values` |
+| blocks: connected pairs, three workers or more | `find_colluders` |
+| σ = u · u' with u = vec(D^½ A), A the members' confusion matrices against the outsiders' consensus | `unexplained` |
+
+A block is flagged if its members agree beyond `MARGIN` of σ = u · u' too: workers who merely share a confusion of
+classes agree beyond one skill each, but not beyond their matrices.
+
+Assumes that honest workers err independently given the class and how hard the task is: if skill on hard tasks falls by
+a common factor, c is still s s' up to that factor, and the margin is for the rest. Sees no block of fewer than three
+workers or fewer than `FEWEST` shared tasks. If colluders are the majority and nobody is trusted, the honest are the
+block that stands out. Of two classes, colluders who are nearly always wrong agree little beyond that, and may be found
+as workers who say the opposite instead (`find_spammers`). Two who copy are the matter of the test of dependence.
+
+Cost: O(pairs of labels that share a task × K), and workers² log workers a step, of the `MOST_WORKERS` busiest.
+
+Departures. The slides give the model, not the algorithm. Rank one of c, fitted by medians, proposes a block: c instead
+of σ, so that two who always say the same class do not seem to collude. The full rank K² of σ then judges it, with u
+from the outsiders' consensus instead of from σ itself, of which K² dimensions are hard to tell by agreement alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import binom
+
+from crowdwise.audit.covariance import covariances
+from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.others import consensus
+from crowdwise.fitting.parameters import check_count
+from crowdwise.kernels import NO_GOLD, answer_sums, pair_agreements, vote_shares
+from crowdwise.labels.errors import InputError, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["find_colluders"]
+
+MARGIN = 0.15  # of agreement, that skills may leave unexplained
+FEWEST = 20  # tasks that two share, to be compared
+SMALLEST = 3  # workers of a block
+HONEST = 0.25  # of the crowd, at least, that are honest where a trusted worker says who
+MOST_WORKERS = 500
+STEPS = 100  # of the medians
+
+
+def weighted_medians(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Of each row (M,): where the weights of the smaller values come to half; 0 without weights."""
+    order = values.argsort(axis=1, kind="stable")
+    summed = np.take_along_axis(weights, order, axis=1).cumsum(axis=1)
+    at = (summed >= summed[:, -1:] / 2).argmax(axis=1)
+    found = np.take_along_axis(values, order, axis=1)[np.arange(values.shape[0]), at]
+    return np.where(summed[:, -1] > 0, found, 0.0)
+
+
+def robust_skills(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Skills s (M,) with values ≈ s s' off the diagonal, each the median of what her partners tell of it.
+
+    So that colluders do not move it as long as they are fewer than half of anyone's partners: partners, not labels, for
+    pairs count alike from `FEWEST` shared tasks on.
+    """
+    weights = np.minimum(weights, FEWEST)
+    skill = weighted_medians(values, weights)
+    above = skill[skill > 0]
+    if not above.size:
+        return np.zeros_like(skill)
+    skill = np.clip(skill / np.sqrt(np.median(above)), -1, 1)
+    for _ in range(STEPS):
+        safe = np.where(np.abs(skill) < 1e-3, 1e-3, skill)
+        step = np.clip(weighted_medians(values / safe, weights * np.abs(safe)), -1, 1) - skill
+        skill = skill + step / 2
+        if np.abs(step).max() < 1e-4:
+            break
+    return np.asarray(skill)
+
+
+def pair_p_values(values: FloatArray, shared: FloatArray, agreeing: FloatArray, skill: FloatArray) -> FloatArray:
+    """Chance (M, M) that two of such skills agree as often as they do; not a number where they share too few tasks."""
+    pairs = np.triu(shared >= FEWEST, 1)
+    first, second = np.nonzero(pairs)
+    n, same = shared[first, second], agreeing[first, second]
+    habits = same / n - values[first, second]
+    explained = np.clip(habits + np.maximum(skill[first] * skill[second], 0) + MARGIN, 0, 1)
+    p_values = np.full(values.shape, np.nan)
+    p_values[first, second] = binom.sf(same - 1, n, explained)
+    p_values[second, first] = p_values[first, second]
+    return p_values
+
+
+def unexplained(labels: CrowdLabels, block: BoolArray, agreement: FloatArray, shared: FloatArray) -> FloatArray:
+    """Mean agreement (M,) of each member with the rest of the block beyond u_m · u_m'; 0 for outsiders.
+
+    The members' confusion matrices are counted against what the outsiders say.
+    """
+    theirs = block[labels.worker]
+    posterior = consensus(labels.keep(~theirs))
+    members = labels.keep(theirs)
+    said = posterior[members.task]
+    counts = np.stack([answer_sums(members, column) for column in said.T], axis=1)[block]
+    prior = said.mean(axis=0)
+    confusion = counts / np.maximum(counts.sum(axis=2, keepdims=True), 1e-300)
+    rows = (np.sqrt(prior)[:, None] * confusion).reshape(confusion.shape[0], -1)
+    weights = shared[np.ix_(block, block)] * (1 - np.eye(rows.shape[0]))
+    excess = (weights * (agreement[np.ix_(block, block)] - rows @ rows.T)).sum(axis=1)
+    found = np.zeros(labels.n_workers)
+    found[block] = excess / np.maximum(weights.sum(axis=1), 1)
+    return found
+
+
+def find_colluders(
+    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, trusted: Sequence[Any] | None = None
+) -> Screen:
+    """Flag blocks of workers who agree with each other beyond what their skill explains.
+
+    Parameters
+    ----------
+    level
+        Chance of flagging anyone in a crowd without colluders.
+    seed
+        Not used: nothing here is random.
+    trusted
+        Workers who are known to be honest. Without them, at least half of the crowd is taken to be.
+
+    Returns
+    -------
+    Screen
+        One finding for each block. `score` is a member's mean agreement with her block beyond what is explained, 0 for
+        the others; `p_value` that of her most suspicious pair, corrected for all pairs.
+
+    Examples
+    --------
+    >>> from crowdwise.simulate.adversaries import colluders
+    >>> crowd = colluders(n_tasks=300, n_workers=12, share=0.25, seed=0)
+    >>> [finding.names for finding in find_colluders(crowd.labels).findings]
+    [(9, 10, 11)]
+    """
+    if not 0 < level < 1:
+        raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
+    check_count("seed", seed, low=0)
+    kind = "colluders"
+    busiest = np.sort(np.argsort(-labels.labels_per_worker, kind="stable")[:MOST_WORKERS])
+    honest = _positions(labels, trusted)[busiest]
+    names = labels.workers.take(busiest).to_pylist()
+    part = labels if labels.n_workers <= MOST_WORKERS else labels.select(workers=names)
+    values, shared = covariances(part)
+    compared = (shared >= FEWEST).any(axis=1)
+    if int(compared.sum()) <= SMALLEST:
+        return Screen(kind, skipped=f"Fewer than {SMALLEST + 1} workers share {FEWEST} tasks with another.")
+    skill = robust_skills(values, shared)
+    agreeing = _agreeing(part)
+    p_values = pair_p_values(values, shared, agreeing, skill)
+    n_pairs = int(np.isfinite(p_values).sum()) // 2
+    p_values = np.minimum(p_values * n_pairs, 1.0)
+    _, block_of = connected_components(
+        coo_array(np.nan_to_num(p_values, nan=1.0) <= level).astype(np.int8), directed=False
+    )
+
+    score, p_value = np.where(compared, 0.0, np.nan), np.where(compared, 1.0, np.nan)
+    findings = []
+    undecided = False
+    for number in np.flatnonzero(np.bincount(block_of) >= SMALLEST):
+        block = block_of == number
+        if honest[block].any():
+            # Too few to be all that is honest: she may be whom the others copy.
+            if int(block.sum()) < HONEST * int(compared.sum()):
+                continue
+            block = compared & ~block
+        elif 2 * int(block.sum()) >= int(compared.sum()) and not honest.any():
+            undecided = True
+            continue
+        excess = unexplained(part, block, agreeing / np.maximum(shared, 1), shared)
+        block &= (excess > MARGIN) & ~(score > 0)
+        if int(block.sum()) < SMALLEST:
+            continue
+        inside = p_values[np.ix_(block, block)]
+        least = np.nanmin(np.where(np.isnan(inside), 1.0, inside), axis=1)
+        score[block], p_value[block] = np.clip(excess[block], 0, 1), least
+        findings.append(_finding(part, block, values, float(excess[block].mean()), float(least.max()), n_pairs))
+    if undecided and not findings:
+        return Screen(
+            kind,
+            skipped="Half of the workers or more agree beyond their skill: which half is honest? Name one you trust.",
+        )
+    return Screen(kind, tuple(findings), _spread(score, busiest, labels), _spread(p_value, busiest, labels))
+
+
+def _finding(
+    labels: CrowdLabels, block: BoolArray, values: FloatArray, excess: float, p_value: float, n_pairs: int
+) -> Finding:
+    names = [name for name, member in zip(labels.workers.to_pylist(), block, strict=True) if member]
+    theirs = block[labels.worker]
+    outsiders, members = labels.keep(~theirs), labels.keep(theirs)
+    votes = members.vote_counts()
+    settled = (votes.max(axis=1) >= 2) & (votes.max(axis=1) == votes.sum(axis=1)) & (outsiders.labels_per_task > 0)
+    against = votes.argmax(axis=1) != vote_shares(outsiders, NO_GOLD).argmax(axis=1)
+    share = float(against[settled].mean()) if settled.any() else 0.0
+    within = values[np.ix_(block, block)]
+    without = values[np.ix_(block, ~block)]
+    return Finding(
+        kind="colluders",
+        about="workers",
+        names=tuple(names),
+        score=float(np.clip(excess, 0, 1)),
+        verdict="agree with each other beyond what they know",
+        evidence=(
+            f"{len(names)} workers ({listed(names)}): agreement beyond habit "
+            f"{within.sum() / max(len(names) * (len(names) - 1), 1):.2f} among them, {without.mean():.2f} with others; "
+            f"{excess:.2f} of it is unexplained. Where they are of one mind, most others say something else on "
+            f"{share:.0%} of tasks."
+        ),
+        p_value=p_value,
+        how=f"exact binomial tail of each pair's agreement, Bonferroni over {n_pairs:,} pairs",
+        advice="Count their labels as one opinion at most: leave them out (prune), and look at the tasks where they "
+        "stand against the others.",
+    )
+
+
+def _positions(labels: CrowdLabels, trusted: Sequence[Any] | None) -> BoolArray:
+    """Whether each worker is trusted (M,)."""
+    names = labels.workers.to_pylist()
+    wanted = list(trusted or [])
+    if unknown := [name for name in wanted if name not in names]:
+        raise InputError(f"trusted names workers who are not in these labels: {listed(unknown)}.")
+    return np.fromiter((name in wanted for name in names), np.bool_, len(names))
+
+
+def _agreeing(labels: CrowdLabels) -> FloatArray:
+    """Shared tasks on which every two workers agree (M, M)."""
+    first, second, same, _ = pair_agreements(labels)
+    found = np.zeros((labels.n_workers, labels.n_workers))
+    found[first, second] = same
+    found[second, first] = same
+    return found
+
+
+def _spread(values: FloatArray, busiest: IntArray, labels: CrowdLabels) -> FloatArray:
+    """Values of the busiest as values of all workers, not a number for the others."""
+    every = np.full(labels.n_workers, np.nan)
+    every[busiest] = values
+    return every

@@ -1,0 +1,61 @@
+"""The labels without the workers whom the audit has flagged, and a list of who was left out and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.tables import native_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crowdwise.audit.findings import Finding
+    from crowdwise.labels.model import CrowdLabels
+
+__all__ = ["prune"]
+
+
+def prune(labels: CrowdLabels, findings: Iterable[Finding]) -> tuple[CrowdLabels, Any]:
+    """Leave out all labels of the workers whom findings name.
+
+    Findings about tasks, classes or the crowd name no workers and change nothing. All names stay in the vocabularies,
+    so that results before and after have the same rows; tasks that lose all their labels stay without.
+
+    Returns
+    -------
+    labels
+        What is left.
+    table
+        Who was left out (worker, n_labels, why), in the order of `labels.workers`, as the kind of table that came in.
+    """
+    why: dict[Any, list[str]] = {}
+    for finding in findings:
+        if finding.about in ("worker", "workers"):
+            for name in finding.names:
+                why.setdefault(name, []).append(f"{finding.kind}: {finding.verdict}")
+    names = labels.workers.to_pylist()
+    if unknown := [name for name in why if name not in set(names)]:
+        raise InputError(
+            f"The findings name workers who are not in these labels: {listed(unknown)}. Give the findings of an audit "
+            "of the same labels."
+        )
+    flagged = np.fromiter((name in why for name in names), np.bool_, len(names))
+    edges = flagged[labels.worker]
+    if labels.n_labels and edges.all():
+        raise InputError(
+            f"The findings flag all {int(flagged.sum()):,} workers who have labels: nothing would be left. Look at the "
+            "findings one by one, and prune by those you believe."
+        )
+    out = np.flatnonzero(flagged)
+    table = native_table(
+        {
+            "worker": labels.workers.take(out),
+            "n_labels": labels.labels_per_worker[out],
+            "why": ["; ".join(why[names[w]]) for w in out],
+        },
+        labels.kind,
+    )
+    return labels.keep(~edges), table
