@@ -13,16 +13,17 @@ that a company counts once and independent workers stay what they were (`truth_m
 
 0 for independent workers and 1 for copies.
 
-Difficulty is the trap: on hard tasks independent workers err together. Three things allow for it: outsiders who err on
+Difficulty is the trap: on hard tasks independent workers err together. Four things allow for it: outsiders who err on
 a task lower what is expected there; κ must stand out from the crowd's own background, the median κ of all its pairs
-(at least 0), to which a difficulty that all share raises everybody; and it must do so by `MARGIN`, as difficulty
-weighs on some workers more than on others.
+(at least 0), to which a difficulty that all share raises everybody; and it must do so by `excess.MARGIN`, as difficulty
+weighs on some workers more than on others. With more than two classes a company must also give the same *wrong* answers
+(`err_alike`).
 
 The test. Each worker's company is chosen by one half of the tasks and tested on the other, both ways, so that the
 choice costs nothing: a task counts the share of her mates there who give her answer, which lies in [0, 1], and the
-p-value is Hoeffding's bound exp(-n KL(seen ‖ expected)), valid for any number of tasks; multiplied by the number of tests.
-Those who pass are clustered (`clusters`); the number of companies follows. Found companies give a better truth model:
-all is done once more with them.
+p-value is Hoeffding's bound exp(-n KL(seen ‖ expected)), valid for any number of tasks, times the number of
+tests. Those who pass are clustered (`clusters`); the number of companies follows. Found companies give a better truth
+model: all is done once more with them.
 
 | the step | here |
 |---|---|
@@ -34,8 +35,8 @@ all is done once more with them.
 | companies | `clusters` |
 
 A. Jaffe, E. Fetaya, B. Nadler, T. Jiang and Y. Kluger (2016), "Unsupervised ensemble learning with dependent
-classifiers", AISTATS. P. A. Traganitis and G. B. Giannakis (2022), "Identifying dependent annotators in
-crowdsourcing", Asilomar.
+classifiers", AISTATS. P. A. Traganitis and G. B. Giannakis (2022), as told in seed 002, "Identifying annotator
+dependencies".
 
 Departures: the papers cluster a score matrix of 2×2 minors of the covariance by its spectrum; here what a common truth
 explains is taken off directly, so that any number of classes and missing labels are dealt with alike, and each worker
@@ -54,27 +55,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.fitting.edges import log_of
+from crowdwise.fitting.excess import background_of, chosen_mates, clusters, err_alike, kappa, tested
 from crowdwise.kernels import NO_GOLD, answer_sums, blocks_of, confusion_pass, log_rows, share_pass
 from crowdwise.kernels.company import Voices, mates_pass, pairs_pass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Company", "find_company", "kappa"]
+__all__ = ["Company", "divided", "find_company", "pair_batches"]
 
-MARGIN = 0.1  # κ by which company must stand out from the background
 FEWEST = 20  # answers of a worker, and tasks shared with others, below which she is not tested
 LEAST_WORKERS = 5  # with fewer, what two share cannot be told from difficulty
 MOST_WORKERS = 1000  # tested: sums are kept for every two of them
 LEAST_VOICES = 3  # a task, on average, that joining look-alikes must leave
-MOST_PAIRS = 10_000_000  # pairs of labels gone through
+MOST_PAIRS = 4_000_000  # pairs of labels gone through
 SMOOTHING = 0.5  # pseudo-count of a row of a confusion matrix, spread over its K cells
 MOST_STEPS = 60  # of EM
-SHRINK = 10.0  # tasks without excess that κ of two companies starts from when they are clustered
 STANDING_OUT = 0.8, 1 / 3  # of the way from usual to full agreement: likely copies; look-alikes
 ROUNDS = 2  # the second with the companies that the first found
-CHOICE = 2.0  # standard errors above background by which a mate is chosen
 
 
 @dataclass(frozen=True)
@@ -89,16 +90,17 @@ class Company:
         Number of each worker's company, counted from 0; -1 for workers who are alone.
     p_value : (M,)
         Of each worker, corrected for the number tested; not a number where she was not.
+    background : float
+        The crowd's own κ.
     shared, same, expected, wrong, expected_wrong, same_wrong, expected_same_wrong : (m, m)
         Of every two tested workers: tasks; those with the same answer, seen and expected; those that both got wrong, by
         what the others think, seen and expected; and of these those with the same answer, seen and expected.
-    background : float
-        The crowd's own κ.
     """
 
     tested: IntArray
     groups: IntArray
     p_value: FloatArray
+    background: float
     shared: FloatArray
     same: FloatArray
     expected: FloatArray
@@ -106,20 +108,11 @@ class Company:
     expected_wrong: FloatArray
     same_wrong: FloatArray
     expected_same_wrong: FloatArray
-    background: float
 
     @property
     def excess(self) -> FloatArray:
         """κ of every two tested workers (m, m), not a number where they share no task or cannot but agree."""
         return kappa(self.shared, self.same, self.expected)
-
-
-def kappa(shared: FloatArray, same: FloatArray, expected: FloatArray) -> FloatArray:
-    """Agreement beyond what is expected, as a share of the most that it could be."""
-    room = shared - expected
-    out = np.full(np.shape(shared), np.nan)
-    np.divide(same - expected, room, out=out, where=room > 1e-9)
-    return out
 
 
 def spokesmen(labels: CrowdLabels, groups: IntArray, generator: np.random.Generator) -> IntArray:
@@ -175,87 +168,6 @@ def halves(labels: CrowdLabels, generator: np.random.Generator) -> tuple[IntArra
     return np.sort(order[::2]), np.sort(order[1::2])
 
 
-def background_of(sums: FloatArray) -> float:
-    """The crowd's background κ: the median of its pairs, at least 0; each pair counts by its shared tasks."""
-    upper = np.triu_indices(sums.shape[1], 1)
-    shared, same, expected = (table[upper] for table in sums[:3])
-    values = kappa(shared, same, expected)
-    known = np.flatnonzero(~np.isnan(values))
-    if not known.size:
-        return 0.0
-    order = known[np.argsort(values[known], kind="stable")]
-    weight = np.cumsum(shared[order])
-    return max(0.0, float(values[order[np.searchsorted(weight, weight[-1] / 2)]]))
-
-
-def raised(shared: FloatArray, expected: FloatArray, background: float) -> FloatArray:
-    """Agreement to be expected with the background's κ and the margin; at most all."""
-    least = min(background + MARGIN, 0.99)
-    higher: FloatArray = expected + least * (shared - expected)
-    return higher
-
-
-def chosen_mates(sums: FloatArray, background: float) -> BoolArray:
-    """Whom (columns) each worker (rows) agrees with beyond what background and margin allow; or else the nearest."""
-    shared, same, expected = sums[:3]
-    null = raised(shared, expected, background)
-    spread = np.sqrt(np.maximum(null * (shared - null), 1e-12) / np.maximum(shared, 1))
-    z = np.where(shared > 1, (same - null) / np.maximum(spread, 0.5), -np.inf)
-    np.fill_diagonal(z, -np.inf)
-    mates: BoolArray = z > CHOICE
-    nearest = z.argmax(axis=1)
-    lonely = ~mates.any(axis=1) & np.isfinite(z.max(axis=1))
-    mates[lonely, nearest[lonely]] = True
-    return mates
-
-
-def tested(sums: FloatArray, background: float) -> FloatArray:
-    """Hoeffding's bound on the chance of so much agreement with one's mates: (m,), not a number without tasks."""
-    shared, seen, expected = sums
-    n = np.maximum(shared, 1)
-    a, e = np.clip(seen / n, 0, 1), np.clip(raised(shared, expected, background) / n, 1e-12, 1 - 1e-12)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        divergence = np.where(a > 0, a * np.log(a / e), 0) + np.where(a < 1, (1 - a) * np.log((1 - a) / (1 - e)), 0)
-    p_value = np.where(a > e, np.exp(-n * divergence), 1.0)
-    return np.where(shared > 0, p_value, np.nan)
-
-
-def clusters(sums: FloatArray, members: IntArray, background: float, margin: float = MARGIN) -> list[IntArray]:
-    """Companies of the members (rows of the sums): the two that agree most are joined as long as they stand out.
-
-    Two companies agree by κ of all their pairs together, with a few tasks added that show no excess.
-    """
-    shared, same, expected = (table[np.ix_(members, members)] for table in sums[:3])
-    gain, room = same - expected - background * (shared - expected), shared - expected
-    value = gain / (room + SHRINK)
-    np.fill_diagonal(value, -np.inf)
-    parts = {number: np.array([row]) for number, row in enumerate(members)}
-    while len(parts) > 1:
-        one, two = divmod(int(value.argmax()), members.size)
-        if value[one, two] < margin:
-            break
-        for table in (gain, room):
-            table[one] += table[two]
-            table[:, one] = table[one]
-        value[one] = gain[one] / (room[one] + SHRINK)
-        value[one, [place for place in range(members.size) if place == one or place not in parts]] = -np.inf
-        value[:, one] = value[one]
-        value[two], value[:, two] = -np.inf, -np.inf
-        parts[one] = np.concatenate([parts[one], parts.pop(two)])
-    return [np.sort(part) for part in parts.values() if part.size > 1]
-
-
-def err_alike(sums: FloatArray, rows: IntArray) -> BoolArray:
-    """Whether each of a company gives the same wrong answers as the rest of it, more than independent workers do.
-
-    This is what difficulty cannot feign: on hard tasks many are wrong, but not in the same way.
-    """
-    off, off_expected, alike, alike_expected = (table[np.ix_(rows, rows)].sum(axis=1) for table in sums[3:])
-    seen, expected = alike / np.maximum(off, 1), alike_expected / np.maximum(off_expected, 1e-12)
-    more: BoolArray = seen > expected + MARGIN
-    return more
-
-
 def look_alikes(labels: CrowdLabels, sums: FloatArray, members: IntArray, standing_out: float) -> IntArray:
     """Companies (M,) to begin with: workers who agree so much more than others do that they may be copies.
 
@@ -283,9 +195,7 @@ def agreements(labels: CrowdLabels, tasks: IntArray, place: IntArray, members: I
     """Shared tasks of every two workers, the same answer, and how many would be by chance, given their habits."""
     size = labels.n_classes
     flat = np.full((labels.n_workers, size, size), -np.log(size))
-    silent = Voices(
-        labels.task_ptr, labels.worker, labels.label, np.arange(labels.n_labels), np.zeros(size), flat
-    )
+    silent = Voices(labels.task_ptr, labels.worker, labels.label, np.arange(labels.n_labels), np.zeros(size), flat)
     sums = pairs_pass(silent, tasks, place, members.size)[:3]
     habit = answer_sums(labels)[members]
     habit = habit / habit.sum(axis=1, keepdims=True)
@@ -293,20 +203,13 @@ def agreements(labels: CrowdLabels, tasks: IntArray, place: IntArray, members: I
     return sums
 
 
-def unexplained(company: Company) -> float:
-    """Mean κ² of pairs of different companies, weighed by shared tasks: what the companies found leave over."""
-    mine = company.groups[company.tested]
-    apart = np.triu((mine[:, None] != mine[None, :]) | (mine[:, None] < 0), 1) & (company.shared > 0)
-    weight = company.shared[apart]
-    return float((weight * np.nan_to_num(company.excess[apart]) ** 2).sum() / max(weight.sum(), 1.0))
-
-
 def find_company(labels: CrowdLabels, *, level: float, seed: int) -> Company | None:
     """Who depends on whom; None where too few workers share enough tasks.
 
-    Begins with likely copies joined, and with all joined who agree more than usual, where that is not the same; keeps
-    what leaves less agreement between companies unexplained. Flags anyone of an independent crowd with chance at most
-    `level`, as far as the truth model holds.
+    Begins with likely copies joined, and once more with all joined who agree much more than usual, where that is not
+    the same; keeps the search that leaves the lower background, as a company that passes for the truth, or a truth
+    without its experts, leaves everybody else agreeing for no reason. Flags anyone of an independent crowd with chance
+    at most `level`, as far as the truth model holds.
     """
     members = testable(labels)
     if members.size < LEAST_WORKERS:
@@ -316,10 +219,46 @@ def find_company(labels: CrowdLabels, *, level: float, seed: int) -> Company | N
     place[members] = np.arange(members.size)
     raw = agreements(labels, np.sort(np.concatenate(parts)), place, members)
     starts = [look_alikes(labels, raw, members, standing_out) for standing_out in STANDING_OUT]
-    if np.array_equal(*starts):
+    if np.array_equal(starts[0], starts[1]):
         starts.pop()
     found = [_searched(labels, groups, members, place, parts, level, np.random.default_rng(seed)) for groups in starts]
-    return min(found, key=unexplained)
+    return min(found, key=lambda company: company.background)
+
+
+def divided(labels: CrowdLabels, n_groups: int, *, seed: int) -> IntArray:
+    """A given number of companies (M,), tested or not: the workers who agree most beyond the truth are joined.
+
+    -1 for workers who are alone: those of a company of one, and those with too few answers to tell.
+    """
+    members = testable(labels)
+    groups = np.full(labels.n_workers, -1)
+    if members.size <= n_groups:
+        return groups
+    generator = np.random.default_rng(seed)
+    tasks = np.sort(np.concatenate(halves(labels, generator)))
+    place = np.full(labels.n_workers, -1)
+    place[members] = np.arange(members.size)
+    for _ in range(ROUNDS):
+        sums = pairs_pass(heard(labels, groups, generator), tasks, place, members.size)
+        found = clusters(sums, np.arange(members.size), background_of(sums), -np.inf, n_groups)
+        groups = np.full(labels.n_workers, -1)
+        for number, rows in enumerate(found):
+            groups[members[rows]] = number
+    return groups
+
+
+def pair_batches(
+    labels: CrowdLabels, company: Company, n_batches: int, *, seed: int
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Agreement of tested workers beyond what is expected, and the most it could be, (m, m), by batches of tasks."""
+    generator = np.random.default_rng(seed)
+    tasks = generator.permutation(np.concatenate(halves(labels, generator)))
+    place = np.full(labels.n_workers, -1)
+    place[company.tested] = np.arange(company.tested.size)
+    voices = heard(labels, company.groups, generator)
+    for batch in np.array_split(tasks, n_batches):
+        shared, same, expected = pairs_pass(voices, np.sort(batch), place, company.tested.size)[:3]
+        yield same - expected, shared - expected
 
 
 def _searched(
@@ -352,4 +291,4 @@ def _searched(
             break
     every = np.full(labels.n_workers, np.nan)
     every[members] = p_value
-    return Company(members, groups, every, *total, background=background)
+    return Company(members, groups, every, background, *total)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["Voices", "mates_pass", "pairs_pass"]
 
 
+MOST_TOTAL = 1 / 0.9  # of chances relative to the likeliest class, for the others to be sure of it
+
+
 @dataclass(frozen=True)
 class Voices:
     """Labels, who speaks for whom, and what the voices are worth.
@@ -47,7 +50,7 @@ def pairs_pass(voices: Voices, tasks: IntArray, place: IntArray, size: int) -> F
     """Sums over the tasks that every two of `size` workers share, (7, size, size), symmetric.
 
     Shared tasks; those with the same answer, seen and expected; those on which both answer otherwise than the others
-    think most probable, seen and expected; and of these those with the same answer, seen and expected.
+    are sure of, seen and expected; and of these those with the same answer, seen and expected.
 
     Parameters
     ----------
@@ -110,7 +113,10 @@ def _expect(
     every: FloatArray,
     chance: FloatArray,
 ) -> tuple[float, float, float, int]:
-    """Chance that the workers of two edges of a task agree, both differ from the others, do both; the others' class."""
+    """Chance that the workers of two edges of a task agree, that both differ from the others, and both of these.
+
+    Last, the class that the others are sure of, or -1.
+    """
     n_classes = every.size
     one_voice, two_voice = voice[one], voice[two]
     most, best = -np.inf, 0
@@ -134,7 +140,7 @@ def _expect(
         same += both
         if answer != best:
             wrong += both
-    return same / total, off / total, wrong / total, best
+    return same / total, off / total, wrong / total, best if total < MOST_TOTAL else -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -164,6 +170,8 @@ def _pairs(
                 out[0, first, second] += 1.0
                 out[1, first, second] += agree
                 out[2, first, second] += same
+                if best < 0:
+                    continue
                 out[3, first, second] += label[one] != best and label[two] != best
                 out[4, first, second] += off
                 out[5, first, second] += agree and label[one] != best
