@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EffectiveSize", "effective_size"]
 
-BATCHES = 50  # of tasks
+BATCHES = 30  # of tasks
 DRAWS = 1000  # of as many batches
 INTERVAL = 0.9
 
