@@ -29,6 +29,7 @@ FAMILIES = (
         "Count votes, weighted or not. Fast, steady with few labels, blind to confusion between classes.",
         {
             "majority-vote": "O(labels), once",
+            "group-majority-vote": "O(labels), once, and finding groups: O(pairs of labels of a task × K²)",
             "weighted-majority-vote": LABELS,
             "crh": LABELS,
             "bwa": EDGES,
@@ -45,6 +46,7 @@ FAMILIES = (
             "confusion-vector": EDGES,
             "lfc-binary": "O(labels) an iteration, for each class where there are more than two",
             "dawid-skene": EDGES,
+            "group-dawid-skene": "O(labels × K + groups of a task × K²) an iteration, and finding groups",
             "spammer-em": MATRICES,
         },
     ),

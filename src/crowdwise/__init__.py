@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.ghosh_svd import GhoshSvd
     from crowdwise.aggregate.glad import Glad
     from crowdwise.aggregate.graph_dawid_skene import GraphDawidSkene
+    from crowdwise.aggregate.group_dawid_skene import GroupDawidSkene
+    from crowdwise.aggregate.group_majority_vote import GroupMajorityVote
     from crowdwise.aggregate.hmm_crowd import HmmCrowd
     from crowdwise.aggregate.kos import Kos
     from crowdwise.aggregate.lfc_binary import LfcBinary
@@ -122,6 +124,8 @@ _HOMES = {
     "GhoshSvd": "aggregate.ghosh_svd",
     "Glad": "aggregate.glad",
     "GraphDawidSkene": "aggregate.graph_dawid_skene",
+    "GroupDawidSkene": "aggregate.group_dawid_skene",
+    "GroupMajorityVote": "aggregate.group_majority_vote",
     "HmmCrowd": "aggregate.hmm_crowd",
     "InputError": "labels.errors",
     "InstanceTrace": "learn.instance_trace",
@@ -201,6 +205,8 @@ __all__ = [
     "GhoshSvd",
     "Glad",
     "GraphDawidSkene",
+    "GroupDawidSkene",
+    "GroupMajorityVote",
     "HmmCrowd",
     "InputError",
     "InstanceTrace",

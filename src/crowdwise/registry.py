@@ -52,6 +52,17 @@ _METHODS = (
         uses=(),
     ),
     Method(
+        "group-majority-vote",
+        "crowdwise.aggregate.group_majority_vote:GroupMajorityVote",
+        "every group of workers who err together has one vote, as has everyone else",
+        "Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS",
+        "groups differ in skill, or one worker outside is no match for a good group",
+        iterative=False,
+        climbs=False,
+        uses=(),
+        random=True,
+    ),
+    Method(
         "weighted-majority-vote",
         "crowdwise.aggregate.weighted_majority_vote:WeightedMajorityVote",
         "votes weigh as much as their worker agrees with the weighted vote",
@@ -67,6 +78,14 @@ _METHODS = (
         "Dawid & Skene 1979, Applied Statistics 28",
         "few labels per worker and class, copying workers, one label per task",
         uses=("gold", "class_prior", "known_workers"),
+    ),
+    Method(
+        "group-dawid-skene",
+        "crowdwise.aggregate.group_dawid_skene:GroupDawidSkene",
+        "workers of a group share a hidden opinion on each task; group and worker have a confusion matrix each",
+        "Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS",
+        "one group outweighs the rest of the crowd; few tasks, where groups cannot be found",
+        random=True,
     ),
     Method(
         "one-coin",

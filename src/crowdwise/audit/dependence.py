@@ -1,0 +1,125 @@
+"""Workers who err together: groups whose members agree more than the truth and their skills explain.
+
+For every two workers, the tasks on which they agree are compared with the number expected if only the truth joined
+them, as the rest of the crowd tells it; companies that stand out are found, tested on tasks other than those they were
+chosen by, and reported. `crowdwise.fitting.company` has the method, with its equations and citations (Jaffe et al.
+2016; Traganitis and Giannakis 2022).
+
+What it assumes: workers outside a group are independent of it given the truth; no group outweighs the rest of the
+crowd; the truth model (Dawid–Skene) holds well enough. What it allows for: hard tasks. Dependence that all workers
+share, as difficulty makes it, is the crowd's background and flags nobody; a group must stand out from it by κ = 0.1,
+and with more than two classes its members must also give the *same* wrong answers more than independent workers would.
+
+When it fails: two camps of like size, where either may be right, are left alone rather than accused; so are workers who
+share fewer than twenty tasks with others. With fewer than five such workers the test does not apply.
+
+Cost: seconds for a million labels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crowdwise.audit.findings import Finding, Screen
+from crowdwise.fitting.company import FEWEST, LEAST_WORKERS, find_company
+from crowdwise.fitting.excess import kappa
+from crowdwise.fitting.parameters import check_count, check_number
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.company import Company
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["find_dependence", "screen_of"]
+
+KIND = "dependent workers"
+HOW = "each worker's company chosen by half of the tasks and tested on the other half; Hoeffding's bound, × tests"
+ADVICE = (
+    "Ask whether they work together, share an account or a tool, or run the same model. Until then count the group as "
+    "one voice (group-dawid-skene), or keep one of them a task."
+)
+
+
+def find_dependence(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+    """Flag groups of workers who depend on each other given the truth.
+
+    The score of a worker is κ of her agreement with her group, 1 for copies; 0 for workers who are in none.
+
+    Parameters
+    ----------
+    level
+        Chance of flagging anyone in a crowd of independent workers.
+    seed
+        For the halves of the tasks. Same seed, same answer.
+    """
+    check_number("level", level, low=0, high=1, above=True)
+    check_count("seed", seed, low=0)
+    company = find_company(labels, level=level, seed=seed) if labels.n_labels and labels.n_classes > 1 else None
+    if company is None:
+        return Screen(
+            KIND,
+            skipped=f"Dependence needs at least {LEAST_WORKERS} workers with {FEWEST} or more answers to tasks that "
+            "others answered too: with fewer it cannot be told from difficulty.",
+        )
+    return screen_of(labels, company)
+
+
+def screen_of(labels: CrowdLabels, company: Company) -> Screen:
+    """What the companies found say of everyone; their `groups` are the labelling (M,)."""
+    score = np.full(labels.n_workers, np.nan)
+    score[company.tested] = 0.0
+    findings = []
+    for number in range(int(company.groups.max(initial=-1)) + 1):
+        members = np.flatnonzero(company.groups == number)
+        rows = np.searchsorted(company.tested, members)
+        score[members] = np.clip(_with_the_rest(company, rows), 0, 1)
+        findings.append(_finding(labels, company, members, rows))
+    findings.sort(key=lambda finding: (finding.p_value, -finding.score))
+    return Screen(KIND, tuple(findings), score, company.p_value)
+
+
+def _with_the_rest(company: Company, rows: IntArray) -> FloatArray:
+    """κ of each of a company with all others of it."""
+    block = np.ix_(rows, rows)
+    found: FloatArray = kappa(*(table[block].sum(axis=1) for table in (company.shared, company.same, company.expected)))
+    return np.nan_to_num(found)
+
+
+def _finding(labels: CrowdLabels, company: Company, members: IntArray, rows: IntArray) -> Finding:
+    upper = np.triu_indices(rows.size, 1)
+
+    def total(table: FloatArray) -> float:
+        return float(table[np.ix_(rows, rows)][upper].sum())
+
+    shared, same, expected = total(company.shared), total(company.same), total(company.expected)
+    strength = float(np.clip((same - expected) / max(shared - expected, 1e-9), 0, 1))
+    wrong, alike = total(company.wrong), total(company.same_wrong)
+    usual_wrong, usual_alike = total(company.expected_wrong), total(company.expected_same_wrong)
+    evidence = (
+        f"Two of them give the same answer to {same / shared:.0%} of the tasks they share; independent workers of "
+        f"their skill would to {expected / shared:.0%}."
+    )
+    if labels.n_classes > 2 and wrong >= 1:
+        evidence += (
+            f" They agree on {alike / wrong:.0%} of the tasks that the rest of the crowd says both got wrong; "
+            f"independent workers would on {usual_alike / max(usual_wrong, 1e-9):.0%}."
+        )
+    elif wrong >= 1:
+        evidence += (
+            f" Both are wrong, says the rest of the crowd, on {wrong / shared:.0%}; independent workers would be on "
+            f"{usual_wrong / shared:.0%}."
+        )
+    names = tuple(labels.workers[int(member)].as_py() for member in members)
+    return Finding(
+        KIND,
+        "workers",
+        names,
+        strength,
+        f"{len(names)} workers err together",
+        evidence,
+        float(np.nanmin(company.p_value[members])),
+        HOW,
+        ADVICE,
+    )
