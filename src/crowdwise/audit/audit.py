@@ -7,12 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.aggregate.dawid_skene import DawidSkene
+from crowdwise.audit.colluders import find_colluders
+from crowdwise.audit.dependence import find_dependence
+from crowdwise.audit.effective_size import effective_size
+from crowdwise.audit.spammers import find_spammers
+from crowdwise.fitting.base import check_enough
+from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.progress import counted_work
+from crowdwise.labels.read import read_labels
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from crowdwise.audit.effective_size import EffectiveSize
     from crowdwise.audit.findings import Finding, Screen
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import IntArray
 
-__all__ = ["FINE", "Audit"]
+__all__ = ["FINE", "Audit", "audit_crowd"]
 
 FINE = "nothing found"
 
@@ -33,6 +46,8 @@ class Audit:
         Workers with the same number depend on each other; -1 for those who depend on nobody.
     level
         Chance that anyone is flagged in a crowd where there is nothing to find.
+    effective
+        How many independent workers the crowd is worth; None if it was not asked.
     """
 
     labels: CrowdLabels
@@ -40,6 +55,7 @@ class Audit:
     screens: tuple[Screen, ...]
     group: IntArray
     level: float
+    effective: EffectiveSize | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -60,3 +76,43 @@ class Audit:
                 if finding.score > worst[place[name]]:
                     worst[place[name]], found[place[name]] = finding.score, finding.kind
         return found
+
+
+def audit_crowd(labels: Any, *, trusted: Sequence[Any] | None = None, level: float = 0.05, seed: int = 0) -> Audit:
+    """Ask of a crowd who guesses, who copies, and what it is worth; no truth is needed.
+
+    Parameters
+    ----------
+    labels
+        `CrowdLabels`, or anything that `read_labels` takes.
+    trusted
+        Workers who are known to be honest; without them, at least half of the crowd is taken to be.
+    level
+        Chance that anyone is flagged in a crowd where there is nothing to find, above 0 and below 1; the tests share it
+    seed
+        Same seed, same answer.
+
+    Examples
+    --------
+    >>> from crowdwise.simulate import simulate
+    >>> crowd = simulate("spammers", n_tasks=500, n_workers=10, n_classes=3, share=0.2, seed=0)
+    >>> found = audit_crowd(crowd.labels)
+    >>> [(finding.kind, finding.names) for finding in found.findings]
+    [('spammer', (8,)), ('spammer', (9,))]
+    """
+    check_number("level", level, low=0, high=1, above=True)
+    check_count("seed", seed, low=0)
+    answers = read_labels(labels)
+    check_enough(answers)
+    tests: list[Callable[..., Screen]] = [find_spammers, find_colluders, find_dependence]
+    more: dict[Any, dict[str, Any]] = {find_colluders: {"trusted": trusted}}
+    with counted_work("audit", len(tests) + 2, "tests") as advance:
+        model = DawidSkene().fit(answers)
+        advance()
+        screens = []
+        for test in tests:
+            screens.append(test(answers, level=level / len(tests), seed=seed, **more.get(test, {})))
+            advance()
+        effective = effective_size(answers, level=level / len(tests), seed=seed)
+        advance()
+    return Audit(answers, model, tuple(screens), effective.groups, level, effective)

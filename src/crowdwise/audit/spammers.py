@@ -276,12 +276,12 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, bi
             verdict=_verdict(kept, int(w)),
             evidence=(
                 f"{number[w]:,} labels beside others'; skill {skill[w]:.2f} (0: none, 1: always right), where others "
-                f"show {typical[w]:.2f} on the same tasks; a label of hers tells {tells[w]:.3f} bits. Do they depend "
-                f"on the others' at all: p = {depends.p_value[w]:.2g}."
+                f"show {typical[w]:.2f} on the same tasks; a label tells {tells[w]:.3f} bits. Do they depend on "
+                f"the others' at all: p = {depends.p_value[w]:.2g}."
             ),
             p_value=float(spam[w]),
             how=f"likelihood ratio against a skill of {bound[w]:.2f} or more, Holm over {int(tested.sum())} workers",
-            advice="Leave her labels out (prune), and do not ask her again before you know why.",
+            advice="Leave these labels out (prune), and ask nothing more before you know why.",
         )
         for w in np.flatnonzero(flagged)
     ]
@@ -293,13 +293,13 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, bi
             score=float(np.clip(-found.slope[w], 0.0, 1.0)),
             verdict="says the opposite",
             evidence=(
-                f"{number[w]:,} labels beside others'; skill {found.slope[w]:.2f}, below 0: she agrees with the others "
-                f"less than if she guessed (z = {depends.z[w]:.1f})."
+                f"{number[w]:,} labels beside others'; skill {found.slope[w]:.2f}, below 0: agrees with the others "
+                f"less than by guessing (z = {depends.z[w]:.1f})."
             ),
             p_value=float(opposite[w]),
-            how=f"mean and variance over all orders of her labels, Holm over {int(enough.sum())} workers",
-            advice="Ask whether she has mixed up the classes. A method with confusion matrices (dawid-skene) can use "
-            "her labels as they are; a vote cannot.",
+            how=f"mean and variance over all orders of the labels, Holm over {int(enough.sum())} workers",
+            advice="Ask whether the classes were mixed up. A method with confusion matrices (dawid-skene) can use these "
+            "labels as they are; a vote cannot.",
         )
         for w in np.flatnonzero(worse)
     ]

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import crowdwise
+from crowdwise.cli.audit_app import audit
 from crowdwise.cli.bench_app import bench
 from crowdwise.cli.first_run import say_if_compiling
 from crowdwise.cli.learning_app import predict, train
@@ -157,6 +158,7 @@ def compare(
 
 app.command(epilog="Example:\n\n  crowdwise train --features X.npz --labels labels.csv --out results")(train)
 app.command(epilog="Example:\n\n  crowdwise predict results/model --features new.npz --out predictions.csv")(predict)
+app.command(epilog="Example:\n\n  crowdwise audit labels.csv --prune-to pruned.csv")(audit)
 app.command(epilog="Example:\n\n  crowdwise bench tanno-table-1 --quick --out bench")(bench)
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "defused_names",
     "known_truth",
     "league",
+    "named",
     "read",
     "scores_of",
     "simulated",
@@ -171,6 +172,18 @@ def _class_names(given: str, option: str = "--classes") -> list[str]:
     if not names or not all(name.strip() for name in names):
         raise InputError(f"{option} {quoted(given)} holds an empty name. Give names with commas between: cat,dog.")
     return [name.strip() for name in names]
+
+
+def named(given: str | None, names: pa.Array) -> list[Any] | None:
+    """The names on a list of the command line, as the labels have them."""
+    if given is None:
+        return None
+    known = {str(name): name for name in names.to_pylist()}
+    asked = _class_names(given, "--trusted")
+    strange = [name for name in asked if name not in known]
+    if strange:
+        raise InputError(f"--trusted: {listed(strange)} are no workers of these labels.")
+    return [known[name] for name in asked]
 
 
 # ---- fit --------------------------------------------------------------------------------------------------

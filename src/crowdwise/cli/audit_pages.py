@@ -1,0 +1,101 @@
+"""What an audit found, on the terminal and as JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.padding import Padding
+from rich.text import Text
+
+from crowdwise.cli import show
+from crowdwise.cli.safe import shell, shown, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from crowdwise.audit.audit import Audit
+    from crowdwise.audit.findings import Finding
+    from crowdwise.cli.work import Reading
+
+__all__ = ["audit_page", "facts"]
+
+MOST = 6  # findings of a kind that are told
+MOST_NAMES = 8  # of a group, that are written out
+
+
+def facts(found: Audit) -> dict[str, Any]:
+    """What `--json` prints."""
+    size = found.effective
+    return {
+        "n_tasks": found.labels.n_tasks,
+        "n_workers": found.labels.n_workers,
+        "n_labels": found.labels.n_labels,
+        "level": found.level,
+        "findings": [_plain(asdict(finding)) for finding in found.findings],
+        "skipped": {screen.kind: screen.skipped for screen in found.screens if screen.skipped},
+        **({} if size is None else {"effective_size": _plain(_numbers(size))}),
+    }
+
+
+def _numbers(size: Any) -> dict[str, Any]:
+    return {name: value for name, value in asdict(size).items() if name != "groups"}
+
+
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    """The same in what JSON has: no NaN, names that are no text or number as text."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+    return {name: [one(each) for each in value] if isinstance(value, tuple | list) else one(value)
+            for name, value in facts.items()}  # fmt: skip
+
+
+def audit_page(found: Audit, reading: Reading, prune_to: str | None, pruned: Any) -> None:
+    """Show what was found, what was not asked and why, and what to do next."""
+    console = show.page()
+    labels, findings = found.labels, found.findings
+    show.paragraph(
+        console,
+        f"Audit of {labels.n_labels:,} labels by {labels.n_workers:,} workers on {labels.n_tasks:,} tasks. In a crowd "
+        f"where there is nothing to find, anyone would be flagged with a chance of at most {found.level:.0%}.",
+    )
+    show.heading(console, "What was found" if findings else "Nothing was found")
+    for kind in dict.fromkeys(finding.kind for finding in findings):
+        _kind(console, [finding for finding in findings if finding.kind == kind])
+    if not findings:
+        show.paragraph(console, "Nobody stands out beyond what chance explains. That is no proof of honesty.")
+    if found.effective is not None:
+        show.heading(console, "What the crowd is worth")
+        show.paragraph(console, found.effective.summary or found.effective.skipped)
+    skipped = [f"{screen.kind}: {screen.skipped}" for screen in found.screens if screen.skipped]
+    if skipped:
+        show.heading(console, "Not asked")
+        show.notes(console, skipped)
+    if prune_to is not None:
+        show.heading(console, "Left out")
+        show.paragraph(console, f"{len(pruned):,} workers are left out of {visible(prune_to)}.")
+    elif any(finding.about in ("worker", "workers") for finding in findings):
+        show.heading(console, "What next")
+        command = shell("crowdwise", "audit", *reading.words(), "--prune-to", "pruned.csv")
+        show.commands(console, [("the labels without those flagged", command)])
+
+
+def _kind(console: Console, findings: list[Finding]) -> None:
+    """All findings of a kind, the surest first, and what to do about them once."""
+    console.print(Text(f"  {visible(findings[0].kind)}", style="bold"))
+    for finding in findings[:MOST]:
+        names = Text(", ").join(shown(name, 20) for name in finding.names[:MOST_NAMES])
+        if len(finding.names) > MOST_NAMES:
+            names.append(f" and {len(finding.names) - MOST_NAMES:,} more")
+        console.print(Padding(Text.assemble(names, f": {visible(finding.verdict)}"), (0, 0, 0, 4)))
+        sure = f"score {finding.score:.2f}, p = {finding.p_value:.2g}: {finding.how}"
+        for line, style in ((finding.evidence, ""), (sure, "dim")):
+            console.print(Padding(Text(visible(line), style=style), (0, 0, 0, 6)))
+    if len(findings) > MOST:
+        console.print(Padding(Text(f"… and {len(findings) - MOST:,} more: --json has all of them."), (0, 0, 0, 4)))
+    console.print(Padding(Text(visible(findings[0].advice), style="green"), (0, 0, 0, 4)))
