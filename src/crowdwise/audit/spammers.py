@@ -298,8 +298,8 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, bi
             ),
             p_value=float(opposite[w]),
             how=f"mean and variance over all orders of the labels, Holm over {int(enough.sum())} workers",
-            advice="Ask whether the classes were mixed up. A method with confusion matrices (dawid-skene) can use these "
-            "labels as they are; a vote cannot.",
+            advice="Ask whether the classes were mixed up. A method with confusion matrices (dawid-skene) can use "
+            "these labels as they are; a vote cannot.",
         )
         for w in np.flatnonzero(worse)
     ]

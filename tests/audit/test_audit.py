@@ -1,0 +1,79 @@
+"""The audit as a whole: what is promised of all its tests together, and what it gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import crowdwise as cw
+from crowdwise.audit.audit import FINE, Audit, audit_crowd
+from crowdwise.audit.findings import Finding, Screen
+from crowdwise.simulate import simulate
+
+
+def test_spammers_are_found_and_nobody_else() -> None:
+    crowd = simulate("spammers", n_tasks=600, n_workers=12, n_classes=3, share=0.25, seed=1)
+    found = audit_crowd(crowd.labels)
+    assert {finding.names for finding in found.findings if finding.kind == "spammer"} == {(9,), (10,), (11,)}
+    assert found.verdicts == [FINE] * 9 + ["spammer"] * 3
+    assert {screen.kind for screen in found.screens} == {"spammer", "colluders", "dependent workers"}
+
+
+def test_a_block_that_answers_as_one_is_one_voice() -> None:
+    crowd = simulate("colluders", n_tasks=800, n_workers=20, share=0.3, seed=0)
+    found = audit_crowd(crowd.labels)
+    guilty = {14, 15, 16, 17, 18, 19}
+    assert {name for finding in found.findings for name in finding.names} == guilty
+    assert found.effective is not None
+    assert found.effective.size < 16
+
+
+def test_honest_crowds_are_left_alone() -> None:
+    flagged = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        crowd = simulate(
+            "dawid-skene",
+            n_tasks=int(rng.integers(100, 500)),
+            n_workers=int(rng.integers(5, 25)),
+            n_classes=int(rng.integers(2, 5)),
+            skill=0.75,
+            concentration=50.0,
+            seed=seed,
+        )
+        flagged += bool(audit_crowd(crowd.labels).findings)
+    assert flagged <= 2  # at 5 %, three of twelve have a chance of 2 %
+
+
+def test_the_surest_finding_is_first_and_the_worst_is_the_verdict() -> None:
+    crowd = simulate("one-coin", n_tasks=40, n_workers=30, seed=0)
+    found = audit_crowd(crowd.labels)
+
+    def finding(kind: str, names: tuple[int, ...], score: float, p_value: float) -> Finding:
+        return Finding(kind, "workers", names, score, "", "", p_value, "", "")
+
+    screens = (
+        Screen("a", (finding("a", (1, 2), 0.9, 0.01),)),
+        Screen("b", (finding("b", (2, 3), 0.2, 0.001),)),
+    )
+    both = Audit(crowd.labels, found.model, screens, found.group, 0.05)
+    assert [each.kind for each in both.findings] == ["b", "a"]
+    assert both.verdicts[1:4] == ["a", "a", "b"]
+
+
+def test_same_seed_same_answer() -> None:
+    crowd = simulate("spammers", n_tasks=300, n_workers=10, share=0.2, seed=3)
+    assert audit_crowd(crowd.labels, seed=5).findings == audit_crowd(crowd.labels, seed=5).findings
+
+
+@pytest.mark.parametrize("level", [0.0, 1.5, -0.1])
+def test_levels_that_are_none(level: float) -> None:
+    with pytest.raises(cw.InputError, match="level"):
+        audit_crowd(simulate("one-coin", n_tasks=40, n_workers=30).labels, level=level)
+
+
+def test_two_workers_cannot_be_told_apart() -> None:
+    labels = cw.CrowdLabels.from_dense(np.random.default_rng(0).integers(2, size=(50, 2)))
+    found = audit_crowd(labels)
+    assert not found.findings
+    assert any(screen.skipped for screen in found.screens)
