@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from crowdwise.aggregate.sym_nmf import SymmetricNmf
     from crowdwise.aggregate.weighted_majority_vote import WeightedMajorityVote
     from crowdwise.aggregate.zencrowd import ZenCrowd
+    from crowdwise.audit.audit import Audit as Audit
+    from crowdwise.audit.audit import audit_crowd as audit_crowd
+    from crowdwise.audit.findings import Finding as Finding
+    from crowdwise.audit.prune import prune as prune
     from crowdwise.evaluate.auto import Auto
     from crowdwise.evaluate.compare import Comparison, compare
     from crowdwise.evaluate.held_out import held_out_log_probability
@@ -94,6 +98,7 @@ __version__ = "0.1.0"
 
 # Public names are imported when first used, so that `import crowdwise` is light.
 _HOMES = {
+    "Audit": "audit.audit",
     "Auto": "evaluate.auto",
     "BayesDgc": "learn.bayes_dgc",
     "BayesianClassifierCombination": "aggregate.bcc",
@@ -119,6 +124,7 @@ _HOMES = {
     "DoctorNet": "learn.doctor_net",
     "EmCrf": "learn.em_crf",
     "EnhancedBcc": "aggregate.ebcc",
+    "Finding": "audit.findings",
     "GeneralizedEm": "learn.em",
     "GeoCrowdNet": "learn.geo_crowd_net",
     "GhoshSvd": "aggregate.ghosh_svd",
@@ -159,6 +165,7 @@ _HOMES = {
     "UnionNet": "learn.union_net",
     "WeightedMajorityVote": "aggregate.weighted_majority_vote",
     "ZenCrowd": "aggregate.zencrowd",
+    "audit_crowd": "audit.audit",
     "compare": "evaluate.compare",
     "held_out_log_probability": "evaluate.held_out",
     "learner": "learner_registry",
@@ -166,6 +173,7 @@ _HOMES = {
     "load": "saved",
     "method": "registry",
     "methods": "registry",
+    "prune": "audit.prune",
     "read_labels": "labels.read",
     "read_sequences": "labels.sequences",
     "read_truth": "labels.truth",
@@ -175,6 +183,7 @@ _HOMES = {
 _ROOMS = ("datasets", "evaluate", "metrics", "simulate")
 
 __all__ = [
+    "Audit",
     "Auto",
     "BayesDgc",
     "BayesianClassifierCombination",
@@ -200,6 +209,7 @@ __all__ = [
     "DoctorNet",
     "EmCrf",
     "EnhancedBcc",
+    "Finding",
     "GeneralizedEm",
     "GeoCrowdNet",
     "GhoshSvd",
@@ -240,6 +250,7 @@ __all__ = [
     "UnionNet",
     "WeightedMajorityVote",
     "ZenCrowd",
+    "audit_crowd",
     "compare",
     "datasets",
     "evaluate",
@@ -250,6 +261,7 @@ __all__ = [
     "method",
     "methods",
     "metrics",
+    "prune",
     "read_labels",
     "read_sequences",
     "read_truth",

@@ -84,4 +84,5 @@ def test_bad_input(words: list[str], message: str, cw: Callable[..., Any], label
 def test_a_place_that_is_none_is_refused_before_the_work(cw: Callable[..., Any], labels: Path) -> None:
     ran = cw("audit", labels, "--prune-to", labels / "pruned.csv")
     assert ran.code == 2
+    assert "--prune-to" in ran.err
     assert "is not a folder" in ran.err

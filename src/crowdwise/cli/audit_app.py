@@ -42,7 +42,7 @@ def audit(
     if not 0 < level < 1:
         raise typer.BadParameter("--level must lie between 0 and 1, both excluded")
     if prune_to is not None:
-        put.checked_place(str(Path(prune_to).parent))
+        put.checked_place(str(Path(prune_to).parent), "--prune-to")
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
     say_if_compiling()
     answers = work.read(reading)

@@ -22,19 +22,19 @@ __all__ = ["checked_place", "print_csv", "print_json", "put_csv", "write", "writ
 BATCH = 1 << 16  # rows of CSV made at a time for standard output
 
 
-def checked_place(out: str) -> Path:
+def checked_place(out: str, option: str = "--out") -> Path:
     """Refuse, before any long fit, a folder that cannot be written."""
     if not out:
-        raise InputError("--out is empty. Give the name of a folder.")
+        raise InputError(f"{option} is empty. Give the name of a folder.")
     place = Path(out)
     try:
         nearest = next(folder for folder in (place, *place.absolute().parents) if os.path.lexists(folder))
     except (OSError, ValueError) as error:
-        raise InputError(f"--out {quoted(out)} is no name for a folder: {error}.") from error
+        raise InputError(f"{option} {quoted(out)} is no name for a folder: {error}.") from error
     if not nearest.is_dir():
-        raise InputError(f"--out: {quoted(str(nearest))} exists and is not a folder. Choose another name.")
+        raise InputError(f"{option}: {quoted(str(nearest))} exists and is not a folder. Choose another name.")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise InputError(f"--out: you may not write in {quoted(str(nearest))}. Choose another place.")
+        raise InputError(f"{option}: you may not write in {quoted(str(nearest))}. Choose another place.")
     return place
 
 
