@@ -6,6 +6,7 @@ Names of workers, tasks and classes are data of a chart and nowhere else: never 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,12 +47,14 @@ __all__ = [
 
 WIDTH, HEIGHT = 520, 300
 # Told apart by those who see no red or no green, and on white as on black; shapes tell the same again.
-QUIET, ACCENT, CONTRARY = "#8c959f", "#0969da", "#bc4c00"
-COLOURS = ("#d1242f", "#0969da", "#bf8700", "#8250df", "#1a7f37", "#bf3989", "#bc4c00", "#57606a")
+QUIET, ACCENT, CONTRARY = "#8c959f", "#2f81f7", "#bc4c00"
+COLOURS = ("#d1242f", "#2f81f7", "#bf8700", "#8250df", "#1a7f37", "#bf3989", "#bc4c00", "#57606a")
 SHAPES = ("triangle-up", "square", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right", "stroke")
 NUMBERED = 8  # classes, up to which a matrix has its numbers written in
+PALEST = 0.7  # opacity of what is certain, on which dark and light letters can still be read
 BIN = 0.05
-COMPACT = 24  # workers, from which their rows are drawn narrower
+TENTHS = [each / 10 for each in range(11)]
+COMPACT = 24  # workers, beyond which their rows are drawn narrower, and their names are at the side only
 LONGEST_TICK = 24  # letters of a name beside an axis
 
 Row = dict[str, Any]
@@ -127,7 +130,7 @@ def confidence_chart(sure: FloatArray) -> alt.Chart:
         {"low": float(edges[at]), "high": float(edges[at + 1]), "tasks": int(counts[at])}
         for at in range(first, counts.size)
     ]
-    x = alt.X("low:Q", title="confidence of the consensus", axis=alt.Axis(format="%"))
+    x = alt.X("low:Q", title="confidence of the consensus", axis=alt.Axis(format="%", labelFlush=False, values=TENTHS))
     chart = alt.Chart(alt.Data(values=rows)).mark_bar(color=ACCENT, binSpacing=1, aria=False)
     tooltip = [alt.Tooltip("low:Q", format=".0%", title="from"), alt.Tooltip("high:Q", format=".0%", title="to")]
     return chart.encode(
@@ -145,7 +148,7 @@ def calibration_chart(table: Reliability) -> alt.LayerChart:
         if n:
             low, high = wilson(float(right), int(n))
             rows.append({"sure": float(sure), "right": float(right), "tasks": int(n), "low": low, "high": high})
-    axis = alt.Axis(format="%")
+    axis = alt.Axis(format="%", labelFlush=False, values=TENTHS[::2])
     share = alt.Scale(domain=[0, 1])
     lines = alt.Chart(alt.Data(values=[{"at": 0}, {"at": 1}])).mark_line(color=QUIET, strokeDash=[4, 4], aria=False)
     base = alt.Chart(alt.Data(values=rows)).encode(
@@ -191,11 +194,11 @@ def worker_chart(
         }
         for at in order
     ]
-    kinds = list(dict.fromkeys(each["verdict"] for each in rows if each["verdict"] != FINE))
+    kinds = [kind for kind, _ in Counter(verdicts).most_common() if kind != FINE]
     domain = [FINE, *kinds]
     colours = [QUIET, *(COLOURS[at % len(COLOURS)] for at in range(len(kinds)))]
     shapes = ["circle", *(SHAPES[at % len(SHAPES)] for at in range(len(kinds)))]
-    legend = alt.Legend(orient="bottom", title=None, columns=3, symbolOpacity=1) if kinds else None
+    legend = alt.Legend(orient="bottom", title=None, columns=2, symbolOpacity=1) if kinds else None
     query = alt.param(name="query", value="")  # what the page's reader searches for
     found = "query == '' || indexof(lower(datum.worker), query) >= 0"
     points = (
@@ -238,14 +241,12 @@ def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> alt.LayerChart:
     chance = alt.Tooltip("chance:Q", format=".1%")
     layers = [
         base.mark_rect(color=ACCENT, aria=False).encode(
-            opacity=alt.Opacity("chance:Q", scale=alt.Scale(domain=[0, 1], range=[0.03, 1]), legend=None),
+            opacity=alt.Opacity("chance:Q", scale=alt.Scale(domain=[0, 1], range=[0.03, PALEST]), legend=None),
             tooltip=[alt.Tooltip("truth:N"), alt.Tooltip("label:N", title="said"), chance],
         )
     ]
     if len(names) <= NUMBERED:
-        on_dark = alt.when(alt.datum.chance > 0.5).then(alt.value("white"))
-        text = base.mark_text(aria=False, fontSize=12).encode(text=alt.Text("chance:Q", format=".0%"), color=on_dark)
-        layers.append(text)
+        layers.append(base.mark_text(aria=False, fontSize=12).encode(text=alt.Text("chance:Q", format=".0%")))
     side = min(max(32 * len(names), 160), 560)
     return alt.layer(*layers).properties(
         width=min(side + 120, WIDTH), height=side, description="Chance of each label for each true class."
@@ -255,7 +256,7 @@ def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> alt.LayerChart:
 def agreement_chart(agreement: Agreement, names: Sequence[str]) -> alt.Chart:
     """Cohen's kappa of every two workers, those of a group side by side."""
     ticks = [
-        f"{name}, group {group + 1}" if group >= 0 else name
+        f"{group + 1} · {name}" if group >= 0 else name
         for name, group in zip(names, agreement.group.tolist(), strict=True)
     ]
     kappa = agreement.kappa
@@ -265,13 +266,13 @@ def agreement_chart(agreement: Agreement, names: Sequence[str]) -> alt.Chart:
         for b in range(len(ticks))
         if not math.isnan(kappa[a, b])
     ]
-    scale = alt.Scale(domain=[-1, 0, 1], range=[CONTRARY, "rgba(140,149,159,0.12)", ACCENT], clamp=True)
+    scale = alt.Scale(domain=[-1, 0, 1], range=[CONTRARY, "rgba(140,149,159,0.12)", ACCENT], clamp=True, interpolate="rgb")
     step = 16 if len(ticks) > COMPACT else 22
     return (
         alt.Chart(alt.Data(values=rows))
         .mark_rect(aria=False)
         .encode(
-            x=alt.X("other:N", title=None, sort=_by("column"), axis=_ticks(-60)),
+            x=alt.X("other:N", title=None, sort=_by("column"), axis=_ticks(-60, labels=len(ticks) <= COMPACT)),
             y=alt.Y("one:N", title=None, sort=_by("row"), axis=_ticks(0)),
             color=alt.Color(
                 "kappa:Q", scale=scale, legend=alt.Legend(orient="bottom", title="agreement beyond chance (κ)")
@@ -297,5 +298,7 @@ def _by(field: str) -> alt.EncodingSortField:
     return alt.EncodingSortField(field=field, op="min", order="ascending")
 
 
-def _ticks(angle: int) -> alt.Axis:
-    return alt.Axis(labelAngle=angle, labelLimit=110, labelOverlap=False, ticks=False, domain=False)
+def _ticks(angle: int, *, labels: bool = True) -> alt.Axis:
+    return alt.Axis(
+        labels=labels, labelAngle=angle, labelLimit=110, labelOverlap=False, ticks=False, domain=False
+    )

@@ -53,7 +53,7 @@ __all__ = ["made_report", "write_report"]
 
 MOST_WORKERS = 20_000  # rows of the workers' table
 MOST_TASKS = 200  # rows of the disputed tasks' table
-MOST_OF_A_KIND = 10  # findings of one kind that are told in full
+MOST_OF_A_KIND = 5  # findings of one kind that are told in full
 MOST_NAMES = 12  # workers or tasks named in one finding
 MOST_CLASSES = 12  # classes of a matrix that is written out
 MOST_DRAWN_CLASSES = 60  # classes of a matrix that is drawn

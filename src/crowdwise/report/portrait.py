@@ -132,7 +132,7 @@ def agreement_within(labels: CrowdLabels, group: IntArray) -> Agreement | None:
     if not numbers.size:
         return None
     per_worker = labels.labels_per_worker
-    numbers = numbers[np.argsort(-sizes, kind="stable")][: MOST_AGREEING // 2]
+    numbers = np.sort(numbers[np.argsort(-sizes, kind="stable")][: MOST_AGREEING // 2])
     share = max(2, MOST_AGREEING // numbers.size)
     chosen = [_busiest(np.flatnonzero(group == number), per_worker, share) for number in numbers]
     n_chosen = sum(part.size for part in chosen)

@@ -35,14 +35,14 @@ TESTS = {
 def percent(share: float) -> str:
     """A share as one reads it; 100 % and 0 % only where that is so.
 
-    >>> percent(0.123), percent(0.9999), percent(1), percent(0.0001), percent(0.9962)
-    ('12 %', 'over 99 %', '100 %', 'under 1 %', 'over 99 %')
+    >>> percent(0.123), percent(0.9962), percent(1), percent(0.0001)
+    ('12%', 'over 99%', '100%', 'under 1%')
     """
     if 0.99 < share < 1:
-        return "over 99 %"
+        return "over 99%"
     if 0 < share < 0.01:
-        return "under 1 %"
-    return f"{share:.0%}".replace("%", " %")
+        return "under 1%"
+    return f"{share:.0%}"
 
 
 def headlines(portrait: Portrait) -> list[tuple[str, str]]:
@@ -53,7 +53,7 @@ def headlines(portrait: Portrait) -> list[tuple[str, str]]:
         (f"{labels.n_labels:,}", "label" if labels.n_labels == 1 else "labels"),
         (f"{labels.n_tasks:,}", "task" if labels.n_tasks == 1 else "tasks"),
         (f"{labels.n_workers:,}", "worker" if labels.n_workers == 1 else "workers"),
-        (percent(_share(portrait.confidence[known] >= SURE)), "of tasks at least 90 % sure"),
+        (percent(_share(portrait.confidence[known] >= SURE)), "of tasks at least 90% sure"),
         (f"{flagged:,}", "worker flagged" if flagged == 1 else "workers flagged"),
     ]
 
@@ -84,7 +84,7 @@ def _consensus(portrait: Portrait, right: Reliability | None) -> str:
     sure = portrait.confidence[portrait.labelled_tasks]
     doubtful = int((sure < UNSURE).sum())
     told = (
-        f"The consensus is at least 90 % sure of {percent(_share(sure >= SURE))} of the tasks, and less than 60 % sure "
+        f"The consensus is at least 90% sure of {percent(_share(sure >= SURE))} of the tasks, and less than 60% sure "
         f"of {counted(doubtful, 'task')} ({percent(doubtful / max(sure.size, 1))})."
     )
     if right is None:
