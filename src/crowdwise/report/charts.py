@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
     raise InputError(f"Charts need {error.name}, which is not installed: pip install 'crowdwise[report]'.") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.metrics.calibration import Reliability
@@ -58,9 +58,10 @@ COMPACT = 24  # workers, beyond which their rows are drawn narrower, and their n
 LONGEST_TICK = 24  # letters of a name beside an axis
 
 Row = dict[str, Any]
+Chart: TypeAlias = "alt.Chart | alt.LayerChart | alt.FacetChart"
 
 
-def plot(model: Any, what: str = "overview", **options: Any) -> Any:
+def plot(model: Any, what: str = "overview", **options: Any) -> Chart | alt.HConcatChart:
     """A chart of a fitted model.
 
     Parameters
@@ -69,21 +70,25 @@ def plot(model: Any, what: str = "overview", **options: Any) -> Any:
         "overview" (how sure the consensus is, and the map of workers), "confidence", "workers", "confusion" (of the
         whole crowd, or of `worker=`) or "calibration" (with `truth=`).
     """
-    model._check_fitted()
     if what == "overview":
-        return alt.hconcat(confidence(model, **options), worker_map(model))
-    kinds = {"confidence": confidence, "workers": worker_map, "confusion": confusion, "calibration": calibration}
+        return alt.hconcat(confidence(model), worker_map(model))
+    kinds: dict[str, Callable[..., Chart]] = {
+        "confidence": confidence,
+        "workers": worker_map,
+        "confusion": confusion,
+        "calibration": calibration,
+    }
     if what not in kinds:
         raise InputError(f"There is no chart {quoted(what)}. There are: overview, {', '.join(kinds)}.")
     return kinds[what](model, **options)
 
 
-def confidence(model: Any) -> alt.Chart:
+def confidence(model: Any) -> Chart:
     """How sure the consensus of a fitted model is, as a histogram over its tasks."""
     return confidence_chart(model.posterior_.max(axis=1)[model.labels_per_task_ > 0])
 
 
-def worker_map(model: Any) -> alt.LayerChart:
+def worker_map(model: Any) -> Chart:
     """Skill against number of labels of the workers of a fitted model; of many, two thousand drawn at random."""
     chosen = drawn_workers(np.full(len(model.workers_), -1.0), model.labels_per_worker_)
     names = labelled(model.workers_.to_pylist())
@@ -96,7 +101,7 @@ def worker_map(model: Any) -> alt.LayerChart:
     )
 
 
-def confusion(model: Any, worker: Any = None) -> alt.LayerChart:
+def confusion(model: Any, worker: Any = None) -> Chart:
     """Confusion matrix of a worker, by name, or of the whole crowd."""
     if not hasattr(model, "confusion_"):
         raise InputError(f"{type(model).__name__} has no confusion matrices. Fit a model that has, such as DawidSkene.")
@@ -110,7 +115,7 @@ def confusion(model: Any, worker: Any = None) -> alt.LayerChart:
     return confusion_chart(matrix, labelled(model.classes_.to_pylist(), LONGEST_TICK))
 
 
-def calibration(model: Any, truth: Any) -> alt.LayerChart:
+def calibration(model: Any, truth: Any) -> Chart:
     """Confidence of the consensus against how often it is right, on tasks whose truth is known."""
     empty = np.empty(0, np.int64)
     names = {"tasks": model.tasks_, "workers": model.workers_, "classes": model.classes_}
@@ -121,7 +126,7 @@ def calibration(model: Any, truth: Any) -> alt.LayerChart:
 # ---- from arrays ------------------------------------------------------------------------------------------
 
 
-def confidence_chart(sure: FloatArray) -> alt.Chart:
+def confidence_chart(sure: FloatArray) -> Chart:
     """A histogram of confidences (N,), in bins of 5 %."""
     edges = np.round(np.arange(0, 1 + BIN / 2, BIN), 10)
     counts, _ = np.histogram(np.minimum(sure, 1.0), edges)
@@ -131,17 +136,18 @@ def confidence_chart(sure: FloatArray) -> alt.Chart:
         for at in range(first, counts.size)
     ]
     x = alt.X("low:Q", title="confidence of the consensus", axis=alt.Axis(format="%", labelFlush=False, values=TENTHS))
-    chart = alt.Chart(alt.Data(values=rows)).mark_bar(color=ACCENT, binSpacing=1, aria=False)
+    bars = _chart_of(rows).mark_bar(color=ACCENT, binSpacing=1, aria=False)
     tooltip = [alt.Tooltip("low:Q", format=".0%", title="from"), alt.Tooltip("high:Q", format=".0%", title="to")]
-    return chart.encode(
+    chart: alt.Chart = bars.encode(
         x=x.bin("binned").scale(domain=[float(edges[first]), 1], nice=False),
         x2="high:Q",
         y=alt.Y("tasks:Q", title="tasks"),
         tooltip=[*tooltip, alt.Tooltip("tasks:Q", format=",")],
     ).properties(width=WIDTH, height=HEIGHT, description="Histogram of the confidence of the consensus.")
+    return chart
 
 
-def calibration_chart(table: Reliability) -> alt.LayerChart:
+def calibration_chart(table: Reliability) -> Chart:
     """Points below the diagonal: surer than right. The bars are Wilson's 90 % intervals of the share that is right."""
     rows: list[Row] = []
     for sure, right, n in zip(table.confidence, table.accuracy, table.n_tasks, strict=True):
@@ -150,10 +156,8 @@ def calibration_chart(table: Reliability) -> alt.LayerChart:
             rows.append({"sure": float(sure), "right": float(right), "tasks": int(n), "low": low, "high": high})
     axis = alt.Axis(format="%", labelFlush=False, values=TENTHS[::2])
     share = alt.Scale(domain=[0, 1])
-    lines = alt.Chart(alt.Data(values=[{"at": 0}, {"at": 1}])).mark_line(color=QUIET, strokeDash=[4, 4], aria=False)
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("sure:Q", title="confidence of the consensus", axis=axis, scale=share)
-    )
+    lines = _chart_of([{"at": 0}, {"at": 1}]).mark_line(color=QUIET, strokeDash=[4, 4], aria=False)
+    base = _chart_of(rows).encode(x=alt.X("sure:Q", title="confidence of the consensus", axis=axis, scale=share))
     told = [
         alt.Tooltip("sure:Q", format=".1%", title="confidence"),
         alt.Tooltip("right:Q", format=".1%", title="right"),
@@ -182,7 +186,7 @@ def wilson(share: float, n: int, z: float = 1.6449) -> tuple[float, float]:
 
 def worker_chart(
     names: Sequence[str], n_labels: IntArray, skill: FloatArray, verdicts: Sequence[str], n_classes: int
-) -> alt.LayerChart:
+) -> Chart:
     """Skill against number of labels, coloured by verdict; those of whom something was found lie on top."""
     order = sorted(range(len(names)), key=lambda at: verdicts[at] != FINE)
     rows = [
@@ -202,7 +206,7 @@ def worker_chart(
     query = alt.param(name="query", value="")  # what the page's reader searches for
     found = "query == '' || indexof(lower(datum.worker), query) >= 0"
     points = (
-        alt.Chart(alt.Data(values=rows))
+        _chart_of(rows)
         .add_params(query)
         .mark_point(filled=True, size=48, aria=False)
         .encode(
@@ -220,21 +224,21 @@ def worker_chart(
             ],
         )
     )  # fmt: skip
-    guess = alt.Chart(alt.Data(values=[{"chance": 1 / n_classes}]))
+    guess = _chart_of([{"chance": 1 / n_classes}])
     line = guess.mark_rule(strokeDash=[4, 4], color=QUIET, aria=False).encode(y="chance:Q")
     return alt.layer(line, points).properties(
         width=WIDTH, height=1.2 * HEIGHT, description="Skill of each worker against the number of labels given."
     )
 
 
-def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> alt.LayerChart:
+def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> Chart:
     """A matrix (K, K) [truth, label] as a heat map, with numbers where classes are few."""
     rows = [
         {"truth": names[k], "label": names[said], "row": k, "column": said, "chance": round(float(matrix[k, said]), 4)}
         for k in range(len(names))
         for said in range(len(names))
     ]
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = _chart_of(rows).encode(
         x=alt.X("label:N", title="what workers say", sort=_by("column"), axis=_ticks(-40)),
         y=alt.Y("truth:N", title="what is true", sort=_by("row"), axis=_ticks(0)),
     )
@@ -253,7 +257,7 @@ def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> alt.LayerChart:
     )
 
 
-def agreement_chart(agreement: Agreement, names: Sequence[str]) -> alt.Chart:
+def agreement_chart(agreement: Agreement, names: Sequence[str]) -> Chart:
     """Cohen's kappa of every two workers, those of a group side by side."""
     ticks = [
         f"{group + 1} · {name}" if group >= 0 else name
@@ -266,10 +270,12 @@ def agreement_chart(agreement: Agreement, names: Sequence[str]) -> alt.Chart:
         for b in range(len(ticks))
         if not math.isnan(kappa[a, b])
     ]
-    scale = alt.Scale(domain=[-1, 0, 1], range=[CONTRARY, "rgba(140,149,159,0.12)", ACCENT], clamp=True, interpolate="rgb")
+    scale = alt.Scale(
+        domain=[-1, 0, 1], range=[CONTRARY, "rgba(140,149,159,0.12)", ACCENT], clamp=True, interpolate="rgb"
+    )
     step = 16 if len(ticks) > COMPACT else 22
-    return (
-        alt.Chart(alt.Data(values=rows))
+    chart: alt.Chart = (
+        _chart_of(rows)
         .mark_rect(aria=False)
         .encode(
             x=alt.X("other:N", title=None, sort=_by("column"), axis=_ticks(-60, labels=len(ticks) <= COMPACT)),
@@ -283,6 +289,7 @@ def agreement_chart(agreement: Agreement, names: Sequence[str]) -> alt.Chart:
             width=WIDTH, height=step * len(ticks), description="Agreement beyond chance of every two workers shown."
         )
     )
+    return chart
 
 
 def _round_numbers(counts: IntArray) -> list[int]:
@@ -293,12 +300,14 @@ def _round_numbers(counts: IntArray) -> list[int]:
     return inside if len(inside) > 2 else sorted({least, *inside, most})
 
 
+def _chart_of(rows: list[Row]) -> alt.Chart:
+    return alt.Chart(alt.InlineData(values=rows))
+
+
 def _by(field: str) -> alt.EncodingSortField:
     """An order that is data, so that no name gets into an expression."""
     return alt.EncodingSortField(field=field, op="min", order="ascending")
 
 
 def _ticks(angle: int, *, labels: bool = True) -> alt.Axis:
-    return alt.Axis(
-        labels=labels, labelAngle=angle, labelLimit=110, labelOverlap=False, ticks=False, domain=False
-    )
+    return alt.Axis(labels=labels, labelAngle=angle, labelLimit=110, labelOverlap=False, ticks=False, domain=False)

@@ -1,13 +1,13 @@
 """The report of an audit: one HTML file that holds all it needs, asks no network, and reads without JavaScript.
 
-What is drawn is Vega-Lite, made by Altair and drawn by Vega in the page, whose code is in the file once; every chart has
-words that say the same, and a picture for readers without JavaScript. Names are hostile until escaped: in HTML by the
-template, in JSON by escaping every `<`, in charts because they are data. Should one ever get through, the page's
-content security policy runs no script but the two whose hashes it names, evaluates no text (Vega interprets its
-expressions), and loads nothing.
+Charts are made by Altair and drawn by Vega in the page, whose code is in the file once; every chart has words that say
+the same, and a picture for readers without JavaScript. Names are hostile until escaped: in HTML by the template, in
+JSON by escaping every `<`, in charts because they are data. Should one ever get through, the page's content security
+policy runs no script but the two whose hashes it names, evaluates no text (Vega interprets its expressions), and loads
+nothing.
 
-The size of the file follows what is shown, not what was labelled: workers beyond `MOST_WORKERS` are left out of the
-table, the map draws some thousand of them, and of the tasks only the most disputed are listed.
+The size of the file follows what is shown, not what was labelled: of workers beyond `MOST_WORKERS` the table has the
+flagged and the busiest, the map draws some thousand, and of the tasks only the most disputed are listed.
 """
 
 from __future__ import annotations
@@ -19,47 +19,38 @@ import math
 import re
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.places import counted
 from crowdwise.labels.tables import written_file
 from crowdwise.labels.truth import truth_codes
-from crowdwise.metrics.calibration import mean_gap, reliability_table
-from crowdwise.report import charts, words
+from crowdwise.metrics.calibration import reliability_table
+from crowdwise.report import charts, rows, words
 from crowdwise.report.names import shown
 from crowdwise.report.portrait import Portrait, drawn_workers
 
 try:
+    import altair as alt
     import jinja2
     import vl_convert
     from markupsafe import Markup
 except ModuleNotFoundError as error:
-    raise InputError(f"The report needs {error.name}, which is not installed: pip install 'crowdwise[report]'.") from error
+    raise InputError(
+        f"The report needs {error.name}, which is not installed: pip install 'crowdwise[report]'."
+    ) from error
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from crowdwise.audit.audit import Audit
-    from crowdwise.audit.findings import Finding
     from crowdwise.evaluate.compare import Comparison
-    from crowdwise.labels.types import FloatArray
     from crowdwise.metrics.calibration import Reliability
 
 __all__ = ["made_report", "write_report"]
 
-MOST_WORKERS = 20_000  # rows of the workers' table
-MOST_TASKS = 200  # rows of the disputed tasks' table
-MOST_OF_A_KIND = 5  # findings of one kind that are told in full
-MOST_NAMES = 12  # workers or tasks named in one finding
-MOST_CLASSES = 12  # classes of a matrix that is written out
 MOST_DRAWN_CLASSES = 60  # classes of a matrix that is drawn
 FIRST = 25  # rows that are there without JavaScript; a page of the table with it
 N_BINS = 10
-QUIET = 2_000  # letters of a finding's sentence
 GREY = "currentColor"
 # Text and lines take the page's own colours, dark or light, as they are at the moment of looking or printing.
 CONFIG: dict[str, Any] = {
@@ -91,16 +82,12 @@ def write_report(
     title
         At the top of the page.
     """
-    from pathlib import Path
-
     text = made_report(audit, truth=truth, league=league, title=title)
     with written_file(Path(path)) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
-def made_report(
-    audit: Audit, *, truth: Any = None, league: Comparison | None = None, title: str | None = None
-) -> str:
+def made_report(audit: Audit, *, truth: Any = None, league: Comparison | None = None, title: str | None = None) -> str:
     """The page as text; parameters as for `write_report`."""
     portrait = Portrait(audit)
     right = None
@@ -112,7 +99,7 @@ def made_report(
     data = {
         "charts": {name: chart for name, (chart, _) in drawn.items()},
         "config": CONFIG,
-        "tables": {"workers": _worker_rows(portrait), "tasks": _task_rows(portrait)},
+        "tables": {"workers": rows.worker_rows(portrait), "tasks": rows.task_rows(portrait)},
     }
     return _template().render(
         title=shown(title, 200) if title else f"Audit of {counted(audit.labels.n_workers, 'worker')}",
@@ -124,21 +111,21 @@ def made_report(
         pictures={name: Markup(picture) for name, (_, picture) in drawn.items()},  # noqa: S704
         headlines=words.headlines(portrait),
         summary=words.summary(portrait, right),
-        findings=_findings(audit),
-        tests=_tests(audit),
+        findings=rows.told_findings(audit),
+        tests=rows.told_tests(audit),
         level=audit.level,
         method=audit.model.slug,
-        calibration=_calibration(right),
+        calibration=rows.calibration_rows(right),
         workers=data["tables"]["workers"],
         tasks=data["tables"]["tasks"],
         first=FIRST,
         n_tasks=audit.labels.n_tasks,
-        map_note=_map_note(portrait),
-        workers_note=_workers_note(portrait),
-        matrices=_matrices(portrait),
+        map_note=rows.map_note(portrait),
+        workers_note=rows.workers_note(portrait),
+        matrices=rows.written_matrices(portrait),
         confused=words.confused(portrait),
-        classes=_class_rows(portrait),
-        groups=_groups(portrait),
+        classes=rows.class_rows(portrait),
+        groups=rows.group_rows(portrait),
         league=league,
         believable=words.believable(portrait),
         citations=words.citations(portrait),
@@ -195,8 +182,8 @@ def _chance(p_value: float) -> str:
 @cache
 def _bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script."""
-    version = charts.alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
-    code: str = vl_convert.javascript_bundle(vl_version=version)
+    version = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
+    code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
     if re.search(r"</script|<!--", code, re.IGNORECASE) or "\r" in code:
         raise InputError("The charts' script cannot be put into a page. Install another version of vl-convert-python.")
     return code
@@ -206,7 +193,8 @@ def _policy(*scripts: str) -> str:
     """Nothing is loaded, and these scripts alone are run; styles may be inline, as Vega's tooltips are."""
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{each}'" for each in hashes)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    rest = "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; script-src {allowed}; {rest}"
 
 
 # ---- charts -----------------------------------------------------------------------------------------------
@@ -227,7 +215,7 @@ def _drawn(portrait: Portrait, right: Reliability | None) -> dict[str, tuple[dic
     }
     if right is not None:
         made["calibration"] = charts.calibration_chart(right)
-    if MOST_CLASSES < portrait.labels.n_classes <= MOST_DRAWN_CLASSES:
+    if rows.MOST_CLASSES < portrait.labels.n_classes <= MOST_DRAWN_CLASSES:
         made["confusion"] = charts.confusion_chart(portrait.mean_confusion, portrait.classes)
     if portrait.agreement is not None:
         names = [portrait.workers[at] for at in portrait.agreement.workers]
@@ -244,144 +232,3 @@ def _renamed(picture: str, name: str) -> str:
     """The picture with ids of its own, since a page holds several."""
     picture = re.sub(r'\bid="([\w-]+)"', rf'id="{name}-\1"', picture)
     return re.sub(r"url\(#([\w-]+)\)", rf"url(#{name}-\1)", picture)
-
-
-def _map_note(portrait: Portrait) -> str:
-    there = portrait.labels.labels_per_worker > 0
-    drawn = drawn_workers(portrait.flagged, portrait.labels.labels_per_worker)
-    flagged = portrait.flagged >= 0
-    if drawn.size == there.sum():
-        return "Every worker with a label is drawn."
-    n_flagged, n_others = int(flagged[drawn].sum()), int((~flagged[drawn]).sum())
-    whose = "all" if n_flagged == (flagged & there).sum() else "the worst"
-    return (
-        f"Drawn are {whose} {n_flagged:,} of the {int((flagged & there).sum()):,} flagged workers and, at random, "
-        f"{n_others:,} of the {int((~flagged & there).sum()):,} others. The table has them all."
-        if n_flagged
-        else f"Drawn are {n_others:,} of the {int(there.sum()):,} workers, at random. The table below goes further."
-    )
-
-
-# ---- tables -----------------------------------------------------------------------------------------------
-
-
-def _worker_rows(portrait: Portrait) -> list[list[Any]]:
-    """Name, labels, skill, its interval, verdict and group; the flagged first, then the busiest."""
-    per_worker = portrait.labels.labels_per_worker
-    order = np.lexsort((-per_worker, -portrait.flagged))[:MOST_WORKERS]
-    group = portrait.audit.group
-    return [
-        [
-            portrait.workers[at],
-            int(per_worker[at]),
-            round(float(portrait.skill[at]), 4),
-            round(float(portrait.low[at]), 3),
-            round(float(portrait.high[at]), 3),
-            "" if portrait.verdicts[at] == FINE else portrait.verdicts[at],
-            int(group[at]) + 1 if group[at] >= 0 else None,
-        ]
-        for at in order.tolist()
-    ]
-
-
-def _workers_note(portrait: Portrait) -> str:
-    n_workers = portrait.labels.n_workers
-    if n_workers <= MOST_WORKERS:
-        return ""
-    return f"The table holds {MOST_WORKERS:,} of the {n_workers:,} workers: those flagged, then the busiest."
-
-
-def _task_rows(portrait: Portrait) -> list[list[Any]]:
-    return [
-        [each.task, each.label, round(each.confidence, 4), each.n_labels, round(each.entropy, 3), each.votes]
-        for each in portrait.disputes(MOST_TASKS)
-    ]
-
-
-def _calibration(right: Reliability | None) -> dict[str, Any] | None:
-    if right is None:
-        return None
-    rows = [
-        (low, high, int(n), float(sure), float(share))
-        for low, high, n, sure, share in zip(*(column.tolist() for column in right), strict=True)
-        if n
-    ]
-    n = sum(row[2] for row in rows)
-    return {
-        "rows": rows,
-        "n": n,
-        "error": mean_gap(right),
-        "accuracy": sum(row[2] * row[4] for row in rows) / n,
-    }
-
-
-def _findings(audit: Audit) -> list[dict[str, Any]]:
-    """Findings kind by kind, the surest kind first, each as plain text."""
-    kinds: dict[str, list[Finding]] = {}
-    for finding in audit.findings:
-        kinds.setdefault(finding.kind, []).append(finding)
-    return [
-        {"kind": shown(kind), "n": len(found), "told": [_told(each) for each in found[:MOST_OF_A_KIND]]}
-        for kind, found in kinds.items()
-    ]
-
-
-def _told(finding: Finding) -> dict[str, Any]:
-    return {
-        "names": [shown(name) for name in finding.names[:MOST_NAMES]],
-        "more": max(0, len(finding.names) - MOST_NAMES),
-        "about": finding.about,
-        "score": finding.score,
-        "p_value": finding.p_value,
-        **{name: shown(getattr(finding, name), QUIET) for name in ("verdict", "evidence", "how", "advice")},
-    }
-
-
-def _tests(audit: Audit) -> list[tuple[str, str]]:
-    """Every test, and what came of it."""
-    rows = []
-    for screen in audit.screens:
-        found = counted(len(screen.findings), "finding") if screen.findings else "nothing found"
-        rows.append((shown(screen.kind), f"Does not apply: {shown(screen.skipped, QUIET)}" if screen.skipped else found))
-    return rows
-
-
-def _matrices(portrait: Portrait) -> list[dict[str, Any]]:
-    """The crowd's matrix and those of a few workers, written out for the classes that are confused most."""
-    n_classes = portrait.labels.n_classes
-    kept = np.arange(n_classes)
-    if n_classes > MOST_CLASSES:
-        errors = portrait.mean_confusion * (1 - np.eye(n_classes))
-        worst = np.argsort(-(errors.max(axis=0) + errors.max(axis=1)), kind="stable")[:MOST_CLASSES]
-        kept = np.sort(worst)
-    names = [portrait.classes[k] for k in kept]
-    shown_ones: list[tuple[str, str, FloatArray]] = [("The whole crowd", "mean, weighed by labels", portrait.mean_confusion)]
-    shown_ones += [(portrait.workers[who], why, portrait.confusion(who)) for why, who in portrait.examples()]
-    return [
-        {"name": name, "why": why, "classes": names, "rows": matrix[np.ix_(kept, kept)].tolist(), "all": n_classes}
-        for name, why, matrix in shown_ones
-    ]
-
-
-def _class_rows(portrait: Portrait) -> list[tuple[str, float, float, float]]:
-    """Of each class: its share of labels and of the consensus, and how often workers recognise it."""
-    n_classes = portrait.labels.n_classes
-    decided = np.bincount(portrait.chosen[portrait.labelled_tasks], minlength=n_classes)
-    shares = decided / max(int(decided.sum()), 1)
-    said, right = portrait.labels.class_shares, np.diag(portrait.mean_confusion)
-    order = np.argsort(-shares, kind="stable")[: 4 * MOST_CLASSES]
-    return [(portrait.classes[k], float(said[k]), float(shares[k]), float(right[k])) for k in order.tolist()]
-
-
-def _groups(portrait: Portrait) -> dict[str, Any] | None:
-    agreement = portrait.agreement
-    if agreement is None:
-        return None
-    group = portrait.audit.group
-    rows = []
-    for number in dict.fromkeys(agreement.group[agreement.group >= 0].tolist()):
-        members = np.flatnonzero(group == number)
-        within, without = agreement.between(number)
-        names = [portrait.workers[at] for at in members[:MOST_NAMES]]
-        rows.append((number + 1, names, max(0, members.size - MOST_NAMES), int(members.size), within, without))
-    return {"rows": rows, "all": int(np.unique(group[group >= 0]).size), "drawn": int(agreement.workers.size)}

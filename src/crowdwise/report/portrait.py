@@ -62,7 +62,8 @@ def _counted(posterior: FloatArray, task: IntArray, label: IntArray) -> FloatArr
     n_classes = posterior.shape[1]
     counts = np.stack([np.bincount(label, posterior[task, k], n_classes) for k in range(n_classes)])
     totals = counts.sum(axis=1, keepdims=True)
-    return np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 1e-9)
+    shares: FloatArray = np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 1e-9)
+    return shares
 
 
 def entropy_of(posterior: FloatArray) -> FloatArray:

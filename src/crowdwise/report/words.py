@@ -96,9 +96,8 @@ def _consensus(portrait: Portrait, right: Reliability | None) -> str:
     verdict = "its confidence can be taken at its word"
     if abs(gap) > LOOSE:
         verdict = "it is surer than it is right" if gap > 0 else "it is right more often than it thinks"
-    return (
-        f"{told} Where the truth is known ({counted(int(n), 'task')}) it is right {accuracy:.1%} of the time, and {verdict}."
-    )
+    known = counted(int(n), "task")
+    return f"{told} Where the truth is known ({known}) it is right {accuracy:.1%} of the time, and {verdict}."
 
 
 def _skill(portrait: Portrait) -> str:
@@ -110,14 +109,17 @@ def _skill(portrait: Portrait) -> str:
     mean = float(np.average(skill, weights=per_worker[there]))
     low, high = np.quantile(skill, [0.1, 0.9])
     chance = 1 / portrait.labels.n_classes
+    spread = f"{percent(float(low))} and {percent(float(high))}"
     return (
-        f"A label is right {percent(mean)} of the time on average, where guessing would be right {percent(chance)}; the "
-        f"middle eight in ten workers are right between {percent(float(low))} and {percent(float(high))} of the time."
+        f"A label is right {percent(mean)} of the time on average, where guessing would be right {percent(chance)}; "
+        f"the middle eight in ten workers are right between {spread} of the time."
     )
 
 
 def _flags(portrait: Portrait) -> str:
-    promise = f"in a crowd with nothing to find, the tests flag anyone at all with a chance of {portrait.audit.level:.0%}"
+    promise = (
+        f"in a crowd with nothing to find, the tests flag anyone at all with a chance of {portrait.audit.level:.0%}"
+    )
     if all(each == FINE for each in portrait.verdicts):
         return f"No worker is flagged ({promise})."
     times = Counter(each for each in portrait.verdicts if each != FINE)
