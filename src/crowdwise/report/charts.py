@@ -233,6 +233,7 @@ def worker_chart(
 
 def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> Chart:
     """A matrix (K, K) [truth, label] as a heat map, with numbers where classes are few."""
+    names = [_tick(name) for name in names]
     rows = [
         {"truth": names[k], "label": names[said], "row": k, "column": said, "chance": round(float(matrix[k, said]), 4)}
         for k in range(len(names))
@@ -260,7 +261,7 @@ def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> Chart:
 def agreement_chart(agreement: Agreement, names: Sequence[str]) -> Chart:
     """Cohen's kappa of every two workers, those of a group side by side."""
     ticks = [
-        f"{group + 1} · {name}" if group >= 0 else name
+        f"{group + 1} · {name}" if group >= 0 else _tick(name)
         for name, group in zip(names, agreement.group.tolist(), strict=True)
     ]
     kappa = agreement.kappa
@@ -307,6 +308,11 @@ def _chart_of(rows: list[Row]) -> alt.Chart:
 def _by(field: str) -> alt.EncodingSortField:
     """An order that is data, so that no name gets into an expression."""
     return alt.EncodingSortField(field=field, op="min", order="ascending")
+
+
+def _tick(name: str) -> str:
+    """A name beside an axis; Vega looks these up in an object of JavaScript, where one word means something else."""
+    return f"‘{name}’" if name == "__proto__" else name
 
 
 def _ticks(angle: int, *, labels: bool = True) -> alt.Axis:

@@ -67,9 +67,9 @@ def worker_rows(portrait: Portrait) -> list[list[Any]]:
         [
             portrait.workers[at],
             int(per_worker[at]),
-            round(float(portrait.skill[at]), 4),
-            round(float(portrait.low[at]), 3),
-            round(float(portrait.high[at]), 3),
+            round(float(portrait.skill[at]), 6),
+            round(float(portrait.low[at]), 4),
+            round(float(portrait.high[at]), 4),
             "" if portrait.verdicts[at] == FINE else portrait.verdicts[at],
             int(group[at]) + 1 if group[at] >= 0 else None,
         ]
@@ -88,7 +88,7 @@ def workers_note(portrait: Portrait) -> str:
 def task_rows(portrait: Portrait) -> list[list[Any]]:
     """Task, consensus, how sure it is, labels, entropy and votes of the most disputed."""
     return [
-        [each.task, each.label, round(each.confidence, 4), each.n_labels, round(each.entropy, 3), each.votes]
+        [each.task, each.label, round(each.confidence, 6), each.n_labels, round(each.entropy, 6), each.votes]
         for each in portrait.disputes(MOST_TASKS)
     ]
 
