@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +14,7 @@ from crowdwise.report.page import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -248,7 +249,7 @@ def test_it_can_be_used_by_keyboard_and_read_aloud(browser: Browser, plain: str)
         assert set(targets) <= set(ids)
         headings = page.eval_on_selector_all("h1, h2, h3", "nodes => nodes.map(node => Number(node.tagName[1]))")
         assert headings[0] == 1
-        assert all(later - earlier <= 1 for earlier, later in zip(headings, headings[1:], strict=False))
+        assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(headings))
 
 
 def test_many_workers_are_few_marks_and_few_bytes(browser: Browser, tmp_path: Path, audited: Any) -> None:

@@ -229,6 +229,10 @@ def _drawn(portrait: Portrait, right: Reliability | None) -> dict[str, tuple[dic
 
 
 def _renamed(picture: str, name: str) -> str:
-    """The picture with ids of its own, since a page holds several."""
-    picture = re.sub(r'\bid="([\w-]+)"', rf'id="{name}-\1"', picture)
-    return re.sub(r"url\(#([\w-]+)\)", rf"url(#{name}-\1)", picture)
+    """The picture with ids of its own, since a page holds several; Vega counts them on from chart to chart."""
+    ids = dict.fromkeys(re.findall(r'\bid="([\w-]+)"', picture))
+    for number, each in enumerate(ids):
+        picture = picture.replace(f'id="{each}"', f'id="{name}-{number}"').replace(
+            f"url(#{each})", f"url(#{name}-{number})"
+        )
+    return picture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -238,7 +239,13 @@ class Portrait:
         order = np.flatnonzero(enough)
         order = order[np.argsort(self.skill[order], kind="stable")]
         picked: dict[int, str] = {}
-        for who in bad[np.lexsort((-per_worker[bad], -self.flagged[bad]))][:most]:
+        bad = bad[np.lexsort((-per_worker[bad], -self.flagged[bad]))]
+        turn: Counter[str] = Counter()  # the worst of every kind come before the second worst of any
+        turns = []
+        for who in bad.tolist():
+            turn[self.verdicts[who]] += 1
+            turns.append(turn[self.verdicts[who]])
+        for who in bad[np.argsort(turns, kind="stable")][:most]:
             picked[int(who)] = f"flagged: {self.verdicts[who]}"
         for who in order[:most]:
             picked.setdefault(int(who), "among the least skilled")
