@@ -38,6 +38,7 @@ MOST_TASKS = 200  # rows of the disputed tasks' table
 MOST_OF_A_KIND = 5  # findings of one kind that are told in full
 MOST_NAMES = 12  # workers or tasks named in one finding
 MOST_CLASSES = 12  # classes of a matrix that is written out
+FEW_CLASSES = 8  # classes up to which more workers' matrices are
 LONGEST_SENTENCE = 2_000  # letters of a finding's sentence
 
 
@@ -45,17 +46,18 @@ def map_note(portrait: Portrait) -> str:
     """Who is drawn on the map of workers, where not all are."""
     there = portrait.labels.labels_per_worker > 0
     drawn = drawn_workers(portrait.flagged, portrait.labels.labels_per_worker)
-    flagged = portrait.flagged >= 0
     if drawn.size == there.sum():
         return "Every worker with a label is drawn."
+    flagged = portrait.flagged >= 0
     n_flagged, n_others = int(flagged[drawn].sum()), int((~flagged[drawn]).sum())
-    whose = "all" if n_flagged == (flagged & there).sum() else "the worst"
-    return (
-        f"Drawn are {whose} {n_flagged:,} of the {int((flagged & there).sum()):,} flagged workers and, at random, "
-        f"{n_others:,} of the {int((~flagged & there).sum()):,} others. The table has them all."
-        if n_flagged
-        else f"Drawn are {n_others:,} of the {int(there.sum()):,} workers, at random. The table below goes further."
-    )
+    all_flagged, all_others = int((flagged & there).sum()), int((~flagged & there).sum())
+    others = f"{n_others:,} of the {all_others:,} workers of whom nothing was found, at random"
+    if not n_flagged:
+        return f"Drawn are {others}."
+    bad = f"all {n_flagged:,} flagged workers"
+    if n_flagged < all_flagged:
+        bad = f"the worst {n_flagged:,} of {all_flagged:,} flagged workers"
+    return f"Drawn are {bad} and {others}."
 
 
 def worker_rows(portrait: Portrait) -> list[list[Any]]:
@@ -159,7 +161,10 @@ def written_matrices(portrait: Portrait) -> list[dict[str, Any]]:
     shown_ones: list[tuple[str, str, FloatArray]] = [
         ("The whole crowd", "mean, weighed by labels", portrait.mean_confusion)
     ]
-    shown_ones += [(portrait.workers[who], why, portrait.confusion(who)) for why, who in portrait.examples()]
+    shown_ones += [
+        (portrait.workers[who], why, portrait.confusion(who))
+        for why, who in portrait.examples(3 if n_classes <= FEW_CLASSES else 1)
+    ]
     return [
         {"name": name, "why": why, "classes": names, "rows": matrix[np.ix_(kept, kept)].tolist(), "all": n_classes}
         for name, why, matrix in shown_ones

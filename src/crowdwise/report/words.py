@@ -149,7 +149,8 @@ def _confusion(portrait: Portrait) -> list[str]:
     if not worst:
         return ["Classes are hardly ever confused."]
     truth, said, chance = worst[0]
-    return [f"The commonest confusion: what is {truth} is called {said} {percent(chance)} of the time."]
+    told = f"what is {_apart(truth)} is called {_apart(said)} {percent(chance)} of the time"
+    return [f"The commonest confusion: {told}."]
 
 
 # ---- can any of this be believed --------------------------------------------------------------------------
@@ -193,7 +194,9 @@ def _dominant(portrait: Portrait) -> tuple[bool, str]:
     weak = [int(used[k]) for k in not_dominant(portrait.mean_confusion[np.ix_(used, used)])]
     if not weak:
         return True, "The crowd as a whole says each class most often when it is true: classes are not swapped."
-    named = ", ".join(portrait.classes[k] for k in weak[:5]) + (f" and {len(weak) - 5} more" if len(weak) > 5 else "")
+    named = ", ".join(_apart(portrait.classes[k]) for k in weak[:5]) + (
+        f" and {len(weak) - 5} more" if len(weak) > 5 else ""
+    )
     return False, (
         f"The crowd as a whole says {named} no more often when it is true than when something else is: classes may "
         "have been swapped. Check some tasks by hand."
@@ -223,6 +226,11 @@ def citations(portrait: Portrait) -> list[tuple[str, str]]:
     kinds = [screen.kind for screen in portrait.audit.screens if not screen.skipped and screen.kind in TESTS]
     cited += [(f"The test for {kind}", f"{TESTS[kind]}.") for kind in kinds]
     return cited
+
+
+def _apart(name: str) -> str:
+    """A name within a sentence; the marks keep one that is written from the right from turning what follows."""
+    return f"\u2068{name}\u2069"
 
 
 def _share(which: FloatArray | Any) -> float:
