@@ -38,9 +38,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo-ready: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) --editable ".[learn]"
+	$(PIP_INSTALL) --editable ".[learn,report]"
 	touch $@
 
 $(VENV)/.test-ready: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) --editable ".[dev,learn]"
+	$(PIP_INSTALL) --editable ".[dev,learn,report]"
 	touch $@ $(VENV)/.demo-ready

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -117,6 +118,19 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
             "skill_high": np.maximum(high, self.skill_),
         }
         return native_table(columns | self.worker_columns_, self.kind_)
+
+    def plot(self, what: str = "overview", **options: Any) -> Any:
+        """A Vega-Altair chart of the fitted model, for notebooks; `.save("x.svg")` or `"x.png"` writes it.
+
+        Parameters
+        ----------
+        what
+            "overview" (how sure the consensus is, and skill against volume of the workers), "confidence", "workers",
+            "confusion" (of the whole crowd, or of one: `worker="ann"`) or "calibration" (`truth=` as in `fit`).
+        """
+        self._check_fitted()
+        # Found by name: the room of charts lies above this one, and needs an extra that fitting does not.
+        return importlib.import_module("crowdwise.report.charts").plot(self, what, **options)
 
     def _remember(self, labels: CrowdLabels, fit: Fit) -> None:
         self.tasks_, self.workers_, self.classes_ = labels.tasks, labels.workers, labels.classes

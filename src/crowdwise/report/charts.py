@@ -1,0 +1,319 @@
+"""The charts of the report and of notebooks, as Vega-Altair charts: `chart.save("x.svg")`, `.png` and `.html` work.
+
+Names of workers, tasks and classes are data of a chart and nowhere else: never an expression, a field or a scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from crowdwise.audit.audit import FINE
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.truth import truth_codes
+from crowdwise.labels.vocabulary import as_vocabulary, positions
+from crowdwise.metrics.calibration import reliability_table
+from crowdwise.report.names import labelled
+from crowdwise.report.portrait import drawn_workers
+
+try:
+    import altair as alt
+except ModuleNotFoundError as error:
+    raise InputError(f"Charts need {error.name}, which is not installed: pip install 'crowdwise[report]'.") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.metrics.calibration import Reliability
+    from crowdwise.report.portrait import Agreement
+
+__all__ = [
+    "agreement_chart",
+    "calibration",
+    "calibration_chart",
+    "confidence",
+    "confidence_chart",
+    "confusion",
+    "confusion_chart",
+    "plot",
+    "worker_chart",
+    "worker_map",
+]
+
+WIDTH, HEIGHT = 520, 300
+# Told apart by those who see no red or no green, and on white as on black; shapes tell the same again.
+QUIET, ACCENT, CONTRARY = "#8c959f", "#2f81f7", "#bc4c00"
+COLOURS = ("#d1242f", "#2f81f7", "#bf8700", "#8250df", "#1a7f37", "#bf3989", "#bc4c00", "#57606a")
+SHAPES = ("triangle-up", "square", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right", "stroke")
+NUMBERED = 8  # classes, up to which a matrix has its numbers written in
+PALEST = 0.7  # opacity of what is certain, on which dark and light letters can still be read
+BIN = 0.05
+TENTHS = [each / 10 for each in range(11)]
+COMPACT = 24  # workers, beyond which their rows are drawn narrower, and their names are at the side only
+LONGEST_TICK = 24  # letters of a name beside an axis
+
+Row = dict[str, Any]
+Chart: TypeAlias = "alt.Chart | alt.LayerChart | alt.FacetChart"
+
+
+def plot(model: Any, what: str = "overview", **options: Any) -> Chart | alt.HConcatChart:
+    """A chart of a fitted model.
+
+    Parameters
+    ----------
+    what
+        "overview" (how sure the consensus is, and the map of workers), "confidence", "workers", "confusion" (of the
+        whole crowd, or of `worker=`) or "calibration" (with `truth=`).
+    """
+    if what == "overview":
+        return alt.hconcat(confidence(model), worker_map(model))
+    kinds: dict[str, Callable[..., Chart]] = {
+        "confidence": confidence,
+        "workers": worker_map,
+        "confusion": confusion,
+        "calibration": calibration,
+    }
+    if what not in kinds:
+        raise InputError(f"There is no chart {quoted(what)}. There are: overview, {', '.join(kinds)}.")
+    return kinds[what](model, **options)
+
+
+def confidence(model: Any) -> Chart:
+    """How sure the consensus of a fitted model is, as a histogram over its tasks."""
+    return confidence_chart(model.posterior_.max(axis=1)[model.labels_per_task_ > 0])
+
+
+def worker_map(model: Any) -> Chart:
+    """Skill against number of labels of the workers of a fitted model; of many, two thousand drawn at random."""
+    chosen = drawn_workers(np.full(len(model.workers_), -1.0), model.labels_per_worker_)
+    names = labelled(model.workers_.to_pylist())
+    return worker_chart(
+        [names[at] for at in chosen],
+        model.labels_per_worker_[chosen],
+        model.skill_[chosen],
+        [FINE] * chosen.size,
+        len(model.classes_),
+    )
+
+
+def confusion(model: Any, worker: Any = None) -> Chart:
+    """Confusion matrix of a worker, by name, or of the whole crowd."""
+    if not hasattr(model, "confusion_"):
+        raise InputError(f"{type(model).__name__} has no confusion matrices. Fit a model that has, such as DawidSkene.")
+    if worker is None:
+        matrix = np.average(model.confusion_, axis=0, weights=np.maximum(model.labels_per_worker_, 1e-12))
+    else:
+        at = int(positions(as_vocabulary([worker], "worker"), model.workers_)[0])
+        if at < 0:
+            raise InputError(f"The model knows no worker {quoted(worker)}.")
+        matrix = model.confusion_[at]
+    return confusion_chart(matrix, labelled(model.classes_.to_pylist(), LONGEST_TICK))
+
+
+def calibration(model: Any, truth: Any) -> Chart:
+    """Confidence of the consensus against how often it is right, on tasks whose truth is known."""
+    empty = np.empty(0, np.int64)
+    names = {"tasks": model.tasks_, "workers": model.workers_, "classes": model.classes_}
+    codes = truth_codes(truth, CrowdLabels.from_codes(empty, empty, empty, **names))
+    return calibration_chart(reliability_table(codes, model.posterior_, n_bins=10))
+
+
+# ---- from arrays ------------------------------------------------------------------------------------------
+
+
+def confidence_chart(sure: FloatArray) -> Chart:
+    """A histogram of confidences (N,), in bins of 5 %."""
+    edges = np.round(np.arange(0, 1 + BIN / 2, BIN), 10)
+    counts, _ = np.histogram(np.minimum(sure, 1.0), edges)
+    first = int(np.flatnonzero(counts)[0]) if counts.any() else 0
+    rows = [
+        {"low": float(edges[at]), "high": float(edges[at + 1]), "tasks": int(counts[at])}
+        for at in range(first, counts.size)
+    ]
+    x = alt.X("low:Q", title="confidence of the consensus", axis=alt.Axis(format="%", labelFlush=False, values=TENTHS))
+    bars = _chart_of(rows).mark_bar(color=ACCENT, binSpacing=1, aria=False)
+    tooltip = [alt.Tooltip("low:Q", format=".0%", title="from"), alt.Tooltip("high:Q", format=".0%", title="to")]
+    chart: alt.Chart = bars.encode(
+        x=x.bin("binned").scale(domain=[float(edges[first]), 1], nice=False),
+        x2="high:Q",
+        y=alt.Y("tasks:Q", title="tasks"),
+        tooltip=[*tooltip, alt.Tooltip("tasks:Q", format=",")],
+    ).properties(width=WIDTH, height=HEIGHT, description="Histogram of the confidence of the consensus.")
+    return chart
+
+
+def calibration_chart(table: Reliability) -> Chart:
+    """Points below the diagonal: surer than right. The bars are Wilson's 90 % intervals of the share that is right."""
+    rows: list[Row] = []
+    for sure, right, n in zip(table.confidence, table.accuracy, table.n_tasks, strict=True):
+        if n:
+            low, high = wilson(float(right), int(n))
+            rows.append({"sure": float(sure), "right": float(right), "tasks": int(n), "low": low, "high": high})
+    axis = alt.Axis(format="%", labelFlush=False, values=TENTHS[::2])
+    share = alt.Scale(domain=[0, 1])
+    lines = _chart_of([{"at": 0}, {"at": 1}]).mark_line(color=QUIET, strokeDash=[4, 4], aria=False)
+    base = _chart_of(rows).encode(x=alt.X("sure:Q", title="confidence of the consensus", axis=axis, scale=share))
+    told = [
+        alt.Tooltip("sure:Q", format=".1%", title="confidence"),
+        alt.Tooltip("right:Q", format=".1%", title="right"),
+        alt.Tooltip("tasks:Q", format=","),
+    ]
+    size = alt.Size("tasks:Q", legend=None, scale=alt.Scale(range=[40, 400]))
+    return alt.layer(
+        lines.encode(x=alt.X("at:Q"), y=alt.Y("at:Q")),
+        base.mark_rule(color=ACCENT, aria=False).encode(y=alt.Y("low:Q", scale=share), y2="high:Q"),
+        base.mark_circle(color=ACCENT, opacity=0.9, aria=False).encode(
+            y=alt.Y("right:Q", title="share that is right", axis=axis, scale=share), size=size, tooltip=told
+        ),
+    ).properties(width=WIDTH, height=HEIGHT, description="Confidence against the share of tasks that are right.")
+
+
+def wilson(share: float, n: int, z: float = 1.6449) -> tuple[float, float]:
+    """Wilson's interval of a share seen in n.
+
+    >>> [round(each, 3) for each in wilson(1.0, 10)]
+    [0.787, 1.0]
+    """
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def worker_chart(
+    names: Sequence[str], n_labels: IntArray, skill: FloatArray, verdicts: Sequence[str], n_classes: int
+) -> Chart:
+    """Skill against number of labels, coloured by verdict; those of whom something was found lie on top."""
+    order = sorted(range(len(names)), key=lambda at: verdicts[at] != FINE)
+    rows = [
+        {
+            "worker": names[at],
+            "labels": int(n_labels[at]),
+            "skill": round(float(skill[at]), 4),
+            "verdict": verdicts[at],
+        }
+        for at in order
+    ]
+    kinds = [kind for kind, _ in Counter(verdicts).most_common() if kind != FINE]
+    domain = [FINE, *kinds]
+    colours = [QUIET, *(COLOURS[at % len(COLOURS)] for at in range(len(kinds)))]
+    shapes = ["circle", *(SHAPES[at % len(SHAPES)] for at in range(len(kinds)))]
+    legend = alt.Legend(orient="bottom", title=None, columns=2, symbolOpacity=1) if kinds else None
+    query = alt.param(name="query", value="")  # what the page's reader searches for
+    found = "query == '' || indexof(lower(datum.worker), query) >= 0"
+    points = (
+        _chart_of(rows)
+        .add_params(query)
+        .mark_point(filled=True, size=48, aria=False)
+        .encode(
+            x=alt.X(
+                "labels:Q", title="labels given (log)", scale=alt.Scale(type="log", nice=False, padding=12),
+                axis=alt.Axis(format="~s", values=_round_numbers(n_labels)),
+            ),
+            y=alt.Y("skill:Q", title="skill", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
+            color=alt.Color("verdict:N", scale=alt.Scale(domain=domain, range=colours), legend=legend),
+            shape=alt.Shape("verdict:N", scale=alt.Scale(domain=domain, range=shapes), legend=legend),
+            opacity=alt.when(found).then(alt.value(0.65)).otherwise(alt.value(0.04)),
+            tooltip=[
+                alt.Tooltip("worker:N"), alt.Tooltip("labels:Q", format=","),
+                alt.Tooltip("skill:Q", format=".1%"), alt.Tooltip("verdict:N"),
+            ],
+        )
+    )  # fmt: skip
+    guess = _chart_of([{"chance": 1 / n_classes}])
+    line = guess.mark_rule(strokeDash=[4, 4], color=QUIET, aria=False).encode(y="chance:Q")
+    return alt.layer(line, points).properties(
+        width=WIDTH, height=1.2 * HEIGHT, description="Skill of each worker against the number of labels given."
+    )
+
+
+def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> Chart:
+    """A matrix (K, K) [truth, label] as a heat map, with numbers where classes are few."""
+    names = [_tick(name) for name in names]
+    rows = [
+        {"truth": names[k], "label": names[said], "row": k, "column": said, "chance": round(float(matrix[k, said]), 4)}
+        for k in range(len(names))
+        for said in range(len(names))
+    ]
+    base = _chart_of(rows).encode(
+        x=alt.X("label:N", title="what workers say", sort=_by("column"), axis=_ticks(-40)),
+        y=alt.Y("truth:N", title="what is true", sort=_by("row"), axis=_ticks(0)),
+    )
+    chance = alt.Tooltip("chance:Q", format=".1%")
+    layers = [
+        base.mark_rect(color=ACCENT, aria=False).encode(
+            opacity=alt.Opacity("chance:Q", scale=alt.Scale(domain=[0, 1], range=[0.03, PALEST]), legend=None),
+            tooltip=[alt.Tooltip("truth:N"), alt.Tooltip("label:N", title="said"), chance],
+        )
+    ]
+    if len(names) <= NUMBERED:
+        layers.append(base.mark_text(aria=False, fontSize=12).encode(text=alt.Text("chance:Q", format=".0%")))
+    side = min(max(32 * len(names), 160), 560)
+    return alt.layer(*layers).properties(
+        width=min(side + 120, WIDTH), height=side, description="Chance of each label for each true class."
+    )
+
+
+def agreement_chart(agreement: Agreement, names: Sequence[str]) -> Chart:
+    """Cohen's kappa of every two workers, those of a group side by side."""
+    ticks = [
+        f"{group + 1} · {name}" if group >= 0 else _tick(name)
+        for name, group in zip(names, agreement.group.tolist(), strict=True)
+    ]
+    kappa = agreement.kappa
+    rows = [
+        {"one": ticks[a], "other": ticks[b], "row": a, "column": b, "kappa": round(float(kappa[a, b]), 3)}
+        for a in range(len(ticks))
+        for b in range(len(ticks))
+        if not math.isnan(kappa[a, b])
+    ]
+    scale = alt.Scale(
+        domain=[-1, 0, 1], range=[CONTRARY, "rgba(140,149,159,0.12)", ACCENT], clamp=True, interpolate="rgb"
+    )
+    step = 16 if len(ticks) > COMPACT else 22
+    chart: alt.Chart = (
+        _chart_of(rows)
+        .mark_rect(aria=False)
+        .encode(
+            x=alt.X("other:N", title=None, sort=_by("column"), axis=_ticks(-60, labels=len(ticks) <= COMPACT)),
+            y=alt.Y("one:N", title=None, sort=_by("row"), axis=_ticks(0)),
+            color=alt.Color(
+                "kappa:Q", scale=scale, legend=alt.Legend(orient="bottom", title="agreement beyond chance (κ)")
+            ),
+            tooltip=[alt.Tooltip("one:N"), alt.Tooltip("other:N"), alt.Tooltip("kappa:Q", format=".2f", title="κ")],
+        )
+        .properties(
+            width=WIDTH, height=step * len(ticks), description="Agreement beyond chance of every two workers shown."
+        )
+    )
+    return chart
+
+
+def _round_numbers(counts: IntArray) -> list[int]:
+    """1, 2, 5, 10, 20, … between the least and the most, and these two where there would be few."""
+    least, most = (int(counts.min()), int(counts.max())) if counts.size else (1, 1)
+    steps = [step * 10**power for power in range(10) for step in (1, 2, 5)]
+    inside = [each for each in steps if least <= each <= most]
+    return inside if len(inside) > 2 else sorted({least, *inside, most})
+
+
+def _chart_of(rows: list[Row]) -> alt.Chart:
+    return alt.Chart(alt.InlineData(values=rows))
+
+
+def _by(field: str) -> alt.EncodingSortField:
+    """An order that is data, so that no name gets into an expression."""
+    return alt.EncodingSortField(field=field, op="min", order="ascending")
+
+
+def _tick(name: str) -> str:
+    """A name beside an axis; Vega looks these up in an object of JavaScript, where one word means something else."""
+    return f"‘{name}’" if name == "__proto__" else name
+
+
+def _ticks(angle: int, *, labels: bool = True) -> alt.Axis:
+    return alt.Axis(labels=labels, labelAngle=angle, labelLimit=110, labelOverlap=False, ticks=False, domain=False)

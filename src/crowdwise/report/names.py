@@ -1,0 +1,41 @@
+"""Names of workers, tasks and classes as pages and charts show them: one line, nothing unseen, and not endless."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["labelled", "shown"]
+
+LONGEST = 120  # letters that are kept of a name; a page may hold ten thousand of them
+
+
+def shown(name: object, most: int = LONGEST) -> str:
+    r"""A name with what does not print made visible (breaks, controls, marks that turn the reading order), and cut.
+
+    Letters of scripts that are written from the right stay as they are: the page keeps them to themselves.
+
+    >>> print(shown("a\nb\u202ec"), shown("abcdef", 4))
+    a\nb\u202ec abc…
+    """
+    raw = str(name)
+    text = "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in raw[: most + 1]
+    )
+    if len(text) > most or len(raw) > most:
+        text = text[: most - 1] + "…"
+    return text if text.strip() == text and text else f"‘{text}’"
+
+
+def labelled(names: Sequence[Any], most: int = LONGEST) -> list[str]:
+    """Names shown so that no two are alike: those that would be, once cut, are told apart by their position.
+
+    >>> labelled(["ann", "long name 1", "long name 2"], 8)
+    ['ann', 'long na… (2)', 'long na… (3)']
+    """
+    texts = [shown(name, most) for name in names]
+    times = Counter(texts)
+    return [text if times[text] == 1 else f"{text} ({place})" for place, text in enumerate(texts, start=1)]

@@ -1,0 +1,238 @@
+"""The report of an audit: one HTML file that holds all it needs, asks no network, and reads without JavaScript.
+
+Charts are made by Altair and drawn by Vega in the page, whose code is in the file once; every chart has words that say
+the same, and a picture for readers without JavaScript. Names are hostile until escaped: in HTML by the template, in
+JSON by escaping every `<`, in charts because they are data. Should one ever get through, the page's content security
+policy runs no script but the two whose hashes it names, evaluates no text (Vega interprets its expressions), and loads
+nothing.
+
+The size of the file follows what is shown, not what was labelled: of workers beyond `MOST_WORKERS` the table has the
+flagged and the busiest, the map draws some thousand, and of the tasks only the most disputed are listed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crowdwise.labels.errors import InputError
+from crowdwise.labels.places import counted
+from crowdwise.labels.tables import written_file
+from crowdwise.labels.truth import truth_codes
+from crowdwise.metrics.calibration import reliability_table
+from crowdwise.report import charts, rows, words
+from crowdwise.report.names import shown
+from crowdwise.report.portrait import Portrait, drawn_workers
+
+try:
+    import altair as alt
+    import jinja2
+    import vl_convert
+    from markupsafe import Markup
+except ModuleNotFoundError as error:
+    raise InputError(
+        f"The report needs {error.name}, which is not installed: pip install 'crowdwise[report]'."
+    ) from error
+
+if TYPE_CHECKING:
+    from crowdwise.audit.audit import Audit
+    from crowdwise.evaluate.compare import Comparison
+    from crowdwise.metrics.calibration import Reliability
+
+__all__ = ["made_report", "write_report"]
+
+MOST_DRAWN_CLASSES = 60  # classes of a matrix that is drawn
+FIRST = 25  # rows that are there without JavaScript; a page of the table with it
+N_BINS = 10
+GREY = "currentColor"
+# Text and lines take the page's own colours, dark or light, as they are at the moment of looking or printing.
+CONFIG: dict[str, Any] = {
+    "background": None,
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "text": {"color": GREY},
+    "axis": {
+        "labelColor": GREY, "titleColor": GREY, "domainColor": GREY, "domainOpacity": 0.4, "tickColor": GREY,
+        "tickOpacity": 0.4, "gridColor": GREY, "gridOpacity": 0.12, "labelFontSize": 11, "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    },
+    "legend": {"labelColor": GREY, "titleColor": GREY, "labelFontSize": 12, "titleFontWeight": "normal"},
+}  # fmt: skip
+
+
+def write_report(
+    audit: Audit, path: str | Path, *, truth: Any = None, league: Comparison | None = None, title: str | None = None
+) -> None:
+    """Write the page of an audit to a file, which is there whole or not at all.
+
+    Parameters
+    ----------
+    truth
+        True labels of some tasks: a mapping, or a path or table with columns task and label. Adds how often the
+        consensus is right, and its calibration.
+    league
+        What `compare` gave. Adds the league table of methods.
+    title
+        At the top of the page.
+    """
+    text = made_report(audit, truth=truth, league=league, title=title)
+    with written_file(Path(path)) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def made_report(audit: Audit, *, truth: Any = None, league: Comparison | None = None, title: str | None = None) -> str:
+    """The page as text; parameters as for `write_report`."""
+    portrait = Portrait(audit)
+    right = None
+    if truth is not None:
+        right = reliability_table(truth_codes(truth, audit.labels), audit.model.posterior_, n_bins=N_BINS)
+    drawn = _drawn(portrait, right)
+    styles, script = _asset("page.css"), _asset("page.js")
+    bundle = _bundle()
+    data = {
+        "charts": {name: chart for name, (chart, _) in drawn.items()},
+        "config": CONFIG,
+        "tables": {"workers": rows.worker_rows(portrait), "tasks": rows.task_rows(portrait)},
+    }
+    return _template().render(
+        title=shown(title, 200) if title else f"Audit of {counted(audit.labels.n_workers, 'worker')}",
+        policy=_policy(bundle, script),
+        styles=Markup(styles),  # noqa: S704
+        bundle=Markup(bundle),  # noqa: S704
+        script=Markup(script),  # noqa: S704
+        data=Markup(escaped_json(data)),  # noqa: S704
+        pictures={name: Markup(picture) for name, (_, picture) in drawn.items()},  # noqa: S704
+        headlines=words.headlines(portrait),
+        summary=words.summary(portrait, right),
+        findings=rows.told_findings(audit),
+        tests=rows.told_tests(audit),
+        level=audit.level,
+        method=audit.model.slug,
+        calibration=rows.calibration_rows(right),
+        workers=data["tables"]["workers"],
+        tasks=data["tables"]["tasks"],
+        first=FIRST,
+        n_tasks=audit.labels.n_tasks,
+        map_note=rows.map_note(portrait),
+        workers_note=rows.workers_note(portrait),
+        matrices=rows.written_matrices(portrait),
+        confused=words.confused(portrait),
+        classes=rows.class_rows(portrait),
+        groups=rows.group_rows(portrait),
+        league=league,
+        believable=words.believable(portrait),
+        citations=words.citations(portrait),
+    )
+
+
+# ---- what holds the page together -------------------------------------------------------------------------
+
+
+def escaped_json(value: Any) -> str:
+    r"""JSON that no parser of HTML takes for anything else; what is not a number becomes null.
+
+    >>> escaped_json({"name": "</script><b>", "skill": math.nan})
+    '{"name":"\\u003c/script\\u003e\\u003cb\\u003e","skill":null}'
+    """
+    text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _asset(name: str) -> str:
+    return (resources.files("crowdwise.report") / "templates" / name).read_text(encoding="utf-8").strip()
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["percent"] = lambda share: "–" if math.isnan(share) else f"{share:.1%}"
+    environment.filters["score"] = lambda value: "–" if math.isnan(value) else f"{value:.3f}"
+    environment.filters["chance"] = _chance
+    return environment.from_string(_asset("page.html"))
+
+
+def _chance(p_value: float) -> str:
+    """A p-value in words.
+
+    >>> _chance(0.034), _chance(0.00002)
+    ('3.4 in 100', 'less than 1 in 1,000')
+    """
+    if math.isnan(p_value):
+        return "not known"
+    return "less than 1 in 1,000" if p_value < 0.001 else f"{100 * p_value:.2g} in 100"
+
+
+@cache
+def _bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script."""
+    version = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
+    code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
+    if re.search(r"</script|<!--", code, re.IGNORECASE) or "\r" in code:
+        raise InputError("The charts' script cannot be put into a page. Install another version of vl-convert-python.")
+    return code
+
+
+def _policy(*scripts: str) -> str:
+    """Nothing is loaded, and these scripts alone are run; styles may be inline, as Vega's tooltips are."""
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
+    rest = "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; script-src {allowed}; {rest}"
+
+
+# ---- charts -----------------------------------------------------------------------------------------------
+
+
+def _drawn(portrait: Portrait, right: Reliability | None) -> dict[str, tuple[dict[str, Any], str]]:
+    """Of each chart its specification, and a picture for readers without JavaScript."""
+    chosen = drawn_workers(portrait.flagged, portrait.labels.labels_per_worker)
+    made = {
+        "confidence": charts.confidence_chart(portrait.confidence[portrait.labelled_tasks]),
+        "workers": charts.worker_chart(
+            [portrait.workers[at] for at in chosen],
+            portrait.labels.labels_per_worker[chosen],
+            portrait.skill[chosen],
+            [portrait.verdicts[at] for at in chosen],
+            portrait.labels.n_classes,
+        ),
+    }
+    if right is not None:
+        made["calibration"] = charts.calibration_chart(right)
+    if rows.MOST_CLASSES < portrait.labels.n_classes <= MOST_DRAWN_CLASSES:
+        made["confusion"] = charts.confusion_chart(portrait.mean_confusion, portrait.classes)
+    if portrait.agreement is not None:
+        names = [portrait.workers[at] for at in portrait.agreement.workers]
+        made["agreement"] = charts.agreement_chart(portrait.agreement, [shown(each, 30) for each in names])
+    found = {}
+    for name, chart in made.items():
+        spec = chart.to_dict()
+        picture = vl_convert.vegalite_to_svg(spec, config=CONFIG)
+        found[name] = spec | {"width": "container"}, _renamed(picture, name)
+    return found
+
+
+def _renamed(picture: str, name: str) -> str:
+    """The picture with ids of its own, since a page holds several; Vega counts them on from chart to chart."""
+    ids = dict.fromkeys(re.findall(r'\bid="([\w-]+)"', picture))
+    for number, each in enumerate(ids):
+        picture = picture.replace(f'id="{each}"', f'id="{name}-{number}"').replace(
+            f"url(#{each})", f"url(#{name}-{number})"
+        )
+    return picture

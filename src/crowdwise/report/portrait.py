@@ -1,0 +1,287 @@
+"""What a page says of a crowd, made from its audit by sums over edges: nothing here grows as tasks × workers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.audit.audit import FINE
+from crowdwise.fitting.intervals import beta_interval
+from crowdwise.metrics import pairwise_kappas
+from crowdwise.report.names import labelled, shown
+
+if TYPE_CHECKING:
+    from crowdwise.audit.audit import Audit
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = [
+    "Agreement",
+    "Dispute",
+    "Portrait",
+    "agreement_within",
+    "confusion_of",
+    "crowd_confusion",
+    "drawn_workers",
+    "entropy_of",
+]
+
+MOST_DRAWN = 2_000  # points of the worker map that a browser moves at ease
+LEAST_ORDINARY = 500  # of them, for workers of whom nothing was found
+MOST_FLAGGED = 4_000
+MOST_AGREEING = 40  # workers whose agreement is drawn
+COMPANY = 16  # workers shown in all, where fewer are in groups: agreement needs something to compare with
+MOST_VOTES = 6  # classes whose votes are told for a task
+LEVEL = 0.9  # of the intervals of skill
+
+
+def crowd_confusion(model: Any, labels: CrowdLabels) -> FloatArray:
+    """The crowd's mean matrix (K, K) [truth, label], each worker weighed by her answers."""
+    if hasattr(model, "confusion_"):
+        weights = np.maximum(labels.labels_per_worker, 1e-12)
+        mean: FloatArray = np.average(model.confusion_, axis=0, weights=weights)
+        return mean
+    return _counted(model.posterior_, labels.task, labels.label)
+
+
+def confusion_of(model: Any, labels: CrowdLabels, worker: int) -> FloatArray:
+    """A worker's matrix (K, K) [truth, label]: the model's own or, where it has none, her answers by the posterior."""
+    if hasattr(model, "confusion_"):
+        own: FloatArray = model.confusion_[worker]
+        return own
+    edge, ptr = labels.by_worker
+    edges = edge[ptr[worker] : ptr[worker + 1]]
+    return _counted(model.posterior_, labels.task[edges], labels.label[edges])
+
+
+def _counted(posterior: FloatArray, task: IntArray, label: IntArray) -> FloatArray:
+    n_classes = posterior.shape[1]
+    counts = np.stack([np.bincount(label, posterior[task, k], n_classes) for k in range(n_classes)])
+    totals = counts.sum(axis=1, keepdims=True)
+    shares: FloatArray = np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 1e-9)
+    return shares
+
+
+def entropy_of(posterior: FloatArray) -> FloatArray:
+    """Of each task's posterior, in nats."""
+    plogp = np.where(posterior > 0, posterior * np.log(np.maximum(posterior, 1e-300)), 0.0)
+    entropy: FloatArray = np.maximum(-plogp.sum(axis=1), 0.0)
+    return entropy
+
+
+def drawn_workers(flagged: FloatArray, n_labels: IntArray) -> IntArray:
+    """Positions of the workers that a map of limited size shows.
+
+    Everyone flagged (the worst `MOST_FLAGGED`), and of the others as many as there is room for, drawn at random.
+
+    Parameters
+    ----------
+    flagged : (M,)
+        Score of the worst finding; negative where there is none.
+    n_labels : (M,)
+        Workers without a label are left out.
+    """
+    there = n_labels > 0
+    bad = np.flatnonzero((flagged >= 0) & there)
+    bad = bad[np.argsort(-flagged[bad], kind="stable")][:MOST_FLAGGED]
+    others = np.flatnonzero((flagged < 0) & there)
+    room = max(LEAST_ORDINARY, MOST_DRAWN - bad.size)
+    if others.size > room:
+        others = np.random.default_rng(0).choice(others, room, replace=False)
+    return np.sort(np.concatenate([bad, others]))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far some workers agree beyond chance.
+
+    Attributes
+    ----------
+    workers : (m,)
+        Positions, group by group, those of no group last.
+    group : (m,)
+        -1 for no group.
+    kappa : (m, m)
+        Cohen's; not a number where two have no task in common, and on the diagonal.
+    """
+
+    workers: IntArray
+    group: IntArray
+    kappa: FloatArray
+
+    def between(self, group: int) -> tuple[float, float]:
+        """Mean kappa within a group, and of its members with those outside; not a number if there is none."""
+        inside = self.group == group
+        return _mean(self.kappa[np.ix_(inside, inside)]), _mean(self.kappa[np.ix_(inside, ~inside)])
+
+
+def _mean(values: FloatArray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def agreement_within(labels: CrowdLabels, group: IntArray) -> Agreement | None:
+    """Agreement of the members of groups, and of some busy workers of none; None if there is no group.
+
+    Of large groups the busiest members are taken, a share of the room for each group.
+    """
+    numbers, sizes = np.unique(group[group >= 0], return_counts=True)
+    if not numbers.size:
+        return None
+    per_worker = labels.labels_per_worker
+    numbers = np.sort(numbers[np.argsort(-sizes, kind="stable")][: MOST_AGREEING // 2])
+    share = max(2, MOST_AGREEING // numbers.size)
+    chosen = [_busiest(np.flatnonzero(group == number), per_worker, share) for number in numbers]
+    n_chosen = sum(part.size for part in chosen)
+    alone = _busiest(np.flatnonzero(group < 0), per_worker, min(max(COMPANY - n_chosen, 4), MOST_AGREEING))
+    workers = np.concatenate([*chosen, alone])
+    place = np.full(labels.n_workers, -1)
+    place[workers] = np.arange(workers.size)
+    sub = labels.keep(place[labels.worker] >= 0)
+    pairs = pairwise_kappas(sub)
+    kappa = np.full((workers.size, workers.size), np.nan)
+    one, other = place[pairs.first], place[pairs.second]
+    kappa[one, other] = kappa[other, one] = pairs.kappa
+    return Agreement(workers, group[workers], kappa)
+
+
+def _busiest(workers: IntArray, per_worker: IntArray, most: int) -> IntArray:
+    return workers[np.argsort(-per_worker[workers], kind="stable")][:most]
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """A task that the crowd disagrees about."""
+
+    task: str
+    label: str
+    confidence: float
+    n_labels: int
+    entropy: float
+    votes: list[tuple[int, str]]
+
+
+class Portrait:
+    """An audit as a page needs it: names that can be shown, arrays over workers and tasks, and choices of what to show.
+
+    Attributes
+    ----------
+    confidence, entropy : (N,)
+    chosen : (N,)
+        Consensus, as positions of classes.
+    labelled_tasks : (N,)
+        Which tasks anyone labelled; the others are left out of what is counted.
+    skill, low, high : (M,)
+    flagged : (M,)
+        Score of the worst finding; -1 where there is none.
+    """
+
+    def __init__(self, audit: Audit) -> None:
+        self.audit, self.labels, self.model = audit, audit.labels, audit.model
+        model = self.model
+        self.classes = labelled(self.labels.classes.to_pylist(), 40)
+        self.chosen: IntArray = model._decide(model.posterior_)
+        self.confidence: FloatArray = model.posterior_[np.arange(self.chosen.size), self.chosen]
+        self.entropy = entropy_of(model.posterior_)
+        self.labelled_tasks = self.labels.labels_per_task > 0
+        self.skill: FloatArray = model.skill_
+        low, high = beta_interval(model.skill_beta_, LEVEL)
+        self.low, self.high = np.minimum(low, self.skill), np.maximum(high, self.skill)
+        self.verdicts = audit.verdicts
+        self.flagged = self._flagged()
+
+    def _flagged(self) -> FloatArray:
+        worst = np.full(self.labels.n_workers, -1.0)
+        guilty = {name for finding in self.audit.findings for name in _workers_of(finding)}
+        if not guilty:
+            return worst
+        place = {name: at for at, name in enumerate(self.labels.workers.to_pylist()) if name in guilty}
+        for finding in self.audit.findings:
+            for name in _workers_of(finding):
+                worst[place[name]] = max(worst[place[name]], finding.score)
+        return worst
+
+    @cached_property
+    def workers(self) -> list[str]:
+        """Names of the workers, no two alike."""
+        return labelled(self.labels.workers.to_pylist())
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """What workers were flagged for, the most frequent first."""
+        found, times = np.unique([each for each in self.verdicts if each != FINE], return_counts=True)
+        return [str(found[at]) for at in np.argsort(-times, kind="stable")]
+
+    @cached_property
+    def mean_confusion(self) -> FloatArray:
+        """The crowd's mean matrix."""
+        return crowd_confusion(self.model, self.labels)
+
+    @cached_property
+    def agreement(self) -> Agreement | None:
+        """Of the groups' members, if there are groups."""
+        return agreement_within(self.labels, self.audit.group)
+
+    def confusion(self, worker: int) -> FloatArray:
+        """A worker's matrix."""
+        return confusion_of(self.model, self.labels, worker)
+
+    def examples(self, most: int = 3) -> list[tuple[str, int]]:
+        """Workers whose matrices are worth a look, and why: flagged, worst and best of those with enough labels."""
+        per_worker = self.labels.labels_per_worker
+        enough = per_worker >= min(np.median(per_worker[per_worker > 0]), 20 * self.labels.n_classes)
+        bad = np.flatnonzero(self.flagged >= 0)
+        order = np.flatnonzero(enough)
+        order = order[np.argsort(self.skill[order], kind="stable")]
+        picked: dict[int, str] = {}
+        bad = bad[np.lexsort((-per_worker[bad], -self.flagged[bad]))]
+        turn: Counter[str] = Counter()  # the worst of every kind come before the second worst of any
+        turns = []
+        for who in bad.tolist():
+            turn[self.verdicts[who]] += 1
+            turns.append(turn[self.verdicts[who]])
+        for who in bad[np.argsort(turns, kind="stable")][:most]:
+            picked[int(who)] = f"flagged: {self.verdicts[who]}"
+        for who in order[:most]:
+            picked.setdefault(int(who), "among the least skilled")
+        for who in order[::-1][:most]:
+            picked.setdefault(int(who), "among the most skilled")
+        return [(why, who) for who, why in picked.items()]
+
+    def disputes(self, most: int = 200) -> list[Dispute]:
+        """The tasks that are least sure, and how their votes fell."""
+        order = np.argsort(-self.entropy, kind="stable")
+        order = order[self.labelled_tasks[order] & (self.entropy[order] > 1e-3)][:most]
+        names = self.labels.tasks.take(pa.array(order)).to_pylist()
+        ptr = self.labels.task_ptr
+        found = []
+        for task, name in zip(order.tolist(), names, strict=True):
+            votes = np.bincount(self.labels.label[ptr[task] : ptr[task + 1]], minlength=self.labels.n_classes)
+            found.append(
+                Dispute(
+                    shown(name),
+                    self.classes[self.chosen[task]],
+                    float(self.confidence[task]),
+                    int(votes.sum()),
+                    float(self.entropy[task]),
+                    self._told(votes),
+                )
+            )
+        return found
+
+    def _told(self, votes: IntArray) -> list[tuple[int, str]]:
+        """How many said what, the most frequent first."""
+        order = [k for k in np.argsort(-votes, kind="stable").tolist() if votes[k]]
+        told = [(int(votes[k]), self.classes[k]) for k in order[:MOST_VOTES]]
+        rest = int(votes[order[MOST_VOTES:]].sum())
+        return [*told, (rest, "others")] if rest else told
+
+
+def _workers_of(finding: Any) -> tuple[Any, ...]:
+    names: tuple[Any, ...] = finding.names if finding.about in ("worker", "workers") else ()
+    return names

@@ -1,0 +1,196 @@
+"""The tables of the page: rows of plain text and numbers, as many as a page can bear."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crowdwise.audit.audit import FINE
+from crowdwise.labels.places import counted
+from crowdwise.metrics.calibration import mean_gap
+from crowdwise.report.names import shown
+from crowdwise.report.portrait import drawn_workers
+
+if TYPE_CHECKING:
+    from crowdwise.audit.audit import Audit
+    from crowdwise.audit.findings import Finding
+    from crowdwise.labels.types import FloatArray
+    from crowdwise.metrics.calibration import Reliability
+    from crowdwise.report.portrait import Portrait
+
+__all__ = [
+    "MOST_CLASSES",
+    "calibration_rows",
+    "class_rows",
+    "group_rows",
+    "map_note",
+    "task_rows",
+    "told_findings",
+    "told_tests",
+    "worker_rows",
+    "workers_note",
+    "written_matrices",
+]
+
+MOST_WORKERS = 20_000  # rows of the workers' table
+MOST_TASKS = 200  # rows of the disputed tasks' table
+MOST_OF_A_KIND = 5  # findings of one kind that are told in full
+MOST_NAMES = 12  # workers or tasks named in one finding
+MOST_CLASSES = 12  # classes of a matrix that is written out
+FEW_CLASSES = 8  # classes up to which more workers' matrices are
+LONGEST_SENTENCE = 2_000  # letters of a finding's sentence
+
+
+def map_note(portrait: Portrait) -> str:
+    """Who is drawn on the map of workers, where not all are."""
+    there = portrait.labels.labels_per_worker > 0
+    drawn = drawn_workers(portrait.flagged, portrait.labels.labels_per_worker)
+    if drawn.size == there.sum():
+        return "Every worker with a label is drawn."
+    flagged = portrait.flagged >= 0
+    n_flagged, n_others = int(flagged[drawn].sum()), int((~flagged[drawn]).sum())
+    all_flagged, all_others = int((flagged & there).sum()), int((~flagged & there).sum())
+    others = f"{n_others:,} of the {all_others:,} workers of whom nothing was found, at random"
+    if not n_flagged:
+        return f"Drawn are {others}."
+    bad = f"all {n_flagged:,} flagged workers"
+    if n_flagged < all_flagged:
+        bad = f"the worst {n_flagged:,} of {all_flagged:,} flagged workers"
+    return f"Drawn are {bad} and {others}."
+
+
+def worker_rows(portrait: Portrait) -> list[list[Any]]:
+    """Name, labels, skill, its interval, verdict and group; the flagged first, then the busiest."""
+    per_worker = portrait.labels.labels_per_worker
+    order = np.lexsort((-per_worker, -portrait.flagged))[:MOST_WORKERS]
+    group = portrait.audit.group
+    return [
+        [
+            portrait.workers[at],
+            int(per_worker[at]),
+            round(float(portrait.skill[at]), 6),
+            round(float(portrait.low[at]), 4),
+            round(float(portrait.high[at]), 4),
+            "" if portrait.verdicts[at] == FINE else portrait.verdicts[at],
+            int(group[at]) + 1 if group[at] >= 0 else None,
+        ]
+        for at in order.tolist()
+    ]
+
+
+def workers_note(portrait: Portrait) -> str:
+    """Who is in the table of workers, where not all are."""
+    n_workers = portrait.labels.n_workers
+    if n_workers <= MOST_WORKERS:
+        return ""
+    return f"The table holds {MOST_WORKERS:,} of the {n_workers:,} workers: those flagged, then the busiest."
+
+
+def task_rows(portrait: Portrait) -> list[list[Any]]:
+    """Task, consensus, how sure it is, labels, entropy and votes of the most disputed."""
+    return [
+        [each.task, each.label, round(each.confidence, 6), each.n_labels, round(each.entropy, 6), each.votes]
+        for each in portrait.disputes(MOST_TASKS)
+    ]
+
+
+def calibration_rows(right: Reliability | None) -> dict[str, Any] | None:
+    """Bins that hold tasks, and what they come to; None without a truth."""
+    if right is None:
+        return None
+    rows = [
+        (low, high, int(n), float(sure), float(share))
+        for low, high, n, sure, share in zip(*(column.tolist() for column in right), strict=True)
+        if n
+    ]
+    n = sum(row[2] for row in rows)
+    return {
+        "rows": rows,
+        "n": n,
+        "error": mean_gap(right),
+        "accuracy": sum(row[2] * row[4] for row in rows) / n,
+    }
+
+
+def told_findings(audit: Audit) -> list[dict[str, Any]]:
+    """Findings kind by kind, the surest kind first, each as plain text."""
+    kinds: dict[str, list[Finding]] = {}
+    for finding in audit.findings:
+        kinds.setdefault(finding.kind, []).append(finding)
+    return [
+        {"kind": shown(kind), "n": len(found), "told": [_told(each) for each in found[:MOST_OF_A_KIND]]}
+        for kind, found in kinds.items()
+    ]
+
+
+def _told(finding: Finding) -> dict[str, Any]:
+    return {
+        "names": [shown(name) for name in finding.names[:MOST_NAMES]],
+        "more": max(0, len(finding.names) - MOST_NAMES),
+        "about": finding.about,
+        "score": finding.score,
+        "p_value": finding.p_value,
+        **{name: shown(getattr(finding, name), LONGEST_SENTENCE) for name in ("verdict", "evidence", "how", "advice")},
+    }
+
+
+def told_tests(audit: Audit) -> list[tuple[str, str]]:
+    """Every test, and what came of it."""
+    rows = []
+    for screen in audit.screens:
+        found = counted(len(screen.findings), "finding") if screen.findings else "nothing found"
+        rows.append(
+            (
+                shown(screen.kind),
+                f"Does not apply: {shown(screen.skipped, LONGEST_SENTENCE)}" if screen.skipped else found,
+            )
+        )
+    return rows
+
+
+def written_matrices(portrait: Portrait) -> list[dict[str, Any]]:
+    """The crowd's matrix and those of a few workers, written out for the classes that are confused most."""
+    n_classes = portrait.labels.n_classes
+    kept = np.arange(n_classes)
+    if n_classes > MOST_CLASSES:
+        errors = portrait.mean_confusion * (1 - np.eye(n_classes))
+        worst = np.argsort(-(errors.max(axis=0) + errors.max(axis=1)), kind="stable")[:MOST_CLASSES]
+        kept = np.sort(worst)
+    names = [portrait.classes[k] for k in kept]
+    shown_ones: list[tuple[str, str, FloatArray]] = [
+        ("The whole crowd", "mean, weighed by labels", portrait.mean_confusion)
+    ]
+    shown_ones += [
+        (portrait.workers[who], why, portrait.confusion(who))
+        for why, who in portrait.examples(3 if n_classes <= FEW_CLASSES else 1)
+    ]
+    return [
+        {"name": name, "why": why, "classes": names, "rows": matrix[np.ix_(kept, kept)].tolist(), "all": n_classes}
+        for name, why, matrix in shown_ones
+    ]
+
+
+def class_rows(portrait: Portrait) -> list[tuple[str, float, float, float]]:
+    """Of each class: its share of labels and of the consensus, and how often workers recognise it."""
+    n_classes = portrait.labels.n_classes
+    decided = np.bincount(portrait.chosen[portrait.labelled_tasks], minlength=n_classes)
+    shares = decided / max(int(decided.sum()), 1)
+    said, right = portrait.labels.class_shares, np.diag(portrait.mean_confusion)
+    order = np.argsort(-shares, kind="stable")[: 4 * MOST_CLASSES]
+    return [(portrait.classes[k], float(said[k]), float(shares[k]), float(right[k])) for k in order.tolist()]
+
+
+def group_rows(portrait: Portrait) -> dict[str, Any] | None:
+    """Groups of dependent workers with their agreement, inside and outside; None if there is none."""
+    agreement = portrait.agreement
+    if agreement is None:
+        return None
+    group = portrait.audit.group
+    rows = []
+    for number in dict.fromkeys(agreement.group[agreement.group >= 0].tolist()):
+        members = np.flatnonzero(group == number)
+        within, without = agreement.between(number)
+        names = [portrait.workers[at] for at in members[:MOST_NAMES]]
+        rows.append((number + 1, names, max(0, members.size - MOST_NAMES), int(members.size), within, without))
+    return {"rows": rows, "all": int(np.unique(group[group >= 0]).size), "drawn": int(agreement.workers.size)}

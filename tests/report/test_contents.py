@@ -1,0 +1,380 @@
+"""What the page says is what the labels say; what it draws has names as data alone; files are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+import crowdwise as cw
+from crowdwise.audit.audit import FINE, Audit
+from crowdwise.audit.findings import Screen
+from crowdwise.evaluate.compare import Comparison, Standing
+from crowdwise.labels.errors import InputError
+from crowdwise.metrics import cohen_kappa
+from crowdwise.metrics.calibration import reliability_table
+from crowdwise.report import charts, rows, words
+from crowdwise.report.names import labelled, shown
+from crowdwise.report.page import escaped_json, made_report, write_report
+from crowdwise.report.portrait import (
+    MOST_AGREEING,
+    MOST_DRAWN,
+    MOST_FLAGGED,
+    Portrait,
+    agreement_within,
+    confusion_of,
+    crowd_confusion,
+    drawn_workers,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def portrait(audited: Any) -> Portrait:
+    return Portrait(audited()[0])
+
+
+# ---- numbers ----------------------------------------------------------------------------------------------
+
+
+def test_matrices_counted_from_the_posterior_where_the_model_has_none(portrait: Portrait) -> None:
+    labels, posterior = portrait.labels, portrait.model.posterior_
+    bare = SimpleNamespace(posterior_=posterior)
+    wanted = np.zeros((labels.n_classes, labels.n_classes))
+    of_seven = np.zeros_like(wanted)
+    for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
+        wanted[:, label] += posterior[task]
+        of_seven[:, label] += posterior[task] * (worker == 7)
+    np.testing.assert_allclose(crowd_confusion(bare, labels), wanted / wanted.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(confusion_of(bare, labels, 7), of_seven / of_seven.sum(axis=1, keepdims=True))
+
+
+def test_the_crowds_matrix_is_the_workers_mean_by_labels(portrait: Portrait) -> None:
+    weights = portrait.labels.labels_per_worker / portrait.labels.n_labels
+    wanted = sum(weight * matrix for weight, matrix in zip(weights, portrait.model.confusion_, strict=True))
+    np.testing.assert_allclose(portrait.mean_confusion, wanted)
+
+
+def test_consensus_is_the_models_own(portrait: Portrait) -> None:
+    table = portrait.model.consensus()
+    np.testing.assert_allclose(portrait.confidence, table["confidence"].to_numpy())
+    np.testing.assert_allclose(portrait.entropy, table["entropy"].to_numpy(), atol=1e-12)
+    names = [portrait.classes[at] for at in portrait.chosen]
+    assert names == table["label"].to_pylist()
+
+
+def test_disputes_are_the_tasks_of_most_entropy_with_their_votes(portrait: Portrait) -> None:
+    disputes = portrait.disputes(10)
+    table = portrait.model.consensus()
+    order = np.argsort(-table["entropy"].to_numpy(), kind="stable")[:10]
+    assert [each.task for each in disputes] == [table["task"][int(at)].as_py() for at in order]
+    votes = portrait.labels.vote_counts()[order]
+    for dispute, counts in zip(disputes, votes, strict=True):
+        assert {name: n for n, name in dispute.votes} == {
+            portrait.classes[k]: n for k, n in enumerate(counts.tolist()) if n
+        }
+        assert dispute.n_labels == counts.sum()
+
+
+def test_agreement_of_groups_is_cohens_kappa(portrait: Portrait) -> None:
+    agreement = portrait.agreement
+    assert agreement is not None
+    assert agreement.group[:8].tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
+    assert set(agreement.workers[:8].tolist()) == set(range(8))
+    labels = portrait.labels
+    said = np.full((labels.n_workers, labels.n_tasks), -1)
+    said[labels.worker, labels.task] = labels.label
+    one, other = agreement.workers[0], agreement.workers[5]
+    both = (said[one] >= 0) & (said[other] >= 0)
+    assert agreement.kappa[0, 5] == pytest.approx(cohen_kappa(said[one][both], said[other][both]), nan_ok=True)
+    within, without = agreement.between(1)
+    assert within == pytest.approx(np.nanmean(agreement.kappa[3:8, 3:8]))
+    assert without == pytest.approx(np.nanmean(np.delete(agreement.kappa[3:8], slice(3, 8), axis=1)))
+
+
+def test_many_groups_are_cut_to_what_can_be_read() -> None:
+    labels = cw.simulate.simulate("one-coin", n_tasks=300, n_workers=300, n_classes=2, labels_per_task=20).labels
+    found = agreement_within(labels, np.arange(300) // 3)
+    assert found is not None
+    assert MOST_AGREEING <= found.workers.size <= MOST_AGREEING + 4
+    assert np.unique(found.workers).size == found.workers.size
+    assert agreement_within(labels, np.full(300, -1)) is None
+
+
+def test_the_map_keeps_everyone_flagged_and_some_of_the_others() -> None:
+    flagged = np.full(10_000, -1.0)
+    flagged[::10] = 0.5
+    counts = np.ones(10_000, np.int64)
+    counts[5] = 0
+    chosen = drawn_workers(flagged, counts)
+    assert chosen.size == MOST_DRAWN
+    assert set(np.flatnonzero(flagged >= 0)) <= set(chosen)
+    assert 5 not in chosen
+    np.testing.assert_array_equal(chosen, drawn_workers(flagged, counts))
+    everyone = drawn_workers(np.linspace(0, 1, 10_000), np.ones(10_000, np.int64))
+    assert everyone.tolist() == list(range(10_000 - MOST_FLAGGED, 10_000))
+
+
+def test_examples_are_flagged_worst_and_best(portrait: Portrait) -> None:
+    examples = portrait.examples()
+    reasons = [why for why, _ in examples]
+    assert reasons[:3] == ["flagged: dependent workers", "flagged: spammer", "flagged: dependent workers"]
+    best = [who for why, who in examples if why == "among the most skilled"]
+    assert int(np.argmax(portrait.skill)) in best
+    assert len({who for _, who in examples}) == len(examples)
+
+
+def test_calibration_rows_are_the_tables(portrait: Portrait, audited: Any) -> None:
+    _, truth = audited()
+    codes = [int(truth[task].split()[1]) for task in portrait.labels.tasks.to_pylist()]
+    found = rows.calibration_rows(reliability_table(codes, portrait.model.posterior_, n_bins=10))
+    assert found is not None
+    assert found["n"] == 300
+    assert found["accuracy"] == pytest.approx(np.mean(portrait.chosen == codes))
+    for low, high, n, sure, _ in found["rows"]:
+        assert n == ((portrait.confidence > low) & (portrait.confidence <= high + 1e-12)).sum()
+        assert low < sure <= high + 1e-12
+
+
+def test_flagged_scores_and_verdicts_agree(portrait: Portrait) -> None:
+    assert [score >= 0 for score in portrait.flagged] == [verdict != FINE for verdict in portrait.verdicts]
+
+
+# ---- words ------------------------------------------------------------------------------------------------
+
+
+def test_summary_counts_what_was_found(portrait: Portrait) -> None:
+    text = " ".join(words.summary(portrait, None))
+    assert "40 workers gave 1,500 labels on 300 tasks, 5.0 a task, choosing between 3 classes." in text
+    assert "20 workers are flagged: 12 as spammer, 8 as dependent workers" in text
+    assert "mislabel (1), bias (1)" in text
+    wrong = (1 - portrait.confidence).sum()
+    assert f"about {wrong:,.0f} of its answers are wrong" in text
+
+
+def test_nothing_to_find_is_said_so(portrait: Portrait) -> None:
+    calm = Audit(portrait.labels, portrait.model, (Screen("spammer"),), np.full(40, -1), 0.05)
+    page = made_report(calm)
+    assert "No worker is flagged" in page
+    assert "Nothing was found." in page
+    assert "No group of workers was found" in page
+    assert "--truth" in page
+
+
+def test_doubts_are_told() -> None:
+    parts = cw.CrowdLabels.from_arrays(
+        task=["a", "a", "b", "b"], worker=["u", "v", "x", "y"], label=["yes", "no", "yes", "no"]
+    )
+    model = cw.DawidSkene(max_iter=1)
+    with pytest.warns(cw.NotConverged):
+        model.fit(parts)
+    told = words.believable(Portrait(Audit(parts, model, (), np.full(4, -1), 0.05)))
+    assert [fine for fine, _ in told] == [False, False, told[2][0], False]
+    assert "fall into 2 parts" in told[1][1]
+    assert "Only 0% of the tasks have three labels" in told[0][1]
+    assert "still changing after 1 iteration" in told[3][1]
+
+
+def test_swapped_classes_are_told(portrait: Portrait) -> None:
+    swapped = SimpleNamespace(**vars(portrait.model), slug="dawid-skene", _decide=portrait.model._decide)
+    swapped.confusion_ = portrait.model.confusion_[:, ::-1]
+    audit = Audit(portrait.labels, swapped, (), np.full(40, -1), 0.05)
+    fine, told = words.believable(Portrait(audit))[2]
+    assert not fine
+    assert "classes may have been swapped" in told
+
+
+def test_citations_name_method_and_tests(portrait: Portrait) -> None:
+    cited = dict(words.citations(portrait))
+    assert cited["This software"] == f"Crowdwise, version {cw.__version__}."
+    assert cited["The consensus, by dawid-skene"].startswith("Dawid & Skene 1979")
+    assert "The test for dependent workers" in cited
+
+
+# ---- pages of odd crowds ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "charts_drawn"),
+    [
+        ({"model": cw.MajorityVote()}, {"confidence", "workers", "agreement"}),
+        ({"n_classes": 30}, {"confidence", "workers", "agreement", "confusion"}),
+        ({"n_classes": 100, "n_tasks": 600}, {"confidence", "workers", "agreement"}),
+        ({"n_workers": 9, "labels_per_task": 1}, {"confidence", "workers", "agreement"}),
+    ],
+)
+def test_pages_of_other_crowds(audited: Any, options: dict[str, Any], charts_drawn: set[str]) -> None:
+    audit, _ = audited(**options)
+    assert set(data_of(made_report(audit))["charts"]) == charts_drawn
+
+
+def test_the_smallest_crowd_has_a_page() -> None:
+    labels = cw.CrowdLabels.from_codes([0], [0], [0], tasks=["t", "never"], workers=["w", "idle"], classes=["a", "b"])
+    audit = Audit(labels, cw.MajorityVote().fit(labels), (), np.full(2, -1), 0.05)
+    page = made_report(audit, truth={"t": "a"})
+    assert "2 workers gave 1 label on 2 tasks" in page
+    assert "nan" not in re.sub(r"<script.*?</script>|<svg.*?</svg>", "", page, flags=re.DOTALL)
+    assert [row[0] for row in data_of(page)["tables"]["workers"]] == ["w", "idle"]
+
+
+def test_league_is_shown_with_notes_for_what_failed(audited: Any) -> None:
+    audit, truth = audited()
+    done = Standing("majority-vote", -1.25, 0.01, 0.0, 0.0, 0.1, 1.0, 0.75, 0.05, 0.5)
+    league = Comparison((done, Standing("kos", note="needs <two> classes")), np.eye(2), n_truth=300)
+    page = made_report(audit, league=league, truth=truth)
+    row = page[page.index("majority-vote</th>") :].partition("</tr>")[0]
+    assert re.findall(r">([^<>]+)</td>", row) == ["-1.250 ± 0.010", "best", "100.0%", "75.0%", "0.050", "0.5"]
+    assert '<td colspan="6">needs &lt;two&gt; classes</td>' in page
+
+
+# ---- hostile names, without a browser ---------------------------------------------------------------------
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    loaded: dict[str, Any] = json.loads(found[1])
+    return loaded
+
+
+def test_markup_of_the_page_is_the_same_whatever_the_names(
+    audited: Any, hostile_audit: Any, hostile: tuple[str, ...]
+) -> None:
+    """Same crowd, other names: the same elements in the same order."""
+    harmless, truth = audited(n_classes=len(hostile), n_tasks=400)
+    ours, their_truth = hostile_audit
+    one, other = made_report(harmless, truth=truth), made_report(ours, truth=their_truth)
+    tags = [
+        re.findall(r"</?[a-zA-Z!][a-zA-Z0-9-]*", re.sub(r"<noscript>.*?</noscript>", "", page)) for page in (one, other)
+    ]
+    assert tags[0] == tags[1]
+
+
+def test_pictures_hold_hostile_names_as_text(hostile_audit: Any, hostile: tuple[str, ...]) -> None:
+    pictures = re.findall(r"<noscript>(<svg.*?</svg>)</noscript>", made_report(hostile_audit[0]), re.DOTALL)
+    assert len(pictures) == 4
+    for picture in pictures:
+        root = ET.fromstring(picture)  # noqa: S314
+        assert not [each.tag for each in root.iter() if each.tag in (f"{SVG}script", f"{SVG}image", f"{SVG}a")]
+        assert not [name for each in root.iter() for name in each.attrib if name.startswith("on")]
+
+
+def test_names_are_data_of_charts_and_nothing_else(hostile_audit: Any, hostile: tuple[str, ...]) -> None:
+    specs = data_of(made_report(hostile_audit[0]))["charts"]
+    assert set(specs) == {"confidence", "workers", "agreement", "confusion"}
+    for spec in specs.values():
+        kept = json.dumps({name: value for name, value in spec.items() if name != "datasets"})
+        assert "pwned" not in kept
+        assert "xxxx" not in kept
+        assert "proto" not in kept
+    assert "pwned" in json.dumps(specs["workers"]["datasets"])
+
+
+def test_json_in_a_page_has_no_markup() -> None:
+    text = escaped_json({"<a>": ["</script>", "\u2028", math.inf, 1.5, None], "b": "&amp;"})
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {"<a>": ["</script>", "\u2028", None, 1.5, None], "b": "&amp;"}
+
+
+def test_names_shown() -> None:
+    assert shown("  ") == "‘  ’"
+    assert shown("") == "‘’"
+    assert shown("שלום") == "שלום"
+    assert len(shown("x" * 10_240)) == 120
+    assert len(shown("\n" * 10_240)) <= 122
+    assert labelled(["a", "x" * 200, "x" * 300], 50)[1:] == ["x" * 49 + "… (2)", "x" * 49 + "… (3)"]
+
+
+def test_a_page_of_long_names_stays_small(audited: Any) -> None:
+    audit, _ = audited(workers=[f"{at}" + "x" * 10_240 for at in range(40)])
+    assert len(made_report(audit)) < 1_500_000
+
+
+# ---- files ------------------------------------------------------------------------------------------------
+
+
+def test_a_page_that_fails_leaves_the_old_one(tmp_path: Path, audited: Any) -> None:
+    audit, _ = audited()
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    with pytest.raises(InputError, match="The truth is about other tasks"):
+        write_report(audit, path, truth={"no such task": "class 0"})
+    assert path.read_text() == "old"
+    write_report(audit, path)
+    assert path.read_text().startswith("<!DOCTYPE html>")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_same_audit_same_page(audited: Any) -> None:
+    assert made_report(audited()[0]) == made_report(audited()[0])
+
+
+# ---- charts of models -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["overview", "confidence", "workers", "confusion", "calibration"])
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_charts_of_a_model_can_be_saved(tmp_path: Path, portrait: Portrait, audited: Any, what: str, kind: str) -> None:
+    options = {"truth": audited()[1]} if what == "calibration" else {}
+    path = tmp_path / f"chart.{kind}"
+    portrait.model.plot(what, **options).save(str(path))
+    start = {"svg": b"<svg", "png": b"\x89PNG"}[kind]
+    assert path.read_bytes().startswith(start)
+
+
+def test_a_workers_matrix_is_drawn_by_name(portrait: Portrait) -> None:
+    chart = portrait.model.plot("confusion", worker="worker-0003")
+    (values,) = chart.to_dict()["datasets"].values()
+    assert values[1] == {
+        "truth": "class 0",
+        "label": "class 1",
+        "row": 0,
+        "column": 1,
+        "chance": round(float(portrait.model.confusion_[3, 0, 1]), 4),
+    }
+
+
+def test_what_cannot_be_drawn(portrait: Portrait) -> None:
+    with pytest.raises(InputError, match=r"There is no chart 'pie'\. There are: overview, confidence"):
+        portrait.model.plot("pie")
+    with pytest.raises(InputError, match="knows no worker 'nobody'"):
+        portrait.model.plot("confusion", worker="nobody")
+    with pytest.raises(InputError, match="not fitted yet"):
+        cw.DawidSkene().plot()
+    with pytest.raises(InputError, match="MajorityVote has no confusion matrices"):
+        cw.MajorityVote().fit(portrait.labels).plot("confusion")
+
+
+def test_bins_of_confidence_hold_every_task(portrait: Portrait) -> None:
+    chart = charts.confidence_chart(np.array([0.35, 0.4, 1.0, 1.0 + 1e-12, 0.95]))
+    (values,) = chart.to_dict()["datasets"].values()
+    assert {row["low"]: row["tasks"] for row in values if row["tasks"]} == {0.35: 1, 0.4: 1, 0.95: 3}
+    assert values[0]["low"] == 0.35
+
+
+def test_without_the_extra_one_is_told_what_to_install() -> None:
+    program = (
+        "import importlib, sys\n"
+        "for extra, module in (('altair', 'charts'), ('vl_convert', 'page')):\n"
+        "    sys.modules[extra] = None\n"
+        "    try:\n        importlib.import_module(f'crowdwise.report.{module}')\n"
+        "    except ValueError as error:\n        print(error)\n"
+        "    del sys.modules[extra]"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "Charts need altair, which is not installed: pip install 'crowdwise[report]'.",
+        "The report needs vl_convert, which is not installed: pip install 'crowdwise[report]'.",
+    ]
