@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import crowdwise
-from crowdwise.cli.audit_app import audit
+from crowdwise.cli.audit_app import audit, report
 from crowdwise.cli.bench_app import bench
 from crowdwise.cli.first_run import say_if_compiling
 from crowdwise.cli.learning_app import predict, train
@@ -159,6 +159,7 @@ def compare(
 app.command(epilog="Example:\n\n  crowdwise train --features X.npz --labels labels.csv --out results")(train)
 app.command(epilog="Example:\n\n  crowdwise predict results/model --features new.npz --out predictions.csv")(predict)
 app.command(epilog="Example:\n\n  crowdwise audit labels.csv --prune-to pruned.csv")(audit)
+app.command(epilog="Example:\n\n  crowdwise report labels.csv --truth truth.csv --out report.html")(report)
 app.command(epilog="Example:\n\n  crowdwise bench tanno-table-1 --quick --out bench")(bench)
 
 
@@ -252,7 +253,8 @@ def demo(
     out: Annotated[str, typer.Option(metavar="DIR", help="Where the results go.")] = "crowdwise-demo",
 ) -> None:
     """See the main job done on real labels that come with the package, and a classifier learnt from bad ones."""
-    from crowdwise.cli import digits, pages, picture, put, work
+    from crowdwise.audit.audit import audit_crowd
+    from crowdwise.cli import audit_pages, digits, pages, picture, put, work
     from crowdwise.datasets import load
     from crowdwise.labels.errors import InputError
     from crowdwise.learner_registry import learner
@@ -272,3 +274,9 @@ def demo(
         put.write_text(picture.drawn_digits(learnt), place / pages.PICTURE)
         pages.digits_page(learnt)
     pages.demo_end(place, missing)
+    try:
+        audit_pages.check_report()
+    except InputError as error:  # altair is not installed
+        pages.say_notes([str(error)])
+    else:
+        audit_pages.write_page(audit_crowd(result.labels), place / "report.html", title="The anaesthetists of 1979")

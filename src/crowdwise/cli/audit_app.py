@@ -1,4 +1,4 @@
-"""The command that asks who can be trusted, and its options; `app` takes it in."""
+"""The commands that ask who can be trusted, and their options; `app` takes them in."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ import typer
 
 from crowdwise.cli.options import Classes, Duplicates, Json, LabelColumn, Labels, OnDuplicate, TaskColumn, WorkerColumn
 
-__all__ = ["audit"]
+__all__ = ["audit", "report"]
+
+Trusted = Annotated[
+    str | None, typer.Option(metavar="A,B,C", help="Workers known to be honest; half of the crowd, if left out.")
+]
+Level = Annotated[float, typer.Option(min=0.0, max=1.0, help="Chance that anyone is flagged in an honest crowd.")]
+Seed = Annotated[int, typer.Option(min=0, help="Same seed, same answer.")]
 
 
 def audit(
     labels: Labels,
     *,
-    trusted: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Workers known to be honest; half of the crowd, if left out.")
-    ] = None,
-    level: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Chance that anyone is flagged in an honest crowd.")
-    ] = 0.05,
+    trusted: Trusted = None,
+    level: Level = 0.05,
     prune_to: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the labels without the workers flagged, as CSV.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same answer.")] = 0,
+    seed: Seed = 0,
     json: Json = False,
     task_column: TaskColumn = None,
     worker_column: WorkerColumn = None,
@@ -33,20 +35,14 @@ def audit(
     on_duplicate: Duplicates = OnDuplicate.error,
 ) -> None:
     """Say who guesses, who copies and who says the opposite, how sure that is, and what to do about it."""
-    from crowdwise.audit.audit import audit_crowd
     from crowdwise.audit.prune import prune
     from crowdwise.cli import audit_pages as pages
     from crowdwise.cli import put, work
-    from crowdwise.cli.first_run import say_if_compiling
 
-    if not 0 < level < 1:
-        raise typer.BadParameter("--level must lie between 0 and 1, both excluded")
     if prune_to is not None:
         put.checked_place(str(Path(prune_to).parent), "--prune-to")
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
-    say_if_compiling()
-    answers = work.read(reading)
-    found = audit_crowd(answers, trusted=work.named(trusted, answers.workers), level=level, seed=seed)
+    answers, found = pages.audited(reading, trusted, level, seed)
     pruned = None
     if prune_to is not None:
         kept, pruned = prune(answers, found.findings)
@@ -55,3 +51,37 @@ def audit(
         put.print_json(pages.facts(found))
     else:
         pages.audit_page(found, reading, prune_to, pruned)
+
+
+def report(
+    labels: Labels,
+    *,
+    truth: Annotated[
+        str | None, typer.Option(metavar="FILE", help="True labels (task, label) to score the consensus with.")
+    ] = None,
+    out: Annotated[str, typer.Option(metavar="FILE", help="Where the page goes.")] = "report.html",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also compare the methods that apply; takes a while.")
+    ] = False,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Heading of the page.")] = None,
+    trusted: Trusted = None,
+    level: Level = 0.05,
+    seed: Seed = 0,
+    task_column: TaskColumn = None,
+    worker_column: WorkerColumn = None,
+    label_column: LabelColumn = None,
+    classes: Classes = None,
+    on_duplicate: Duplicates = OnDuplicate.error,
+) -> None:
+    """Write the audit as one HTML page: consensus, workers, findings, disputed tasks, and how sure it all is."""
+    from crowdwise.cli import audit_pages as pages
+    from crowdwise.cli import put, work
+
+    if [labels, truth].count("-") > 1:
+        raise typer.BadParameter("only one of LABELS and --truth can be standard input (-)")
+    put.checked_place(str(Path(out).parent))
+    pages.check_report()
+    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
+    answers, found = pages.audited(reading, trusted, level, seed)
+    league = work.compared(answers, None, truth, 5, seed) if compare else None
+    pages.write_page(found, Path(out), truth=truth, league=league, title=title)

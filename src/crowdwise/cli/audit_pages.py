@@ -1,4 +1,4 @@
-"""What an audit found, on the terminal and as JSON."""
+"""What an audit found: on the terminal, as JSON, and where its page is."""
 
 from __future__ import annotations
 
@@ -11,18 +11,51 @@ from rich.text import Text
 
 from crowdwise.cli import show
 from crowdwise.cli.safe import shell, shown, visible
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
     from crowdwise.audit.audit import Audit
     from crowdwise.audit.findings import Finding
     from crowdwise.cli.work import Reading
+    from crowdwise.labels.model import CrowdLabels
 
-__all__ = ["audit_page", "facts"]
+__all__ = ["audit_page", "audited", "check_report", "facts", "write_page"]
 
 MOST = 6  # findings of a kind that are told
 MOST_NAMES = 8  # of a group, that are written out
+
+
+def audited(reading: Reading, trusted: str | None, level: float, seed: int) -> tuple[CrowdLabels, Audit]:
+    """The labels as the options say, and their audit."""
+    from crowdwise.audit.audit import audit_crowd
+    from crowdwise.cli import work
+    from crowdwise.cli.first_run import say_if_compiling
+
+    if not 0 < level < 1:
+        raise InputError("--level must lie between 0 and 1, both excluded.")
+    say_if_compiling()
+    labels = work.read(reading)
+    return labels, audit_crowd(labels, trusted=work.named(trusted, labels.workers), level=level, seed=seed)
+
+
+def check_report() -> None:
+    """Refuse, before any long work, a page for which something is not installed."""
+    import crowdwise.report.page  # noqa: F401 (says what is missing)
+
+
+def write_page(found: Audit, out: Path, **more: Any) -> None:
+    """Write the page of an audit, and say where it is."""
+    from crowdwise.report.page import write_report
+
+    write_report(found, out, **more)
+    console = show.page()
+    number = len(found.findings)
+    show.paragraph(console, f"{number:,} finding{'' if number == 1 else 's'}. Open this page in a browser:")
+    console.print(Text(f"  {visible(out)}", style="cyan"), soft_wrap=True)
 
 
 def facts(found: Audit) -> dict[str, Any]:
