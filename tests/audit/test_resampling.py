@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates
-from crowdwise.audit.resampling import Contrast, bootstrap_interval, enough, groups_to_test, max_statistic, strongest
+from crowdwise.audit.resampling import (
+    Contrast,
+    Table,
+    _bundled,
+    bootstrap_interval,
+    enough,
+    groups_to_test,
+    max_statistic,
+    strongest,
+)
 from crowdwise.labels import CrowdLabels
 
 
@@ -16,9 +25,9 @@ def studentised(values: np.ndarray, inside: np.ndarray, stratum: np.ndarray) -> 
     above, spread = 0.0, 0.0
     for s in np.unique(stratum):
         here = stratum == s
-        f, centred = inside[here].mean(), values[here] - values[here].mean()
-        above += ((inside[here] - f) * centred).sum()
-        spread += ((inside[here] - f) ** 2 * centred**2).sum()
+        away = inside[here] - inside[here].mean()
+        above += (away * values[here]).sum()
+        spread += (away**2 * values[here] ** 2).sum()
     return above / np.sqrt(spread)
 
 
@@ -27,7 +36,10 @@ def test_against_every_permutation() -> None:
     stratum = np.array([0, 0, 0, 0, 1, 1, 1, -5])
     code = np.array([0, 1, 1, 0, 0, 1, 0, -1])
     values = rng.normal(size=(8, 2))
-    contrast = Contrast(values, code, stratum, np.array([0]), np.ones((1, 2), bool))
+    values[[2, 5], 1] = 0
+    some = np.array([0, 1, 3, 4, 6, 7])
+    tables = [Table(np.arange(8), values[:, :1]), Table(some, values[some, 1:])]
+    contrast = Contrast(tables, code, stratum, np.array([0]), np.ones((1, 2), bool))
     ((t, p),) = max_statistic([contrast], seed=1, draws=4999)
     kept = code >= 0
     expected = [studentised(values[kept, c], code[kept] == 0, stratum[kept]) for c in (0, 1)]
@@ -41,22 +53,46 @@ def test_against_every_permutation() -> None:
     np.testing.assert_allclose(p[0], exact, atol=0.03)
 
 
+def test_bundles_of_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    code, stratum = rng.integers(-1, 3, 3000), rng.integers(0, 2, 3000)
+    values = rng.normal(size=(3000, 2)) + 0.15 * (code == 1)[:, None] * np.array([1, 0])
+    tables = [Table(np.arange(3000), values[:, :1]), Table(np.arange(0, 3000, 2), values[::2, 1:])]
+    contrast = Contrast(tables, code, stratum, np.array([0, 1, 2]), np.ones((3, 2), bool))
+    ((t, p),) = max_statistic([contrast], seed=1)
+    monkeypatch.setattr("crowdwise.audit.resampling.MANY", 300)
+    unit, first = _bundled(contrast, rng)
+    assert (np.bincount(unit[unit >= 0]) == 8).all()  # 2,250 units have a group
+    assert (unit < 0).sum() - (code < 0).sum() < 8 * 6
+    for bundle, one in enumerate(first):
+        assert (code[unit == bundle] == code[one]).all()
+        assert (stratum[unit == bundle] == stratum[one]).all()
+    ((t_bundled, p_bundled),) = max_statistic([contrast], seed=1)
+    np.testing.assert_allclose(t_bundled, t, atol=0.6)
+    assert max(p[1, 0], p_bundled[1, 0]) < 0.02
+    assert min(p[2, 0], p_bundled[2, 0]) > 0.4
+
+
 def test_what_is_not_usable_is_not_counted() -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=(40, 2))
     code = np.arange(40) % 2
     values[:, 1] += 5 * code
-    wild = Contrast(values, code, np.zeros(40, int), np.array([0]), np.array([[True, False]]))
+    wild = Contrast(
+        [Table(np.arange(len(code)), values)], code, np.zeros(40, int), np.array([0]), np.array([[True, False]])
+    )
     ((t, p),) = max_statistic([wild], seed=0)
     assert np.isnan([t[0, 1], p[0, 1]]).all()
-    alone = Contrast(values[:, :1], code, np.zeros(40, int), np.array([0]), np.array([[True]]))
+    alone = Contrast([Table(np.arange(40), values[:, :1])], code, np.zeros(40, int), np.array([0]), np.array([[True]]))
     ((_, q),) = max_statistic([alone], seed=0)
     assert p[0, 0] == pytest.approx(q[0, 0], abs=0.05)
 
 
-def test_constant_values_are_no_evidence() -> None:
+def test_values_of_nothing_are_no_evidence() -> None:
     code = np.arange(10) % 2
-    same = Contrast(np.full((10, 1), 3.0), code, np.zeros(10, int), np.array([0]), np.array([[True]]))
+    same = Contrast(
+        [Table(np.arange(10), np.zeros((10, 1)))], code, np.zeros(10, int), np.array([0]), np.array([[True]])
+    )
     ((t, p),) = max_statistic([same], seed=0, draws=19)
     assert t[0, 0] == 0
     assert p[0, 0] == 1

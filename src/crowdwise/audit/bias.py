@@ -5,7 +5,8 @@ The tutorial (002, "Taking bias into account") writes a worker's matrix for task
     [A_m(z)]_{k,k'} = Pr(label = k | truth = k', z),
 
 here `[truth, label]`, and estimates it from a known truth. Without one, labels are held against the consensus of the
-workers *outside* the group (`reference`), and rates are regressions on its posterior. Two questions are asked:
+workers *outside* the group (`reference`), and rates are regressions on its posterior. Two questions are asked, the
+second with the others' labels on the group's own tasks:
 
 | question | effect | dealt anew | here |
 |---|---|---|---|
@@ -30,7 +31,7 @@ Cost: O(draws × tasks × groups × K²) as matrix products in single precision.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates,
 from crowdwise.audit.resampling import (
     DRAWS,
     Contrast,
+    Table,
     enough,
     groups_to_test,
     max_statistic,
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from crowdwise.audit.reference import Reference
     from crowdwise.labels.attributes import Attribute
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import BoolArray, FloatArray
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["find_bias"]
 
@@ -119,12 +121,13 @@ def _everywhere(
     gram = edge_outer(q, q, labels.worker, labels.n_workers)
     cross = edge_outer(q, said, labels.worker, labels.n_workers)
     excess = rates(gram.sum(axis=0), cross - gram @ rates(gram.sum(axis=0), cross.sum(axis=0)))
+    table = Table(np.arange(labels.n_workers), excess.reshape(-1, size**2))
     contrasts = []
     for attribute in attributes:
         code = np.where(labels.labels_per_worker > 0, attribute.code, -1)
         tested = groups_to_test(code, len(attribute.values))
         usable = np.repeat(enough(code, np.einsum("wkk->wk", gram), tested, ENOUGH), size, axis=1) & _cells(size)
-        contrasts.append(Contrast(excess.reshape(-1, size**2), code, np.zeros_like(code), tested, usable))
+        contrasts.append(Contrast([table], code, np.zeros_like(code), tested, usable))
     for attribute, contrast, (t, p) in zip(attributes, contrasts, max_statistic(contrasts, seed=seed), strict=True):
         place = strongest(t, p * times, level)
         if place is None:
@@ -133,8 +136,9 @@ def _everywhere(
         group = Group(attribute.name, attribute.values[value], contrast.code == value, contrast.code >= 0)
         cell = divmod(place[1], size)
         inside = group.mine[labels.worker]
+        units = ((labels.task, labels.n_tasks), (labels.worker, labels.n_workers))
         sides = [Side(1, inside), Side(-1, group.others[labels.worker] & ~inside)]
-        found = sized(labels, q, said, said, sides, cell, seed)._replace(group=group)
+        found = sized(units, q, said, said, sides, cell, seed)._replace(group=group)
         yield _finding(labels, reference, found, cell, float(p[place]) * times, "workers")
 
 
@@ -153,17 +157,16 @@ def _on_tasks(
     groups, size, classes = list(groups_of(labels, reference, of_workers)), labels.n_classes, task_classes(reference)
     if not groups:
         return
-    said = one_hot(labels)
-    values: list[FloatArray] = []
+    tables: list[Table] = []
     counts: list[list[FloatArray]] = []
     for group in groups:
-        q = reference.from_others(labels, group.mine if group.others.any() else None)
-        beyond = said - np.einsum("ek,ekl->el", q, reference.confusion[labels.worker])
-        parts = [(1.0, group.mine)] + ([(-1.0, group.others)] if group.others.any() else [])
-        both = [_influence(labels, q, beyond, who[labels.worker]) for _, who in parts]
-        values.append(np.sum([sign * psi for (sign, _), (psi, _) in zip(parts, both, strict=True)], axis=0))
-        counts.append([count for _, count in both])
-    table = np.concatenate(values, axis=1)
+        corners = _corners(labels, reference, group)
+        rows = np.unique(labels.task[corners.edges])
+        row = np.searchsorted(rows, labels.task[corners.edges])
+        sides = (corners.mine, ~corners.mine) if group.others.any() else (corners.mine,)
+        parts = [_influence(corners, row, side, rows.size) for side in sides]
+        tables.append(Table(rows, parts[0][0] if len(parts) == 1 else parts[0][0] - parts[1][0]))
+        counts.append([_spread(count, rows, labels.n_tasks) for _, count in parts])
     contrasts = []
     for attribute in of_tasks:
         code = np.where(labels.labels_per_task > 0, attribute.code, -1)
@@ -173,7 +176,7 @@ def _on_tasks(
             & _cells(size)
             for each in counts
         ]
-        contrasts.append(Contrast(table, code, classes, tested, np.concatenate(usable, axis=1)))
+        contrasts.append(Contrast(tables, code, classes, tested, np.concatenate(usable, axis=1)))
     for attribute, contrast, (t, p) in zip(of_tasks, contrasts, max_statistic(contrasts, seed=seed), strict=True):
         for first, last in together(groups):
             columns = slice(first * size**2, last * size**2)
@@ -202,17 +205,15 @@ def _pair(
 ) -> Effect:
     """Size what a group of workers does to a group of tasks."""
     alone = not group.others.any()
-    q = reference.from_others(labels, None if alone else group.mine)
-    said = one_hot(labels)
-    beyond = said - np.einsum("ek,ekl->el", q, reference.confusion[labels.worker])
-    code = attribute.code[labels.task]
-    mine, others = group.mine[labels.worker], group.others[labels.worker]
+    corners = _corners(labels, reference, group)
+    units = ((labels.task[corners.edges], labels.n_tasks), (labels.worker[corners.edges], labels.n_workers))
+    code, mine = attribute.code[units[0][0]], corners.mine
 
     def effect(z: int) -> Effect:
         sides = [Side(1, mine & (code == z)), Side(-1, mine & (code >= 0) & (code != z))]
         if not alone:
-            sides += [Side(-1, others & (code == z)), Side(1, others & (code >= 0) & (code != z))]
-        return sized(labels, q, beyond, said, sides, cell, seed)._replace(
+            sides += [Side(-1, ~mine & (code == z)), Side(1, ~mine & (code >= 0) & (code != z))]
+        return sized(units, corners.q, corners.beyond, corners.said, sides, cell, seed)._replace(
             group=group, where=(attribute.name, attribute.values[z])
         )
 
@@ -228,17 +229,52 @@ def _pair(
 # ---- parts -------------------------------------------------------------------------------------------------
 
 
-def _influence(
-    labels: CrowdLabels, q: FloatArray, beyond: FloatArray, edges: BoolArray
-) -> tuple[FloatArray, FloatArray]:
-    """What each task adds to the rates of these labels (N, K²), and how many labels of each class it has (N, K)."""
-    q, beyond, task = q[edges], beyond[edges], labels.task[edges]
-    gram = q.T @ q
+class Corners(NamedTuple):
+    """Labels of a group and of the others on the group's tasks.
+
+    Attributes
+    ----------
+    edges : (n,)
+        Which labels.
+    mine : (n,)
+        Whether they are the group's.
+    q, said, beyond : (n, K)
+        The consensus of the others, the labels, and the labels less what the worker's own matrix expects.
+    """
+
+    edges: IntArray
+    mine: BoolArray
+    q: FloatArray
+    said: FloatArray
+    beyond: FloatArray
+
+
+def _corners(labels: CrowdLabels, reference: Reference, group: Group) -> Corners:
+    theirs = np.zeros(labels.n_tasks, np.bool_)
+    theirs[labels.task[group.mine[labels.worker]]] = True
+    edges = np.flatnonzero(theirs[labels.task])
+    q = reference.from_others(labels, group.mine if group.others.any() else None, edges)
+    kept = (group.mine | group.others)[labels.worker[edges]]
+    edges, q = edges[kept], q[kept]
+    worker, said = labels.worker[edges], np.eye(labels.n_classes)[labels.label[edges]]
+    beyond = said - np.einsum("ek,ekl->el", q, reference.confusion[worker])
+    return Corners(edges, group.mine[worker], q, said, beyond)
+
+
+def _influence(corners: Corners, place: IntArray, side: BoolArray, n_rows: int) -> tuple[FloatArray, FloatArray]:
+    """What each task adds to the rates of one side (R, K²), and how many labels of each class it has (R, K)."""
+    q, beyond, place = corners.q[side], corners.beyond[side], place[side]
+    gram, size = q.T @ q, q.shape[1]
     left = beyond - q @ rates(gram, q.T @ beyond)
-    pull = q @ np.linalg.inv(gram + np.eye(len(gram)))  # one answer's worth: a class that nobody met stays at zero
-    size = labels.n_classes
-    counts = np.array([np.bincount(task, q[:, k] ** 2, labels.n_tasks) for k in range(size)], np.float64).T
-    return edge_outer(pull, left, task, labels.n_tasks).reshape(-1, size**2), counts
+    pull = q @ np.linalg.inv(gram + np.eye(size))  # one answer's worth: a class that nobody met stays at zero
+    counts = np.array([np.bincount(place, q[:, k] ** 2, n_rows) for k in range(size)], np.float64).T
+    return edge_outer(pull, left, place, n_rows).reshape(-1, size**2), counts
+
+
+def _spread(counts: FloatArray, rows: IntArray, n_tasks: int) -> FloatArray:
+    full = np.zeros((n_tasks, counts.shape[1]))
+    full[rows] = counts
+    return full
 
 
 def _cells(size: int) -> BoolArray:

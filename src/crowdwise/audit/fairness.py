@@ -28,6 +28,7 @@ from crowdwise.audit.reference import fit_reference
 from crowdwise.audit.resampling import (
     DRAWS,
     Contrast,
+    Table,
     bootstrap_interval,
     enough,
     groups_to_test,
@@ -82,7 +83,7 @@ def find_disparity(
     decided = eye[reference.posterior.argmax(axis=1)]
     known = reference.truth >= 0
     true = eye[reference.truth] * known[:, None]
-    everywhere = np.ones(decided.shape)
+    everywhere, every = np.ones(decided.shape), np.arange(labels.n_tasks)
     asked: list[tuple[str, Attribute, FloatArray]] = []
     contrasts: list[Contrast] = []
     for attribute in attributes:
@@ -90,12 +91,16 @@ def find_disparity(
         tested = groups_to_test(code, len(attribute.values))
         usable = enough(code, everywhere, tested, ENOUGH)
         asked.append((PARITY, attribute, everywhere))
-        contrasts.append(Contrast(decided, code, np.zeros_like(code), tested, usable))
+        table = Table(every, decided - decided[code >= 0].mean(axis=0) if (code >= 0).any() else decided)
+        contrasts.append(Contrast([table], code, np.zeros_like(code), tested, usable))
         if known.any():
             code = np.where(known, code, -1)
             asked.append((OPPORTUNITY, attribute, true))
             usable = enough(code, true, tested, ENOUGH)
-            contrasts.append(Contrast(decided * true, code, reference.truth.astype(np.int64), tested, usable))
+            held = code >= 0
+            rate = (decided * true)[held].sum(axis=0) / np.maximum(true[held].sum(axis=0), 1)
+            table = Table(every, (decided - rate) * true)
+            contrasts.append(Contrast([table], code, reference.truth.astype(np.int64), tested, usable))
     findings = []
     for (measure, attribute, among), contrast, (t, p) in zip(
         asked, contrasts, max_statistic(contrasts, seed=seed), strict=True
@@ -104,7 +109,7 @@ def find_disparity(
         if place is not None:
             group = int(contrast.tested[place[0]])
             findings.append(
-                _finding(labels, measure, attribute, among, contrast, group, place[1], float(p[place]), seed)
+                _finding(labels, measure, attribute, (among, decided), contrast, group, place[1], float(p[place]), seed)
             )
     return Screen("disparity", tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
 
@@ -123,17 +128,18 @@ def _finding(
     labels: CrowdLabels,
     measure: str,
     attribute: Attribute,
-    among: FloatArray,
+    counted: tuple[FloatArray, FloatArray],
     contrast: Contrast,
     group: int,
     c: int,
     p_value: float,
     seed: int,
 ) -> Finding:
+    among, hits = (part[:, c] for part in counted)
     sides = (contrast.code == group, (contrast.code >= 0) & (contrast.code != group))
 
     def each(weights: FloatArray) -> list[FloatArray]:
-        return [shares(weights, among[:, c] * side, contrast.values[:, c] * side) for side in sides]
+        return [shares(weights, among * side, among * hits * side) for side in sides]
 
     def difference(weights: FloatArray) -> FloatArray:
         inside, outside = each(weights)

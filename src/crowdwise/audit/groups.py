@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crowdwise.audit.reference import Reference
     from crowdwise.labels.attributes import Attribute
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import BoolArray, FloatArray
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["EVERYONE", "ONESELF", "Effect", "Group", "Side", "groups_of", "sized", "together"]
 
@@ -86,7 +86,7 @@ def groups_of(labels: CrowdLabels, reference: Reference, attributes: tuple[Attri
                 yield Group(attribute.name, name, mine, known & ~mine)
     if not attributes:
         busiest = np.argsort(-labels.labels_per_worker, kind="stable")[:BUSIEST]
-        for worker in busiest:
+        for worker in busiest[active[busiest]]:
             mine = np.arange(labels.n_workers) == worker
             yield Group(ONESELF, labels.workers[int(worker)].as_py(), mine, active & ~mine)
 
@@ -105,7 +105,7 @@ def together(groups: list[Group]) -> Iterator[tuple[int, int]]:
 
 
 def sized(
-    labels: CrowdLabels,
+    units: tuple[tuple[IntArray, int], tuple[IntArray, int]],
     q: FloatArray,
     y: FloatArray,
     said: FloatArray,
@@ -113,15 +113,13 @@ def sized(
     cell: tuple[int, int],
     seed: int,
 ) -> Effect:
-    """Σ sign × rate[cell] of the sides, with its bootstrap interval, and the plain rates."""
+    """Σ sign × rate[cell] of the sides, with its bootstrap interval over tasks and workers, and the plain rates."""
     k, label = cell
     each = tuple(float(rates(q[e].T @ q[e], q[e].T @ said[e])[k, label]) for _, e in sides)
-    units = [(labels.task, labels.n_tasks)]
-    if min(np.unique(labels.worker[edges]).size for _, edges in sides) >= FEWEST_WORKERS:
-        units.append((labels.worker, labels.n_workers))
+    few = min(np.unique(units[1][0][edges]).size for _, edges in sides) < FEWEST_WORKERS
     intervals = []
     effect = 0.0
-    for unit, count in units:
+    for unit, count in units[:1] if few else units:
         parts = [
             (sign, edge_outer(q[e], q[e], unit[e], count), edge_outer(q[e], y[e][:, [label]], unit[e], count))
             for sign, e in sides

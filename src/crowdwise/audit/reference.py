@@ -50,7 +50,7 @@ class Reference(NamedTuple):
     posterior : (N, K)
     support : (n_labels, K)
         Log-probability of each label for every truth.
-    pair : (n_labels,)
+    pair, n_pairs : (n_labels,), int
         Number of the (task, worker) pair of each label: a worker who answers a task twice has one pair.
     truth : (N,)
         Known truths, -1 elsewhere.
@@ -61,32 +61,38 @@ class Reference(NamedTuple):
     posterior: FloatArray
     support: FloatArray
     pair: IntArray
+    n_pairs: int
     truth: IntArray
 
-    def from_others(self, labels: CrowdLabels, mine: BoolArray | None = None) -> FloatArray:
+    def from_others(
+        self, labels: CrowdLabels, mine: BoolArray | None = None, edges: IntArray | None = None
+    ) -> FloatArray:
         """Posterior of each label's task (n_labels, K) without her own labels and without those of workers in `mine`.
 
-        The truth, where it is known.
+        The truth, where it is known. Of `edges` only, if given: all labels of some tasks.
         """
-        used = np.ones(labels.n_labels, np.bool_) if mine is None else ~mine[labels.worker]
-        support = np.where(used[:, None], self.support, 0.0)
-        n_classes = labels.n_classes
-        log_q = np.empty((labels.n_labels, n_classes))
-        for k in range(n_classes):
-            total = np.bincount(labels.task, support[:, k], labels.n_tasks)
-            own = np.bincount(self.pair, support[:, k])
-            log_q[:, k] = self.log_prior[k] + total[labels.task] - own[self.pair]
-        log_q -= log_q.max(axis=1, keepdims=True)
-        q = np.exp(log_q)
+        if edges is None:
+            edges = np.arange(labels.n_labels)
+        task, pair, support = labels.task[edges], self.pair[edges], self.support[edges]
+        if mine is not None:
+            support[mine[labels.worker[edges]]] = 0.0
+        twice = self.n_pairs < labels.n_labels
+        q = np.empty(support.shape)
+        for k in range(labels.n_classes):
+            total = np.bincount(task, support[:, k], labels.n_tasks)
+            own = np.bincount(pair, support[:, k])[pair] if twice else support[:, k]
+            q[:, k] = self.log_prior[k] + total[task] - own
+        q -= q.max(axis=1, keepdims=True)
+        np.exp(q, out=q)
         q /= q.sum(axis=1, keepdims=True)
-        known = self.truth[labels.task]
-        q[known >= 0] = np.eye(n_classes)[known[known >= 0]]
+        known = self.truth[task]
+        q[known >= 0] = np.eye(labels.n_classes)[known[known >= 0]]
         return q
 
     def keep(self, edges: BoolArray) -> Reference:
         """The same model for some of the labels."""
-        pair = np.unique(self.pair[edges], return_inverse=True)[1]
-        return self._replace(support=self.support[edges], pair=pair)
+        names, pair = np.unique(self.pair[edges], return_inverse=True)
+        return self._replace(support=self.support[edges], pair=pair, n_pairs=names.size)
 
 
 def fit_reference(labels: CrowdLabels, truth: Any = None) -> Reference:
@@ -98,9 +104,9 @@ def fit_reference(labels: CrowdLabels, truth: Any = None) -> Reference:
     confusion = model.confusion_
     support = np.log(confusion[labels.worker, :, labels.label])
     pairs = labels.task.astype(np.int64) * labels.n_workers + labels.worker
-    pair = np.unique(pairs, return_inverse=True)[1]
+    names, pair = np.unique(pairs, return_inverse=True)
     log_prior = np.log(np.maximum(model.prior_, 1e-12))
-    return Reference(log_prior, confusion, model.posterior_, support, pair, known)
+    return Reference(log_prior, confusion, model.posterior_, support, pair, names.size, known)
 
 
 def task_classes(reference: Reference) -> IntArray:

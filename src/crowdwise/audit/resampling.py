@@ -2,16 +2,18 @@
 
 Units (tasks, or workers) carry a table of values and belong to groups. For group z and column c,
 
-    T[z, c] = Σ_u (1[u in z] − f_s(u)) v[u, c] / √(Σ_u (1[u in z] − f_s(u))² ṽ[u, c]²)
+    T[z, c] = Σ_u (1[u in z] − f_s(u)) v[u, c] / √(Σ_u (1[u in z] − f_s(u))² v[u, c]²)
 
-with f_s the share of z in the unit's stratum s and ṽ centred in its stratum: a studentised difference of means between
-the group and the rest, in which strata do not mix. Groups are dealt anew within strata; the chance, over deals, that
-the *largest* |T| of all groups, columns and tables reaches an observed one is its p-value (Westfall & Young 1993,
+with f_s the share of z in the unit's stratum s: a studentised difference between the group and the rest, in which
+strata do not mix; values should be centred about. Groups are dealt anew within strata; the chance, over deals, that the
+*largest* |T| of all groups, columns and tables reaches an observed one is its p-value (Westfall & Young 1993,
 single-step maxT), so that flagging all p-values up to α flags anything innocent with chance at most α. The test is
 exact where groups are exchangeable within strata; studentising keeps it about right where groups differ in spread only
 (Chung & Romano 2013).
 
-Cost: O(draws × units × columns), as matrix products in single precision.
+Cost: O(draws × entries of the tables), as matrix products in single precision. Of more than `MANY` units, units of one
+group and stratum are put together at random in bundles of equal size, which are exchangeable where the units are, and
+bundles are dealt; what is left over (less than a bundle of each kind) is left aside.
 """
 
 from __future__ import annotations
@@ -19,25 +21,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numba import njit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy.typing as npt
+
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["DRAWS", "Contrast", "bootstrap_interval", "enough", "groups_to_test", "max_statistic", "strongest"]
+__all__ = ["DRAWS", "Contrast", "Table", "bootstrap_interval", "enough", "groups_to_test", "max_statistic", "strongest"]
 
 DRAWS = 999
 BOOTSTRAPS = 400
-BLOCK = 2**24  # entries of dealt groups held at one time
+BLOCK = 2**23  # entries of dealt groups held at one time
+MANY = 20_000  # units that are dealt one by one
+
+
+class Table(NamedTuple):
+    """Values (R, C) of the units `rows` (R,), which ascend; those of other units are zero."""
+
+    rows: IntArray
+    values: FloatArray
 
 
 class Contrast(NamedTuple):
-    """Groups of units against a table of values.
+    """Groups of units against tables of values, whose columns stand side by side.
 
     Attributes
     ----------
-    values : (U, C)
+    tables
     code : (U,)
         Group of each unit; -1 for a unit that belongs to none and is left aside.
     stratum : (U,)
@@ -47,7 +60,7 @@ class Contrast(NamedTuple):
         What is tested.
     """
 
-    values: FloatArray
+    tables: Sequence[Table]
     code: IntArray
     stratum: IntArray
     tested: IntArray
@@ -61,19 +74,19 @@ def max_statistic(
     observed = []
     largest = np.zeros(draws)
     for number, contrast in enumerate(contrasts):
-        prepared = _prepared(contrast)
-        t = _studentised(prepared, prepared.code[None], contrast.tested)[0]
-        observed.append(np.where(contrast.usable, t, np.nan))
         if not contrast.usable.any():
+            observed.append(np.full(contrast.usable.shape, np.nan))
             continue
         rng = np.random.default_rng([seed, number])
-        block = max(1, BLOCK // max(prepared.code.size, 1))
+        prepared = _prepared(contrast, rng)
+        t = _studentised(prepared, prepared.code[None], contrast.tested)[0]
+        observed.append(np.where(contrast.usable, t, np.nan))
+        block = max(1, BLOCK // prepared.code.size)
         for start in range(0, draws, block):
             count = min(block, draws - start)
-            dealt = _dealt(prepared, count, rng)
-            t = np.abs(_studentised(prepared, dealt, contrast.tested))
+            t = np.abs(_studentised(prepared, _dealt(prepared, count, rng), contrast.tested))
             t[:, ~contrast.usable] = 0
-            largest[start : start + count] = np.maximum(largest[start : start + count], t.max(axis=(1, 2), initial=0))
+            largest[start : start + count] = np.maximum(largest[start : start + count], t.max(axis=(1, 2)))
     ranked = np.sort(largest)
     found = []
     for t in observed:
@@ -88,48 +101,80 @@ class _Prepared(NamedTuple):
 
     code: IntArray
     bounds: IntArray
-    centred: np.ndarray[tuple[int, int], np.dtype[np.float32]]
-    square: np.ndarray[tuple[int, int], np.dtype[np.float32]]
+    tables: list[tuple[IntArray, npt.NDArray[np.float32]]]
 
 
-def _prepared(contrast: Contrast) -> _Prepared:
+def _prepared(contrast: Contrast, rng: np.random.Generator) -> _Prepared:
+    """Sort the units, or bundles of them, by stratum and scale the columns."""
+    unit, first = _bundled(contrast, rng)
+    order = np.argsort(contrast.stratum[first], kind="stable")
+    place = np.append(np.argsort(order), -1)[unit]  # of each unit's bundle; -1 of a unit left aside
+    bounds = np.append(np.unique(contrast.stratum[first[order]], return_index=True)[1], order.size)
+    tables = []
+    for rows, given in contrast.tables:
+        kept = place[rows] >= 0
+        names, where = np.unique(place[rows[kept]], return_inverse=True)
+        values = np.empty((names.size, given.shape[1]))
+        for column in range(given.shape[1]):
+            values[:, column] = np.bincount(where, given[kept, column], names.size)
+        scale = np.sqrt((values**2).mean(axis=0)) if len(values) else np.ones(values.shape[1])
+        tables.append((names, (values / np.where(scale > 0, scale, 1)).astype(np.float32)))
+    return _Prepared(contrast.code[first[order]], bounds, tables)
+
+
+def _bundled(contrast: Contrast, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Bundle of each unit, -1 for none, and the first unit of each bundle."""
     used = np.flatnonzero(contrast.code >= 0)
-    order = used[np.argsort(contrast.stratum[used], kind="stable")]
-    names, first = np.unique(contrast.stratum[order], return_index=True)
-    bounds = np.append(first, order.size)
-    stratum = np.repeat(np.arange(names.size), np.diff(bounds))
-    values = contrast.values[order]
-    scale = np.sqrt((values**2).mean(axis=0)) if order.size else np.ones(values.shape[1])
-    values = values / np.where(scale > 0, scale, 1)
-    if order.size:
-        means = np.add.reduceat(values, first, axis=0) / np.diff(bounds)[:, None]
-        values = values - means[stratum]
-    return _Prepared(contrast.code[order], bounds, values.astype(np.float32), (values**2).astype(np.float32))
+    many = -(-used.size // MANY)
+    used = rng.permutation(used) if many > 1 else used
+    used = used[np.lexsort((contrast.code[used], contrast.stratum[used]))]
+    kind = np.append(True, np.diff(contrast.code[used]).astype(bool) | np.diff(contrast.stratum[used]).astype(bool))
+    start = np.flatnonzero(kind)
+    size = np.diff(np.append(start, used.size))
+    rank = np.arange(used.size) - np.repeat(start, size)
+    whole = rank < np.repeat(size - size % many, size)
+    used, rank = used[whole], rank[whole]
+    unit = np.full(contrast.code.size, -1, np.int64)
+    unit[used] = np.cumsum(rank % many == 0) - 1
+    return unit, used[rank % many == 0]
 
 
 def _dealt(prepared: _Prepared, count: int, rng: np.random.Generator) -> IntArray:
-    dealt = np.empty((count, prepared.code.size), np.int8)
-    for start, stop in zip(prepared.bounds[:-1], prepared.bounds[1:], strict=True):
-        rows = np.repeat(prepared.code[None, start:stop].astype(np.int8), count, axis=0)
-        dealt[:, start:stop] = rng.permuted(rows, axis=1)
+    dealt = np.repeat(prepared.code[None].astype(np.int8), count, axis=0)
+    _shuffle(dealt, prepared.bounds, rng)
     return dealt
+
+
+@njit(cache=True, nogil=True)
+def _shuffle(rows: IntArray, bounds: IntArray, rng: np.random.Generator) -> None:
+    """Shuffle each row within the bounds (Fisher and Yates)."""
+    for row in rows:
+        for part in range(bounds.size - 1):
+            start = bounds[part]
+            for last in range(bounds[part + 1] - 1, start, -1):
+                other = start + int(rng.random() * (last - start + 1))
+                row[last], row[other] = row[other], row[last]
 
 
 def _studentised(prepared: _Prepared, codes: IntArray, tested: IntArray) -> FloatArray:
     """T of each deal (deals, Z, C)."""
-    found = np.zeros((codes.shape[0], tested.size, prepared.centred.shape[1]))
     sizes = np.diff(prepared.bounds)
-    for place, group in enumerate(tested):
+    found = []
+    for group in tested:
         inside = (codes == group).astype(np.float32)
         # The share of the group in each stratum, which deals do not change.
-        held = np.add.reduceat(prepared.code == group, prepared.bounds[:-1]) if sizes.size else np.zeros(0)
+        held = np.add.reduceat(prepared.code == group, prepared.bounds[:-1])
         share = np.repeat((held / sizes).astype(np.float32), sizes)[:, None]
-        above = inside @ prepared.centred
-        spread = inside @ ((1 - 2 * share) * prepared.square) + (share**2 * prepared.square).sum(axis=0)
-        # A spread that is rounding error is none.
-        floor = 1e-6 * (share * (1 - share) * prepared.square).sum(axis=0) + 1e-20
-        found[:, place] = np.where(spread > floor, above / np.sqrt(np.maximum(spread, floor)), 0)
-    return found
+        columns = []
+        for rows, values in prepared.tables:
+            member, f, square = inside if rows.size == share.size else inside[:, rows], share[rows], values**2
+            above = member @ values - (f * values).sum(axis=0)
+            mean = (f * (1 - f) * square).sum(axis=0)
+            spread = member @ ((1 - 2 * f) * square) + (f**2 * square).sum(axis=0)
+            floor = 1e-6 * mean + 1e-20  # a spread that is rounding error is none
+            columns.append(np.where(spread > floor, above / np.sqrt(np.maximum(spread, floor)), 0))
+        found.append(np.concatenate(columns, axis=1))
+    return np.stack(found, axis=1).astype(np.float64)
 
 
 def bootstrap_interval(
