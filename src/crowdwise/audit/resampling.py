@@ -30,7 +30,17 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["DRAWS", "Contrast", "Table", "bootstrap_interval", "enough", "groups_to_test", "max_statistic", "strongest"]
+__all__ = [
+    "DRAWS",
+    "Contrast",
+    "Table",
+    "bootstrap",
+    "bootstrap_interval",
+    "enough",
+    "groups_to_test",
+    "max_statistic",
+    "strongest",
+]
 
 DRAWS = 999
 BOOTSTRAPS = 400
@@ -177,22 +187,29 @@ def _studentised(prepared: _Prepared, codes: IntArray, tested: IntArray) -> Floa
     return np.stack(found, axis=1).astype(np.float64)
 
 
-def bootstrap_interval(
+def bootstrap(
     statistic: Callable[[FloatArray], FloatArray], n_units: int, *, seed: int, draws: int = BOOTSTRAPS
-) -> tuple[float, float]:
-    """95 % interval of a statistic by the Bayesian bootstrap (Rubin 1981): exponential weights of the units.
+) -> FloatArray:
+    """Values of a statistic under the Bayesian bootstrap (Rubin 1981): exponential weights of the units.
 
     Parameters
     ----------
     statistic
-        From weights (draws, n_units) to values (draws,).
+        From weights (draws, n_units) to values (draws, …).
     """
     rng = np.random.default_rng(seed)
     block = max(1, BLOCK // max(n_units, 1))
     values = [
         statistic(rng.standard_exponential((min(block, draws - start), n_units))) for start in range(0, draws, block)
     ]
-    low, high = np.quantile(np.concatenate(values), [0.025, 0.975])
+    return np.concatenate(values)
+
+
+def bootstrap_interval(
+    statistic: Callable[[FloatArray], FloatArray], n_units: int, *, seed: int, draws: int = BOOTSTRAPS
+) -> tuple[float, float]:
+    """95 % interval of a statistic, from weights (draws, n_units) to values (draws,), by `bootstrap`."""
+    low, high = np.quantile(bootstrap(statistic, n_units, seed=seed, draws=draws), [0.025, 0.975])
     return float(low), float(high)
 
 
