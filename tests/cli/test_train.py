@@ -256,8 +256,8 @@ def test_models_that_cannot_predict(cw: Callable[..., Any], place: Path) -> None
 
 
 def test_warnings_become_notes(train: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crowdwise.learn.identifiability.ANCHOR", 2.0)  # no task and no worker is ever so sure
-    monkeypatch.setattr("crowdwise.learn.identifiability.EXPERT", 2.0)
+    monkeypatch.setattr("crowdwise.metrics.dominance.ANCHOR", 2.0)  # no task and no worker is ever so sure
+    monkeypatch.setattr("crowdwise.metrics.dominance.EXPERT", 2.0)
     ran = train("--json")
     assert ran.code == 0
     assert "crowdwise: note: trace: the classifier and the workers may not be told apart" in ran.err

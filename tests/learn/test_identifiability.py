@@ -13,8 +13,8 @@ from tests.learn.crowds import crowded
 
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels
-from crowdwise.learn.identifiability import NotIdentifiable, contrast, crowd_confusion, unanchored
-from crowdwise.metrics.dominance import not_dominant
+from crowdwise.learn.identifiability import NotIdentifiable
+from crowdwise.metrics.dominance import contrast, crowd_confusion, not_dominant, unanchored
 from crowdwise.simulate.annotators import pairwise_flippers
 
 QUICK: dict[str, Any] = {"network": "linear", "batch_size": 32, "learning_rate": 0.03, "device": "cpu"}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import IntArray
 
-__all__ = ["Description", "Spread", "describe"]
+__all__ = ["Description", "Spread", "describe", "linked"]
 
 ENOUGH = 20  # labels before "always the same answer" says something about a worker
 RARE = 0.005  # share below which a class is hard to learn
@@ -174,14 +174,14 @@ def _about_tasks(labels: CrowdLabels, repeated: int) -> Iterator[str]:
 
 def _components(labels: CrowdLabels) -> list[int]:
     """Sizes, in tasks, of the parts of the graph of workers and tasks, largest first."""
-    part = _linked(labels.task_ptr, labels.worker, labels.n_workers)
+    part = linked(labels.task_ptr, labels.worker, labels.n_workers)
     first = labels.task_ptr[:-1][labels.labels_per_task > 0]
     sizes = np.bincount(part[labels.worker[first]], minlength=1)
     return sorted(sizes[sizes > 0].tolist(), reverse=True)
 
 
 @njit(cache=True, nogil=True)
-def _linked(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
+def linked(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
     """Find for each worker the part of the crowd it belongs to (union-find; workers of one task are linked)."""
     parent = np.arange(n_workers)
     for task in range(task_ptr.size - 1):

@@ -8,57 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.labels.errors import listed
-from crowdwise.metrics.dominance import not_dominant
+from crowdwise.metrics.dominance import contrast, crowd_confusion, not_dominant, unanchored
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray
 
-__all__ = ["NotIdentifiable", "contrast", "crowd_confusion", "unanchored", "warn_of"]
+__all__ = ["NotIdentifiable", "warn_of"]
 
-ANCHOR = 0.75  # a task of which the classifier is this sure stands for its class
-EXPERT = 0.9  # a worker of whose answers "k" at least this share is right is an expert of k
-FEWEST_ANSWERS = 10  # answers "k" without which nobody is called an expert of it: a matrix may still be at its start
 FLAT = 0.01  # contrast (a squared correlation) under which the classifier hardly tells some classes apart
 
 
 class NotIdentifiable(UserWarning):
     """The labels may not tell the classifier from the workers."""
-
-
-def crowd_confusion(confusion: FloatArray, answers: FloatArray) -> FloatArray:
-    """The crowd's mean matrix (K, K), each worker weighed by her answers."""
-    mean: FloatArray = np.average(confusion, axis=0, weights=np.maximum(answers, 1e-12))
-    return mean
-
-
-def contrast(f: FloatArray) -> float:
-    """How well the classifier's outputs (N, K) tell the classes apart: 1 if all are sure, 0 if one is constant.
-
-    The smallest eigenvalue of D^-½ Fᵀ F D^-½ / N with D the outputs' means. Its determinant is 0 with it, which is what
-    002's log det guards against, but unlike the determinant it depends neither on the number nor the shares of classes.
-    """
-    shares = np.maximum(f.mean(axis=0), 1e-12)
-    return float(np.linalg.eigvalsh(f.T @ f / len(f) / np.sqrt(np.outer(shares, shares)))[0])
-
-
-def unanchored(f: FloatArray, confusion: FloatArray, said: IntArray) -> list[int]:
-    """Classes with neither an anchor (a task that the classifier is sure of) nor an expert (002).
-
-    An expert of class k is a worker who says k when, and only when, it is true.
-
-    Parameters
-    ----------
-    f : (N, K)
-        The classifier's outputs.
-    confusion : (M, K, K) [worker, truth, label]
-    said : (M, K)
-        How often each worker gave each label.
-    """
-    anchors = f.max(axis=0) >= ANCHOR
-    only = np.einsum("wkk->wk", confusion) / np.maximum(confusion.sum(axis=1), 1e-12)
-    experts = ((only >= EXPERT) & (said >= FEWEST_ANSWERS)).any(axis=0)
-    return [int(k) for k in np.flatnonzero(~anchors & ~experts)]
 
 
 def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:

@@ -1,0 +1,316 @@
+"""Bias: groups of workers who label unlike the others, everywhere or on a group of tasks.
+
+The tutorial (002, "Taking bias into account") writes a worker's matrix for tasks with attribute z as
+
+    [A_m(z)]_{k,k'} = Pr(label = k | truth = k', z),
+
+here `[truth, label]`, and estimates it from a known truth. Without one, labels are held against the consensus of the
+workers *outside* the group (`reference`), and rates are regressions on its posterior. Two questions are asked, the
+second with the others' labels on the group's own tasks:
+
+| question | effect | dealt anew | here |
+|---|---|---|---|
+| does group G label unlike the others O? | A_G − A_O | G over workers | `_everywhere` |
+| does it treat tasks of Z unlike others, as O do not? | (A_GZ − A_GZ') − (A_OZ − A_OZ') | Z in classes | `_on_tasks` |
+
+The second is a difference of differences of rates: that tasks of Z are harder, for everyone, is no bias of G. Each
+worker is held against her own matrix first, so that a strict worker who happens to meet Z more often is none either.
+Every rate [truth, label] of every pair of groups is tested at once (`resampling.max_statistic`); where both questions
+are asked, each has half of `level`. Where no attribute of workers is given, each of the busiest workers is a group of
+her own. With a truth, the crowd as a whole is a group too, with no others to compare with: A_Z − A_Z'.
+
+Assumes that, but for the bias, tasks (workers) of a group are exchangeable with others of their class. Fails where a
+whole crowd shares a bias, which its consensus then shares (only a truth shows it), and where G gives most labels of
+most tasks, so that few others are left to hold it against. A rate with fewer than `ENOUGH` labels in any corner is not
+tested.
+
+Intervals are 95 % bootstrap, of tasks and of workers apart, of which the wider is given.
+
+Cost: O(draws × tasks × groups × K²) as matrix products in single precision.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.groups import EVERYONE, ONESELF, Effect, Group, Side, groups_of, sized, together
+from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates, task_classes
+from crowdwise.audit.resampling import (
+    DRAWS,
+    Contrast,
+    Table,
+    enough,
+    groups_to_test,
+    max_statistic,
+    strongest,
+)
+from crowdwise.labels.attributes import read_attributes
+from crowdwise.labels.errors import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crowdwise.audit.reference import Reference
+    from crowdwise.labels.attributes import Attribute
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["find_bias"]
+
+ENOUGH = 10  # labels on tasks of a class that a group of workers must have in a group of tasks, and outside it
+
+
+def find_bias(
+    labels: CrowdLabels,
+    *,
+    task_attributes: Any = None,
+    worker_attributes: Any = None,
+    truth: Any = None,
+    level: float = 0.05,
+    seed: int = 0,
+) -> Screen:
+    """Groups of workers who label unlike the others, everywhere or on a group of tasks.
+
+    Parameters
+    ----------
+    labels
+        Who said what.
+    task_attributes, worker_attributes
+        As for `read_attributes`: a mapping from name to value, or a table with a column for each attribute.
+    truth
+        Known truths, as for `read_truth`; labels are then held against it, and other tasks are left aside.
+    level
+        Chance that anything is flagged in a crowd without bias.
+    seed
+        Same seed, same answer.
+
+    Returns
+    -------
+    Screen
+        For each attribute of workers, and each with each attribute of tasks, at most one finding, about the groups that
+        differ most; its score is the size of the difference.
+    """
+    of_tasks = read_attributes(task_attributes, labels.tasks, "task")
+    of_workers = read_attributes(worker_attributes, labels.workers, "worker")
+    if not of_tasks and not of_workers:
+        return Screen("bias", skipped="No attribute of tasks or workers is given: there are no groups to compare.")
+    if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels < 4 * ENOUGH:
+        return Screen("bias", skipped=f"Bias needs two workers, two classes and {4 * ENOUGH} labels.")
+    reference = fit_reference(labels, truth)
+    if truth is not None:
+        known = reference.truth[labels.task] >= 0
+        labels, reference = labels.keep(known), reference.keep(known)
+    times = bool(of_tasks) + bool(of_workers)
+    findings = [
+        *_everywhere(labels, reference, of_workers, level, seed, times),
+        *_on_tasks(labels, reference, of_tasks, of_workers, level, seed, times),
+    ]
+    return Screen("bias", tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
+
+
+def _everywhere(
+    labels: CrowdLabels, reference: Reference, attributes: tuple[Attribute, ...], level: float, seed: int, times: int
+) -> Iterator[Finding]:
+    """Groups of workers who label unlike the others, whatever the task."""
+    if not attributes:
+        return
+    q, said, size = reference.from_others(labels), one_hot(labels), labels.n_classes
+    gram = edge_outer(q, q, labels.worker, labels.n_workers)
+    cross = edge_outer(q, said, labels.worker, labels.n_workers)
+    excess = rates(gram.sum(axis=0), cross - gram @ rates(gram.sum(axis=0), cross.sum(axis=0)))
+    table = Table(np.arange(labels.n_workers), excess.reshape(-1, size**2))
+    contrasts = []
+    for attribute in attributes:
+        code = np.where(labels.labels_per_worker > 0, attribute.code, -1)
+        tested = groups_to_test(code, len(attribute.values))
+        usable = np.repeat(enough(code, np.einsum("wkk->wk", gram), tested, ENOUGH), size, axis=1) & _cells(size)
+        contrasts.append(Contrast([table], code, np.zeros_like(code), tested, usable))
+    for attribute, contrast, (t, p) in zip(attributes, contrasts, max_statistic(contrasts, seed=seed), strict=True):
+        place = strongest(t, p * times, level)
+        if place is None:
+            continue
+        value = int(contrast.tested[place[0]])
+        group = Group(attribute.name, attribute.values[value], contrast.code == value, contrast.code >= 0)
+        cell = divmod(place[1], size)
+        inside = group.mine[labels.worker]
+        units = ((labels.task, labels.n_tasks), (labels.worker, labels.n_workers))
+        sides = [Side(1, inside), Side(-1, group.others[labels.worker] & ~inside)]
+        found = sized(units, q, said, said, sides, cell, seed)._replace(group=group)
+        yield _finding(labels, reference, found, cell, float(p[place]) * times, "workers")
+
+
+def _on_tasks(
+    labels: CrowdLabels,
+    reference: Reference,
+    of_tasks: tuple[Attribute, ...],
+    of_workers: tuple[Attribute, ...],
+    level: float,
+    seed: int,
+    times: int,
+) -> Iterator[Finding]:
+    """Groups of workers who treat a group of tasks unlike other tasks, more than the others do."""
+    if not of_tasks:
+        return
+    groups, size, classes = list(groups_of(labels, reference, of_workers)), labels.n_classes, task_classes(reference)
+    if not groups:
+        return
+    tables: list[Table] = []
+    counts: list[list[FloatArray]] = []
+    for group in groups:
+        corners = _corners(labels, reference, group)
+        rows = np.unique(labels.task[corners.edges])
+        row = np.searchsorted(rows, labels.task[corners.edges])
+        sides = (corners.mine, ~corners.mine) if group.others.any() else (corners.mine,)
+        parts = [_influence(corners, row, side, rows.size) for side in sides]
+        tables.append(Table(rows, parts[0][0] if len(parts) == 1 else parts[0][0] - parts[1][0]))
+        counts.append([_spread(count, rows, labels.n_tasks) for _, count in parts])
+    contrasts = []
+    for attribute in of_tasks:
+        code = np.where(labels.labels_per_task > 0, attribute.code, -1)
+        tested = groups_to_test(code, len(attribute.values))
+        usable = [
+            np.repeat(np.logical_and.reduce([enough(code, count, tested, ENOUGH) for count in each]), size, axis=1)
+            & _cells(size)
+            for each in counts
+        ]
+        contrasts.append(Contrast(tables, code, classes, tested, np.concatenate(usable, axis=1)))
+    for attribute, contrast, (t, p) in zip(of_tasks, contrasts, max_statistic(contrasts, seed=seed), strict=True):
+        for first, last in together(groups):
+            columns = slice(first * size**2, last * size**2)
+            place = strongest(t[:, columns], p[:, columns] * times, level)
+            if place is None:
+                continue
+            number, flat = divmod(place[1] + columns.start, size**2)
+            cell = divmod(flat, size)
+            chance = float(p[:, columns][place]) * times
+            value = int(contrast.tested[place[0]])
+            found = _pair(labels, reference, attribute, value, groups[number], cell, seed)
+            # Of two groups of workers, that is meant which treats tasks less alike.
+            if last - first == 2 and abs(found.other_gap) > abs(found.own_gap):
+                found = _pair(labels, reference, attribute, value, groups[first + last - 1 - number], cell, seed)
+            yield _finding(labels, reference, found, cell, chance, "tasks")
+
+
+def _pair(
+    labels: CrowdLabels,
+    reference: Reference,
+    attribute: Attribute,
+    value: int,
+    group: Group,
+    cell: tuple[int, int],
+    seed: int,
+) -> Effect:
+    """Size what a group of workers does to a group of tasks."""
+    alone = not group.others.any()
+    corners = _corners(labels, reference, group)
+    units = ((labels.task[corners.edges], labels.n_tasks), (labels.worker[corners.edges], labels.n_workers))
+    code, mine = attribute.code[units[0][0]], corners.mine
+
+    def effect(z: int) -> Effect:
+        sides = [Side(1, mine & (code == z)), Side(-1, mine & (code >= 0) & (code != z))]
+        if not alone:
+            sides += [Side(-1, ~mine & (code == z)), Side(1, ~mine & (code >= 0) & (code != z))]
+        return sized(units, corners.q, corners.beyond, corners.said, sides, cell, seed)._replace(
+            group=group, where=(attribute.name, attribute.values[z])
+        )
+
+    found = effect(value)
+    if len(attribute.values) != 2:
+        return found
+    # Of two groups of tasks, that is meant on which the workers are further from the others, or from the truth.
+    right = float(cell[0] == cell[1])
+    there, elsewhere = (abs(found.each[i] - (right if alone else found.each[i + 2])) for i in (0, 1))
+    return effect(1 - value) if elsewhere > there else found
+
+
+# ---- parts -------------------------------------------------------------------------------------------------
+
+
+class Corners(NamedTuple):
+    """Labels of a group and of the others on the group's tasks.
+
+    Attributes
+    ----------
+    edges : (n,)
+        Which labels.
+    mine : (n,)
+        Whether they are the group's.
+    q, said, beyond : (n, K)
+        The consensus of the others, the labels, and the labels less what the worker's own matrix expects.
+    """
+
+    edges: IntArray
+    mine: BoolArray
+    q: FloatArray
+    said: FloatArray
+    beyond: FloatArray
+
+
+def _corners(labels: CrowdLabels, reference: Reference, group: Group) -> Corners:
+    theirs = np.zeros(labels.n_tasks, np.bool_)
+    theirs[labels.task[group.mine[labels.worker]]] = True
+    edges = np.flatnonzero(theirs[labels.task])
+    q = reference.from_others(labels, group.mine if group.others.any() else None, edges)
+    kept = (group.mine | group.others)[labels.worker[edges]]
+    edges, q = edges[kept], q[kept]
+    worker, said = labels.worker[edges], np.eye(labels.n_classes)[labels.label[edges]]
+    beyond = said - np.einsum("ek,ekl->el", q, reference.confusion[worker])
+    return Corners(edges, group.mine[worker], q, said, beyond)
+
+
+def _influence(corners: Corners, place: IntArray, side: BoolArray, n_rows: int) -> tuple[FloatArray, FloatArray]:
+    """What each task adds to the rates of one side (R, K²), and how many labels of each class it has (R, K)."""
+    q, beyond, place = corners.q[side], corners.beyond[side], place[side]
+    gram, size = q.T @ q, q.shape[1]
+    left = beyond - q @ rates(gram, q.T @ beyond)
+    pull = q @ np.linalg.inv(gram + np.eye(size))  # one answer's worth: a class that nobody met stays at zero
+    counts = np.array([np.bincount(place, q[:, k] ** 2, n_rows) for k in range(size)], np.float64).T
+    return edge_outer(pull, left, place, n_rows).reshape(-1, size**2), counts
+
+
+def _spread(counts: FloatArray, rows: IntArray, n_tasks: int) -> FloatArray:
+    full = np.zeros((n_tasks, counts.shape[1]))
+    full[rows] = counts
+    return full
+
+
+def _cells(size: int) -> BoolArray:
+    """Rates that say something of their own: with two classes, the errors; the rest is their complement."""
+    return ~np.eye(size, dtype=np.bool_).ravel() if size == 2 else np.ones(size**2, np.bool_)
+
+
+def _finding(
+    labels: CrowdLabels, reference: Reference, found: Effect, cell: tuple[int, int], chance: float, dealt: str
+) -> Finding:
+    group, each = found.group, found.each
+    assert group is not None  # noqa: S101
+    truth, label = (quoted(labels.classes[k].as_py()) for k in cell)
+    one = group.attribute == ONESELF
+    name = group.value if group.attribute in (ONESELF, EVERYONE) else f"{group.attribute} = {group.value}"
+    if found.where is None:
+        names: tuple[Any, ...] = (name,)
+        tasks = "tasks"
+        shown = f"{each[0]:.0%} of their labels are {label} there, {each[1]:.0%} of the other workers'"
+    else:
+        names = (name, f"{found.where[0]} = {found.where[1]}")
+        tasks = f"tasks with {found.where[0]} = {quoted(found.where[1])}"
+        shown = f"{each[0]:.0%} of the labels are {label} there, {each[1]:.0%} on other such tasks"
+        if group.others.any():
+            shown += f"; of the other workers' {each[2]:.0%} and {each[3]:.0%}"
+    judged = "that truly are" if (reference.truth >= 0).any() else "that the others call"
+    return Finding(
+        kind="bias",
+        about="worker" if one else "attribute",
+        names=names,
+        score=min(1.0, abs(found.size)),
+        verdict=f"{group} say{'s' if one or group.attribute == EVERYONE else ''} {label} "
+        f"{'more' if found.size > 0 else 'less'} often to {tasks} {judged} {truth}.",
+        evidence=f"{shown}: {found.size:+.2f} in all (95 % interval {found.low:+.2f} to {found.high:+.2f}).",
+        p_value=min(1.0, chance),
+        how=f"permutation of the attribute over {dealt}, {DRAWS} draws, largest of all rates; bootstrap interval",
+        advice="Look at some of these tasks with people of several groups; give such tasks to a mixed set of workers, "
+        "and fit a model that knows the groups.",
+    )

@@ -1,0 +1,229 @@
+"""Drift: workers who get worse, or better, while they work.
+
+Where labels come with a time, a worker's labels are a sequence. For each of them,
+
+    z_e = q_e[label] − Σ_l (Σ_k q_e[k] A[w, k, l]) q_e[l]
+
+is how much she agrees with the consensus q of everyone else (`reference`), less what her own matrix A leads one to
+expect on that task. Tasks may get harder meanwhile, in ways that q does not show; then the others err on them too, and
+the mean z of the others on the same task is taken off. With the difference d centred and divided by its deviation over
+her n labels, in order of time,
+
+    D = max_j |Σ_{i ≤ j} d_i| / √n
+
+(the CUSUM statistic of Page 1954, at the j where her time moves on). Her order is dealt anew, and the share of deals
+that reach D is her p-value, exact where under "no drift" her labels are exchangeable in time. Deals stop once ten have
+reached D (Besag & Clifford 1991), so that only workers who may be flagged cost many. Holm's correction over workers.
+
+Assumes that tasks get neither harder nor easier for her alone. Fails, in that nobody is flagged, where most workers
+drift the same way on the same tasks, and where tasks have two labels only: whose a disagreement is cannot be told.
+Workers with fewer than `FEWEST` timed labels are not tested. Changes back and forth are found late or not at all.
+
+The time of the labels is not kept by `CrowdLabels`, whose rows are sorted by task. `label_times` lines up a column of
+times with them by the names of task and worker; to keep a time column when reading, `read_labels` would carry it
+through the same sort (`CrowdLabels._sorted`, which `spread`s its three columns; a fourth would follow).
+
+Cost: O(labels × K), and about 20 passes over a worker's labels; thousands for those who are flagged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+
+from crowdwise.audit.findings import Finding, Screen, holm
+from crowdwise.audit.reference import fit_reference
+from crowdwise.labels.arrays import as_column
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.vocabulary import positions
+
+if TYPE_CHECKING:
+    from crowdwise.audit.reference import Reference
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import BoolArray, FloatArray
+
+__all__ = ["find_drift", "label_times"]
+
+FEWEST = 20  # timed labels of a worker who is tested
+REACHED = 10  # deals that reach D, after which no more are made
+FEWEST_DEALS = 999
+MOST_WORK = 3 * 10**8  # deals × labels of one worker
+
+
+def label_times(labels: CrowdLabels, task: Any, worker: Any, time: Any) -> Any:
+    """Times in the order of `labels`, from columns of task names, worker names and times, one entry for each answer.
+
+    Parameters
+    ----------
+    task, worker
+        Names, as they were given to `read_labels`.
+    time
+        Numbers or dates; NaN, NaT for unknown.
+
+    Returns
+    -------
+    array (n_labels,)
+        NaN or NaT where a label has no time.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({"task": ["b", "a", "b"], "worker": [1, 1, 2], "label": ["x", "y", "y"]})
+    >>> label_times(labels, ["a", "b", "b"], [1, 2, 1], [10.0, 20.0, 30.0]).tolist()
+    [30.0, 20.0, 10.0]
+    """
+    when = np.asarray(time)
+    if when.dtype.kind in "iub":
+        when = when.astype(np.float64)
+    who, what = (as_column(names, role) for names, role in ((worker, "worker"), (task, "task")))
+    if not len(who) == len(what) == when.size:
+        sizes = f"{len(what)}, {len(who)} and {when.size}"
+        raise InputError(f"task, worker and time must have the same length; they have {sizes}.")
+    rows = [
+        positions(column.combine_chunks(), names).astype(np.int64)
+        for column, names in ((what, labels.tasks), (who, labels.workers))
+    ]
+    known = (rows[0] >= 0) & (rows[1] >= 0)
+    pair = (rows[0] * labels.n_workers + rows[1])[known]
+    order = np.argsort(pair, kind="stable")
+    pair, when = pair[order], when[known][order]
+    wanted = labels.task.astype(np.int64) * labels.n_workers + labels.worker
+    repeated = np.flatnonzero(np.diff(pair) == 0)
+    if repeated.size:
+        names = [labels.tasks[int(pair[i] // labels.n_workers)].as_py() for i in repeated[:6]]
+        shown = listed(dict.fromkeys(names))
+        raise InputError(f"Task {shown} has two times by the same worker. Give each answer one time.")
+    found = np.full(labels.n_labels, "NaT" if when.dtype.kind == "M" else np.nan, when.dtype)
+    place = np.minimum(np.searchsorted(pair, wanted), max(pair.size - 1, 0))
+    hit = pair[place] == wanted if pair.size else np.zeros(labels.n_labels, np.bool_)
+    found[hit] = when[place[hit]]
+    return found
+
+
+def find_drift(labels: CrowdLabels, time: Any, *, truth: Any = None, level: float = 0.05, seed: int = 0) -> Screen:
+    """Workers whose agreement with everyone else changes while they work: in which direction, and when.
+
+    Parameters
+    ----------
+    labels
+        Who said what.
+    time : array (n_labels,)
+        Time of each label, in the order of `labels` (see `label_times`): numbers or dates; NaN, NaT for unknown.
+    truth
+        Known truths, as for `read_truth`, used in place of the consensus where given.
+    level
+        Chance that anyone is flagged in a crowd in which nobody drifts.
+    seed
+        Same seed, same answer.
+    """
+    when = _checked(time, labels)
+    if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels == 0:
+        return Screen(
+            "drift", skipped="Drift needs two workers and two classes: agreement with others is what changes."
+        )
+    timed = ~np.isnat(when) if when.dtype.kind == "M" else ~np.isnan(when)
+    counts = np.bincount(labels.worker[timed], minlength=labels.n_workers)
+    if (counts >= FEWEST).sum() == 0:
+        return Screen("drift", skipped=f"No worker has {FEWEST} labels with a time.")
+    agreement, beyond = _agreement(labels, fit_reference(labels, truth))
+    n_tested = int((counts >= FEWEST).sum())
+    score, p_value = np.full((2, labels.n_workers), np.nan)
+    changes: dict[int, tuple[float, float, Any]] = {}
+    edge, ptr = labels.by_worker
+    for worker in np.flatnonzero(counts >= FEWEST):
+        mine = edge[ptr[worker] : ptr[worker + 1]]
+        mine = mine[timed[mine]]
+        mine = mine[np.argsort(when[mine], kind="stable")]
+        moves = np.append(when[mine][1:] != when[mine][:-1], False)
+        z = beyond[mine] - beyond[mine].mean()
+        spread = float(z.std())
+        if spread <= 1e-12 or not moves.any():
+            continue
+        deals = min(max(FEWEST_DEALS, int(2 * n_tested / level)), max(FEWEST_DEALS, MOST_WORK // mine.size))
+        rng = np.random.default_rng([seed, int(worker)])
+        p_value[worker], last = _deal(z / (spread * np.sqrt(mine.size)), moves, rng, deals)
+        before, after = (float(agreement[part].mean()) for part in np.split(mine, [last + 1]))
+        score[worker] = min(1.0, abs(after - before))
+        changes[int(worker)] = before, after, when[mine[last + 1]]
+    corrected = holm(p_value)
+    flagged = [w for w in np.argsort(corrected, kind="stable") if corrected[w] <= level]
+    findings = tuple(_finding(labels, int(w), changes[int(w)], float(score[w]), float(corrected[w])) for w in flagged)
+    return Screen("drift", findings, score, corrected)
+
+
+def _agreement(labels: CrowdLabels, reference: Reference) -> tuple[FloatArray, FloatArray]:
+    """Probability of each label by everyone else; and what it is beyond expectation, less that of the others."""
+    q = reference.from_others(labels)
+    agreement = q[np.arange(labels.n_labels), labels.label]
+    expected = np.einsum("ek,ekl,el->e", q, reference.confusion[labels.worker], q, optimize=True)
+    beyond = agreement - expected
+    own = np.bincount(reference.pair, beyond)[reference.pair]
+    times = np.bincount(reference.pair)[reference.pair]
+    others = labels.labels_per_task[labels.task] - times
+    rest = np.bincount(labels.task, beyond, labels.n_tasks)[labels.task] - own
+    return agreement, np.where(others > 0, beyond - rest / np.maximum(others, 1), 0.0)
+
+
+def _deal(z: FloatArray, moves: BoolArray, rng: np.random.Generator, deals: int) -> tuple[float, int]:
+    """p-value of D, and the last label before the change."""
+    path = np.where(moves, np.abs(np.cumsum(z)), -1.0)
+    last = int(path.argmax())
+    reached, made = _deals(z.copy(), moves, float(path[last]) * (1 - 1e-9), rng, deals, REACHED)
+    return (reached / made if reached == REACHED else (reached + 1) / (made + 1)), last
+
+
+@njit(cache=True, nogil=True)
+def _deals(
+    z: FloatArray, moves: BoolArray, observed: float, rng: np.random.Generator, most: int, enough: int
+) -> tuple[int, int]:
+    """Shuffle z again and again: how many shuffles reach the observed statistic, of how many."""
+    reached = 0
+    for deal in range(most):
+        total = 0.0
+        hit = False
+        for i in range(z.size - 1):
+            other = i + int(rng.random() * (z.size - i))
+            z[i], z[other] = z[other], z[i]
+            total += z[i]
+            if moves[i] and abs(total) >= observed:
+                hit = True  # the rest of the shuffle is not needed: what is left is shuffled the next time
+                break
+        if hit:
+            reached += 1
+            if reached == enough:
+                return reached, deal + 1
+    return reached, most
+
+
+def _checked(time: Any, labels: CrowdLabels) -> Any:
+    when = np.asarray(time)
+    if when.dtype.kind in "iub":
+        when = when.astype(np.float64)
+    if when.shape != (labels.n_labels,) or when.dtype.kind not in "fM":
+        raise InputError(
+            f"time has shape {when.shape} and type {when.dtype}; it must be one number or date for each of the "
+            f"{labels.n_labels} labels, in their order. Line it up with label_times(labels, task, worker, time)."
+        )
+    return when
+
+
+def _finding(
+    labels: CrowdLabels, worker: int, change: tuple[float, float, Any], score: float, p_value: float
+) -> Finding:
+    before, after, when = change
+    name = labels.workers[worker].as_py()
+    worse = after < before
+    return Finding(
+        kind="drift",
+        about="worker",
+        names=(name,),
+        score=score,
+        verdict=f"Worker {quoted(name)} got {'worse' if worse else 'better'} from about {when} on.",
+        evidence=f"The others' consensus agrees with {before:.0%} of the labels before, with {after:.0%} after.",
+        p_value=p_value,
+        how=f"permutation of her order, at least {FEWEST_DEALS} draws, Holm's correction over workers",
+        advice="Look at labels from before and after; ask what changed (tiredness, new instructions, another person)."
+        + (" Have the later ones done again." if worse else " Have the earlier ones done again."),
+    )

@@ -1,0 +1,173 @@
+"""Whether the consensus treats groups of tasks alike.
+
+| measure | of the consensus ŷ, the truth y and a group Z of tasks | needs |
+|---|---|---|
+| demographic parity | P(ŷ = c given Z) − P(ŷ = c given not Z) | labels |
+| equal opportunity (Hardt, Price & Srebro 2016) | P(ŷ = c given y = c, Z) − P(ŷ = c given y = c, not Z) | a truth |
+
+002, "Bias and fairness in crowdsourcing", names both; a difference of 0 is fair. Demographic parity is also missed
+where the groups truly differ, which is for a person to judge. Equal opportunity is about the consensus' errors, which
+the crowd itself cannot know: without a truth it is not given, and with the truth of a trusted subset the answer is
+about tasks like those. ŷ is the most probable class of a Dawid–Skene fit that has not seen the truth.
+
+The attribute is dealt anew over tasks, for equal opportunity within each true class, and the largest difference of all
+groups, classes and both measures gives the p-values (`resampling.max_statistic`). Assumes that tasks are independent of
+each other. Fails for groups with fewer than `ENOUGH` tasks, which are not tested.
+
+Cost: O(draws × tasks × K).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.reference import fit_reference
+from crowdwise.audit.resampling import (
+    DRAWS,
+    Contrast,
+    Table,
+    bootstrap_interval,
+    enough,
+    groups_to_test,
+    max_statistic,
+    strongest,
+)
+from crowdwise.labels.attributes import read_attributes
+from crowdwise.labels.errors import quoted
+
+if TYPE_CHECKING:
+    from crowdwise.labels.attributes import Attribute
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray
+
+__all__ = ["find_disparity"]
+
+ENOUGH = 10  # tasks (of a true class) that a group and the rest must have
+PARITY, OPPORTUNITY = "demographic parity", "equal opportunity"
+
+
+def find_disparity(
+    labels: CrowdLabels, *, task_attributes: Any, truth: Any = None, level: float = 0.05, seed: int = 0
+) -> Screen:
+    """Groups of tasks to which the consensus gives a class more often or, with a truth, its true class less often.
+
+    Parameters
+    ----------
+    labels
+        Who said what.
+    task_attributes
+        As for `read_attributes`: a mapping from task to value, or a table with a column for each attribute.
+    truth
+        Known truths of some tasks, as for `read_truth`, for equal opportunity.
+    level
+        Chance that anything is flagged where the consensus has nothing to do with the attributes.
+    seed
+        Same seed, same answer.
+
+    Returns
+    -------
+    Screen
+        For each attribute and measure at most one finding, about the group that differs most; its score is the size of
+        the difference.
+    """
+    attributes = read_attributes(task_attributes, labels.tasks, "task")
+    if not attributes:
+        return Screen("disparity", skipped="No attribute of tasks is given: there are no groups to compare.")
+    if labels.n_classes < 2 or labels.n_labels == 0:
+        return Screen("disparity", skipped="Disparity needs labels of two classes.")
+    reference = fit_reference(labels, truth)
+    eye = np.eye(labels.n_classes)
+    decided = eye[reference.posterior.argmax(axis=1)]
+    known = reference.truth >= 0
+    true = eye[reference.truth] * known[:, None]
+    everywhere, every = np.ones(decided.shape), np.arange(labels.n_tasks)
+    asked: list[tuple[str, Attribute, FloatArray]] = []
+    contrasts: list[Contrast] = []
+    for attribute in attributes:
+        code = np.where(labels.labels_per_task > 0, attribute.code, -1)
+        tested = groups_to_test(code, len(attribute.values))
+        usable = enough(code, everywhere, tested, ENOUGH)
+        asked.append((PARITY, attribute, everywhere))
+        table = Table(every, decided - decided[code >= 0].mean(axis=0) if (code >= 0).any() else decided)
+        contrasts.append(Contrast([table], code, np.zeros_like(code), tested, usable))
+        if known.any():
+            code = np.where(known, code, -1)
+            asked.append((OPPORTUNITY, attribute, true))
+            usable = enough(code, true, tested, ENOUGH)
+            held = code >= 0
+            rate = (decided * true)[held].sum(axis=0) / np.maximum(true[held].sum(axis=0), 1)
+            table = Table(every, (decided - rate) * true)
+            contrasts.append(Contrast([table], code, reference.truth.astype(np.int64), tested, usable))
+    findings = []
+    for (measure, attribute, among), contrast, (t, p) in zip(
+        asked, contrasts, max_statistic(contrasts, seed=seed), strict=True
+    ):
+        place = strongest(t, p, level)
+        if place is not None:
+            group = int(contrast.tested[place[0]])
+            findings.append(
+                _finding(labels, measure, attribute, (among, decided), contrast, group, place[1], float(p[place]), seed)
+            )
+    return Screen("disparity", tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
+
+
+def shares(weights: FloatArray, among: FloatArray, hits: FloatArray) -> FloatArray:
+    """Share of hits among the tasks that count, for each row of weights.
+
+    >>> shares(np.ones((1, 4)), np.array([1.0, 1, 0, 1]), np.array([1.0, 0, 0, 0])).round(2).tolist()
+    [0.33]
+    """
+    found: FloatArray = (weights @ hits) / np.maximum(weights @ among, 1e-12)
+    return found
+
+
+def _finding(
+    labels: CrowdLabels,
+    measure: str,
+    attribute: Attribute,
+    counted: tuple[FloatArray, FloatArray],
+    contrast: Contrast,
+    group: int,
+    c: int,
+    p_value: float,
+    seed: int,
+) -> Finding:
+    among, hits = (part[:, c] for part in counted)
+    sides = (contrast.code == group, (contrast.code >= 0) & (contrast.code != group))
+
+    def each(weights: FloatArray) -> list[FloatArray]:
+        return [shares(weights, among * side, among * hits * side) for side in sides]
+
+    def difference(weights: FloatArray) -> FloatArray:
+        inside, outside = each(weights)
+        return inside - outside
+
+    inside, outside = (float(share[0]) for share in each(np.ones((1, labels.n_tasks))))
+    low, high = bootstrap_interval(difference, labels.n_tasks, seed=seed)
+    name, where = quoted(labels.classes[c].as_py()), f"tasks with {attribute.name} = {quoted(attribute.values[group])}"
+    more = "more" if inside > outside else "less"
+    if measure == PARITY:
+        verdict = f"The consensus calls {where} {name} {more} often than others."
+        advice = (
+            "Ask whether the groups truly differ so; if not, or if it is not known, check some tasks of each by hand."
+        )
+        of = "of the tasks"
+    else:
+        verdict = f"Of {where} that truly are {name}, the consensus finds {more} than of others."
+        advice = "Collect more labels, or better workers, for the group that is worse served."
+        of = f"of those that truly are {name}"
+    return Finding(
+        kind="disparity",
+        about="attribute",
+        names=(f"{attribute.name} = {attribute.values[group]}",),
+        score=min(1.0, abs(inside - outside)),
+        verdict=verdict,
+        evidence=f"{measure}: {inside:.0%} {of} there, {outside:.0%} elsewhere: {inside - outside:+.2f} "
+        f"(95 % interval {low:+.2f} to {high:+.2f}).",
+        p_value=p_value,
+        how=f"permutation of the attribute over tasks, {DRAWS} draws, largest of all; bootstrap of tasks",
+        advice=advice,
+    )

@@ -1,0 +1,262 @@
+"""Can any of this be believed? What the theorems need of the labels, one by one, each answer with its consequence.
+
+| question | who needs it | here |
+|---|---|---|
+| are all workers linked by tasks in common? | every method that compares workers | `linked_crowd` |
+| do three groups of workers tell all classes apart? | Dawid–Skene by moments (Zhang et al. 2014) | `three_views` |
+| is the mean matrix diagonally dominant? | Tanno et al. 2019 (seed 000), theorem 1; EM's start | `dominant` |
+| does the consensus tell all classes apart? | 002's log det criterion | `apart` |
+| has every class an anchor task or an expert? | separability, 002 | `anchored` |
+
+Answers are yes, no, or "the labels do not show it". No is said of what is plain from who labelled what, or where a
+bootstrap of tasks is sure at `level`.
+
+A model fitted to labels finds in them what it looks for. Rates are therefore those of workers it has not seen: the
+crowd is halved at random, and the labels of each half are regressed (`reference.rates`) on the posterior by the other.
+
+Assumes Dawid and Skene's model, fitted from the majority's start. One thing labels alone never show: whether the
+majority is right. A crowd that swaps two classes throughout gives the same labels, with the names exchanged, as one
+that does not; all answers are relative to the majority. Some tasks with a known truth settle it. Of classes that the
+consensus hardly ever gives (`ENOUGH`) nothing is claimed.
+
+Cost: O(labels × K²), and the bootstrap O(400 × tasks × K²).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates
+from crowdwise.audit.resampling import bootstrap
+from crowdwise.labels.describe import linked
+from crowdwise.labels.errors import listed
+from crowdwise.metrics.dominance import contrast, unanchored
+
+if TYPE_CHECKING:
+    from crowdwise.audit.reference import Reference
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["Answer", "find_unidentifiable", "questions"]
+
+FLAT = 0.01  # contrast under which the consensus hardly tells some classes apart
+ENOUGH = 10  # labels of tasks of a class by the consensus, without which nothing is claimed of it
+NOISE = 2.0  # deviations of its least known row that a matrix's smallest singular value has, to be of full rank
+SHOWN = "a fact of the labels, not a test"
+
+
+class Answer(NamedTuple):
+    """A question that a theorem asks, answered.
+
+    Attributes
+    ----------
+    question
+        In a few words.
+    holds
+        True, False, or None where the labels do not show it.
+    words
+        The answer, in a sentence.
+    consequence
+        What follows for the user.
+    score
+        How bad, from 0 to 1.
+    """
+
+    question: str
+    holds: bool | None
+    words: str
+    consequence: str
+    score: float = 0.0
+
+
+def questions(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> tuple[Answer, ...]:
+    """Every question with its answer; `level` is the chance of a no, where a test is made, that should be a yes."""
+    reference = fit_reference(labels)
+    q = by_other_half(labels, seed)
+    used = np.flatnonzero((q**2).sum(axis=0) >= ENOUGH)
+    return (
+        linked_crowd(labels),
+        three_views(labels, q, used),
+        dominant(labels, q, used, level, seed),
+        apart(labels, reference, used),
+        anchored(labels, reference, q, used),
+    )
+
+
+def by_other_half(labels: CrowdLabels, seed: int) -> FloatArray:
+    """Posterior of each label's task (n_labels, K) by the half of the workers who do not count hers among them."""
+    half = np.zeros(labels.n_workers, np.bool_)
+    half[np.random.default_rng(seed).permutation(labels.n_workers)[: labels.n_workers // 2]] = True
+    first = half[labels.worker]
+    q = np.tile(labels.class_shares, (labels.n_labels, 1))
+    for mine in (first, ~first):
+        if mine.any():
+            q[~mine] = fit_reference(labels.keep(mine)).posterior[labels.task[~mine]]
+    return q
+
+
+def find_unidentifiable(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+    """What speaks against believing any model of these labels: the questions whose answer is no.
+
+    Parameters
+    ----------
+    labels
+        Who said what.
+    level
+        Chance of a no, where a test is made, that should be a yes.
+    seed
+        Same seed, same answer.
+    """
+    if labels.n_labels == 0 or int((labels.class_shares > 0).sum()) < 2:
+        return Screen("identifiability", skipped="There are no labels of two classes: nothing is to be told apart.")
+    findings = [
+        Finding(
+            kind="identifiability",
+            about="crowd",
+            names=(answer.question,),
+            score=answer.score,
+            verdict=answer.words,
+            evidence=answer.consequence,
+            p_value=level if answer.question == DOMINANT else 0.0,
+            how="bootstrap of tasks" if answer.question == DOMINANT else SHOWN,
+            advice="Find the truth of some tasks of each class and part, give it as gold; collect labels that overlap.",
+        )
+        for answer in questions(labels, level=level, seed=seed)
+        if answer.holds is False
+    ]
+    return Screen("identifiability", tuple(sorted(findings, key=lambda finding: -finding.score)))
+
+
+# ---- the questions -----------------------------------------------------------------------------------------
+
+LINKED = "Are all workers linked by tasks in common?"
+VIEWS = "Do three groups of workers tell all classes apart?"
+DOMINANT = "Is every class said most often when it is true?"
+APART = "Does the consensus tell all classes apart?"
+ANCHORED = "Has every class a sure task or an expert?"
+
+
+def linked_crowd(labels: CrowdLabels) -> Answer:
+    """Whether the graph of workers and tasks has one part."""
+    active = labels.labels_per_worker > 0
+    parts = np.bincount(linked(labels.task_ptr, labels.worker, labels.n_workers)[active], minlength=1)
+    sizes = np.sort(parts[parts > 0])[::-1]
+    if sizes.size == 1 and active.sum() > 1:
+        return Answer(
+            LINKED, True, "Yes: every worker is linked to every other by tasks in common.", "All are comparable."
+        )
+    if active.sum() == 1:
+        words, alone = "No: there is a single worker.", 1.0
+    else:
+        words = (
+            f"No: the crowd falls into {sizes.size} parts without a task in common (workers: {listed(sizes.tolist())})."
+        )
+        alone = 1 - float(sizes[0]) / float(sizes.sum())
+    consequence = (
+        "Workers of different parts cannot be compared, and one part's classes may be swapped against another's."
+    )
+    return Answer(LINKED, False, words, consequence, alone)
+
+
+def three_views(labels: CrowdLabels, q: FloatArray, used: IntArray) -> Answer:
+    """Whether three groups of workers have mean matrices of full rank, beyond doubt by their numbers of labels."""
+    active = np.flatnonzero(labels.labels_per_worker)
+    if active.size < 3:
+        return Answer(
+            VIEWS,
+            False,
+            "No: there are fewer than three workers.",
+            "Many different pairs of matrices explain the labels of two workers equally well: skills are guesses.",
+            1.0,
+        )
+    if used.size < 2:
+        return Answer(VIEWS, None, "The labels do not show it.", "The consensus hardly ever gives a second class.")
+    group = np.zeros(labels.n_workers, np.int64)
+    group[active[np.argsort(-labels.labels_per_worker[active], kind="stable")]] = np.arange(active.size) % 3
+    gram, cross = (edge_outer(q[:, used], y[:, used], group[labels.worker], 3) for y in (q, one_hot(labels)))
+    smallest = np.linalg.svd(rates(gram, cross), compute_uv=False)[:, -1]
+    least = np.maximum(np.einsum("gkk->gk", gram).min(axis=1), 1e-12)
+    if (smallest >= NOISE / np.sqrt(least)).all():
+        return Answer(VIEWS, True, "Yes.", "Workers' matrices can be told from the truth.")
+    return Answer(
+        VIEWS,
+        None,
+        "The labels do not show it.",
+        "Workers' matrices may not be unique; a simpler model (one-coin) asks less of the labels.",
+    )
+
+
+def dominant(labels: CrowdLabels, q: FloatArray, used: IntArray, level: float, seed: int) -> Answer:
+    """Whether each class is said more often when it is true than when any other is, by a bootstrap of tasks."""
+    if used.size < 2:
+        return Answer(DOMINANT, None, "The labels do not show it.", "The consensus hardly ever gives a second class.")
+    gram = edge_outer(q[:, used], q[:, used], labels.task, labels.n_tasks)
+    cross = edge_outer(q[:, used], one_hot(labels)[:, used], labels.task, labels.n_tasks)
+    others = ~np.eye(used.size, dtype=np.bool_)
+
+    def margins(weights: FloatArray) -> FloatArray:
+        mean = rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))
+        rest = np.where(others, mean, -np.inf).max(axis=1)
+        return np.asarray(np.einsum("bkk->bk", mean) - rest)
+
+    found = bootstrap(margins, labels.n_tasks, seed=seed)
+    low, high = np.quantile(found, [level / used.size / 2, 1 - level / used.size / 2], axis=0)
+    names = [labels.classes[int(k)].as_py() for k in used]
+    weak = [name for name, most in zip(names, high, strict=True) if most < 0]
+    unsure = [name for name, least in zip(names, low, strict=True) if least <= 0]
+    if weak:
+        return Answer(
+            DOMINANT,
+            False,
+            f"No: the crowd says {listed(weak)} no more often when it is true than when something else is.",
+            "Classes may have been swapped, by any method, without anyone noticing.",
+            float(np.clip(-np.median(found, axis=0).min(), 0, 1)),
+        )
+    if unsure:
+        return Answer(
+            DOMINANT,
+            None,
+            f"The labels do not show it for {listed(unsure)}.",
+            "These classes may have been swapped with others.",
+        )
+    return Answer(DOMINANT, True, "Yes, if the majority is right more often than not.", "Classes keep their names.")
+
+
+def apart(labels: CrowdLabels, reference: Reference, used: IntArray) -> Answer:
+    """Whether the posterior of tasks makes differences between all classes."""
+    if used.size < 2:
+        return Answer(APART, None, "The labels do not show it.", "The consensus hardly ever gives a second class.")
+    found = contrast(reference.posterior[labels.labels_per_task > 0][:, used])
+    if found >= FLAT:
+        return Answer(APART, True, "Yes.", "The classes are different things to this crowd.")
+    return Answer(
+        APART,
+        False,
+        f"No: some classes are hardly told apart (contrast {found:.3f} of 1).",
+        "The consensus between these classes is arbitrary. Merge them, or get labels of those who know the difference.",
+        1 - found / FLAT,
+    )
+
+
+def anchored(labels: CrowdLabels, reference: Reference, q: FloatArray, used: IntArray) -> Answer:
+    """Whether each class has a task of which the consensus is sure, or a worker who says it when and only when true."""
+    if used.size == 0:
+        return Answer(ANCHORED, None, "The labels do not show it.", "They are too few to say.")
+    cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
+    said = np.bincount(cells, minlength=labels.n_workers * labels.n_classes).reshape(-1, labels.n_classes)
+    gram, cross = (edge_outer(q[:, used], y[:, used], labels.worker, labels.n_workers) for y in (q, one_hot(labels)))
+    confusion = np.clip(rates(gram, cross), 0, 1)
+    alone = unanchored(reference.posterior[labels.labels_per_task > 0][:, used], confusion, said[:, used])
+    names = [labels.classes[int(used[k])].as_py() for k in alone]
+    if not names:
+        return Answer(ANCHORED, True, "Yes.", "Each class is pinned to something.")
+    return Answer(
+        ANCHORED,
+        False,
+        f"No: there is neither a task that is surely {listed(names)} nor a worker who is an expert of it.",
+        "What the model calls by these names may be a mixture of classes.",
+        len(names) / used.size,
+    )

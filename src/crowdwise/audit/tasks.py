@@ -1,0 +1,345 @@
+"""Tasks in doubt: hard ones, wrong labels, and classes that the crowd mixes up.
+
+**Hard tasks** (`find_hard_tasks`). The score is the share D of the pairs of a task's labellers who differ, less what
+their own matrices A (`reference`) lead one to expect over all classes,
+
+    E[D] = Σ_k prior[k] mean_pairs (1 − Σ_l A[w, k, l] A[w', k, l]).
+
+The test asks how badly even the class that explains a task's labels best does so, u = −max_k Σ_w log A[w, k, l_w], less
+its mean over draws. Truth and labels of every task are drawn anew from the model, and the share of draws whose
+*largest* u of all tasks reaches a task's own is its p-value. To single out one task among hundreds takes many labels on
+it: of tasks on which everyone guesses among three classes, with 90 % right elsewhere, a sixth is found at 10 labels a
+task, and nearly all at 25.
+
+**Probable mislabels** (`find_mislabels`). The label g that a task has: the truth or gold given, else the majority's.
+With A the workers' matrices counted against g over all tasks, a task's label is doubted by
+
+    s = log max_k prior[k] Π_w A[w, k, l_w] − log prior[g] Π_w A[w, g, l_w],    score = 1 − P(g | labels of the crowd).
+
+As if every g were right, labels are drawn anew from A and g, and the share of draws whose largest s of all tasks
+reaches a task's own is its p-value. (Dawid and Skene's own posterior is too sure of itself where labels are few:
+flagging the least probable labels while the sum of their posteriors stays under 0.05 doubted right ones in 25 of 60
+simulated honest crowds.) The score is that of cleanlab for many annotators (Goh et al. 2022, "CROWDLAB"), with the
+crowd's model in place of a classifier.
+
+**Classes mixed up** (`find_confused_classes`). Rate of l where k is true, beyond an even spread of the worker's errors
+over the other classes: x_w = A[w, k, l] − (1 − A[w, k, k]) / (K − 1), averaged over workers by how often they met k. In
+a crowd that shares no confusion, which wrong class a worker leans to is her own matter: for each worker and class the
+wrong classes are dealt anew, and the largest mean of all pairs gives the p-values. Interval: bootstrap of workers.
+
+Assumes Dawid and Skene's model. Fails for hard tasks where a task's labels are fewer than three, or its labellers
+unreliable; for mislabels where the crowd shares an error (it is then the crowd that is wrong: check by hand), and for
+confusions with two classes, where there is but one wrong class to lean to (skipped).
+
+Cost: O(draws × labels); a million labels take some seconds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates
+from crowdwise.audit.resampling import bootstrap_interval
+from crowdwise.labels.errors import quoted
+from crowdwise.labels.truth import truth_codes
+from crowdwise.simulate.draws import draw_from_rows
+
+if TYPE_CHECKING:
+    from crowdwise.audit.reference import Reference
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["doubts", "find_confused_classes", "find_hard_tasks", "find_mislabels", "hardness"]
+
+FEWEST_LABELS = 3  # of a task that may be called hard
+FEWEST_WORKERS = 5  # who must have met a class, for a confusion that the crowd shares
+FEWEST_MET = 5  # tasks of a class that a worker must have met to count among those who share a confusion
+DRAWS = 999
+MOMENTS = 100  # draws for the mean of a task's statistic
+MOST_DRAWN = 2 * 10**8  # labels drawn, or errors dealt, in all
+
+
+# ---- hard tasks --------------------------------------------------------------------------------------------
+
+
+def hardness(labels: CrowdLabels, reference: Reference | None = None) -> FloatArray:
+    """How much more of a task's pairs of labellers differ than their skills explain (N,); NaN under three labels."""
+    known = fit_reference(labels) if reference is None else reference
+    return differing(labels, labels.label) - expected_differing(labels, known)
+
+
+def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+    """Tasks whose labellers differ more than their skills explain.
+
+    Parameters
+    ----------
+    labels
+        Who said what.
+    level
+        Chance that any task is flagged where none is harder than others of its class.
+    seed
+        Same seed, same answer.
+    """
+    n = labels.labels_per_task
+    if labels.n_classes < 2 or (n >= FEWEST_LABELS).sum() == 0:
+        return Screen("hard task", skipped=f"No task has {FEWEST_LABELS} labels of two classes or more.")
+    reference = fit_reference(labels)
+    rng = np.random.default_rng(seed)
+    prior = np.exp(reference.log_prior)
+    table, flat = np.log(reference.confusion), np.zeros(labels.n_classes)
+    judged = n >= FEWEST_LABELS
+
+    def drawn() -> FloatArray:
+        truth = rng.choice(labels.n_classes, labels.n_tasks, p=prior / prior.sum())
+        label = draw_from_rows(labels.worker, truth[labels.task], reference.confusion, rng)
+        worst: FloatArray = -_scores(labels, label, flat, table).max(axis=1)
+        return worst
+
+    mean = np.mean([drawn() for _ in range(MOMENTS)], axis=0)
+    draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
+    largest = np.sort([(drawn() - mean)[judged].max() for _ in range(draws)])
+    h = -_scores(labels, labels.label, flat, table).max(axis=1) - mean
+    p_value = np.where(judged, (1 + draws - np.searchsorted(largest, h, side="left")) / (draws + 1), np.nan)
+    expected, observed = expected_differing(labels, reference), differing(labels, labels.label)
+    flagged = np.flatnonzero(p_value <= level)
+    findings = [
+        Finding(
+            kind="hard task",
+            about="task",
+            names=(labels.tasks[int(t)].as_py(),),
+            score=float(np.clip(observed[t] - expected[t], 0, 1)),
+            verdict=f"Task {quoted(labels.tasks[int(t)].as_py())} is harder than others, or has no one answer.",
+            evidence=f"{observed[t]:.0%} of the pairs among its {n[t]} labellers differ; their skills explain "
+            f"{expected[t]:.0%}.",
+            p_value=float(p_value[t]),
+            how=f"labels drawn from the crowd's model, {draws} draws, largest of all tasks",
+            advice="Read it: is it ambiguous, outside all classes, or badly shown? Mend or drop it, or ask an expert.",
+        )
+        for t in flagged[np.argsort(-h[flagged], kind="stable")]
+    ]
+    return Screen("hard task", tuple(findings))
+
+
+def differing(labels: CrowdLabels, label: IntArray) -> FloatArray:
+    """Share of the pairs of each task's labels that differ (N,); NaN under three labels.
+
+    >>> from crowdwise.labels.model import CrowdLabels
+    >>> one = CrowdLabels.from_codes([0, 0, 0, 0], [0, 1, 2, 3], [1, 1, 1, 0], tasks=1, workers=4, classes=2)
+    >>> differing(one, one.label).tolist()
+    [0.5]
+    """
+    size = labels.n_classes
+    votes = np.bincount(labels.task * np.int64(size) + label, minlength=labels.n_tasks * size).reshape(-1, size)
+    n = labels.labels_per_task
+    pairs = np.where(n >= FEWEST_LABELS, n * (n - 1.0), np.nan)
+    return np.asarray(1 - (votes * (votes - 1)).sum(axis=1) / pairs, np.float64)
+
+
+def expected_differing(labels: CrowdLabels, reference: Reference) -> FloatArray:
+    """Share of the pairs of each task's labellers who would differ by their matrices, over all classes (N,)."""
+    n = labels.labels_per_task
+    pairs = np.where(n >= FEWEST_LABELS, n * (n - 1.0), np.nan)
+    same = np.zeros(labels.n_tasks)
+    prior = np.exp(reference.log_prior)
+    for k in range(labels.n_classes):
+        for label in range(labels.n_classes):
+            chance = reference.confusion[:, k, label][labels.worker]
+            total = np.bincount(labels.task, chance, labels.n_tasks)
+            same += prior[k] * (total**2 - np.bincount(labels.task, chance**2, labels.n_tasks))
+    return np.asarray(1 - same / pairs, np.float64)
+
+
+# ---- mislabels ---------------------------------------------------------------------------------------------
+
+
+def doubts(labels: CrowdLabels, truth: Any = None) -> FloatArray:
+    """How much the label of each task is doubted (N,), from 0 to 1: the one given, else the majority's.
+
+    NaN for tasks without labels, and for those without a given label where labels are given.
+    """
+    given = given_labels(labels, truth)
+    log_prior, table = _counted(labels, given)
+    scores = _scores(labels, labels.label, log_prior, table)
+    right = np.exp(scores[np.arange(labels.n_tasks), given] - logsumexp(scores, axis=1))
+    return np.where(given >= 0, 1 - right, np.nan)
+
+
+def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.05, seed: int = 0) -> Screen:
+    """Tasks whose given label (or, without one, the majority's) is probably wrong.
+
+    Parameters
+    ----------
+    labels
+        Who said what.
+    truth
+        The labels that tasks are given as true or gold, as for `read_truth`.
+    level
+        Chance that any task is flagged where all these labels are right and workers err independently.
+    seed
+        Same seed, same answer.
+    """
+    if labels.n_classes < 2 or labels.n_workers < 2 or labels.n_labels == 0:
+        return Screen("mislabel", skipped="Mislabels need two workers and two classes.")
+    given = given_labels(labels, truth)
+    log_prior, table = _counted(labels, given)
+    judged = np.flatnonzero(given >= 0)
+
+    def doubt(label: IntArray) -> tuple[FloatArray, IntArray]:
+        scores = _scores(labels, label, log_prior, table)[judged]
+        best = scores.argmax(axis=1)
+        return scores.max(axis=1) - scores[np.arange(judged.size), given[judged]], best
+
+    observed, best = doubt(labels.label)
+    rng = np.random.default_rng(seed)
+    draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
+    confusion, truths = np.exp(table), np.maximum(given, 0)[labels.task]
+    largest = [doubt(draw_from_rows(labels.worker, truths, confusion, rng))[0].max() for _ in range(draws)]
+    reached = draws - np.searchsorted(np.sort(largest), observed * (1 - 1e-9), side="left")
+    p_value = (1 + reached) / (draws + 1)
+    score = doubts(labels, truth)
+    whose = "majority's" if truth is None else "given"
+    findings = []
+    for place in np.argsort(-observed, kind="stable"):
+        if p_value[place] > level:
+            break
+        t = int(judged[place])
+        name, likely, doubted = labels.tasks[t].as_py(), _class(labels, int(best[place])), _class(labels, int(given[t]))
+        findings.append(
+            Finding(
+                kind="mislabel",
+                about="task",
+                names=(name,),
+                score=float(score[t]),
+                verdict=f"Task {quoted(name)} is probably {likely}, not {doubted}, its {whose} label.",
+                evidence=f"By its {int(labels.labels_per_task[t])} labels and the record of who gave them, {doubted} "
+                f"is right with probability {1 - score[t]:.1%}.",
+                p_value=float(p_value[place]),
+                how=f"labels drawn as if all were right, {draws} draws, largest of all tasks",
+                advice="Have an expert decide.",
+            )
+        )
+    return Screen("mislabel", tuple(findings))
+
+
+def given_labels(labels: CrowdLabels, truth: Any = None) -> IntArray:
+    """The label of each task that is doubted: the one given, else the majority's; -1 where there is none."""
+    asked = labels.labels_per_task > 0
+    if truth is not None:
+        return np.where(asked, truth_codes(truth, labels), -1)
+    votes = labels.vote_counts() + labels.class_shares / 2  # ties go to the class more common
+    return np.where(asked, votes.argmax(axis=1), -1)
+
+
+def _counted(labels: CrowdLabels, given: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Log of class shares and of the workers' matrices [worker, truth, label], counted against the given labels.
+
+    Matrices are drawn towards the crowd's own by as many labels as there are classes, and that towards uniform by one.
+    """
+    size = labels.n_classes
+    edges = given[labels.task] >= 0
+    cell = (labels.worker[edges].astype(np.int64) * size + given[labels.task[edges]]) * size + labels.label[edges]
+    counts = np.bincount(cell, minlength=labels.n_workers * size**2).reshape(-1, size, size).astype(np.float64)
+    crowd = counts.sum(axis=0) + 1 / size
+    crowd /= crowd.sum(axis=1, keepdims=True)
+    counts += size * crowd
+    shares = np.bincount(given[given >= 0], minlength=size) + 1.0
+    return np.log(shares / shares.sum()), np.log(counts / counts.sum(axis=2, keepdims=True))
+
+
+def _scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray, table: FloatArray) -> FloatArray:
+    """Log of prior times likelihood of every class (N, K)."""
+    found = np.empty((labels.n_tasks, labels.n_classes))
+    for k in range(labels.n_classes):
+        found[:, k] = log_prior[k] + np.bincount(labels.task, table[labels.worker, k, label], labels.n_tasks)
+    return found
+
+
+# ---- classes mixed up --------------------------------------------------------------------------------------
+
+
+def find_confused_classes(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+    """Classes that the crowd mixes up: wrong classes to which workers lean together.
+
+    Parameters
+    ----------
+    labels
+        Who said what.
+    level
+        Chance that any pair of classes is flagged in a crowd whose members each err in their own way.
+    seed
+        Same seed, same answer.
+    """
+    size = labels.n_classes
+    if size < 3:
+        return Screen("confused classes", skipped="With two classes there is but one wrong class to lean to.")
+    if (labels.labels_per_worker > 0).sum() < FEWEST_WORKERS:
+        return Screen("confused classes", skipped=f"A confusion that is shared needs {FEWEST_WORKERS} workers.")
+    q = fit_reference(labels).from_others(labels)
+    gram = edge_outer(q, q, labels.worker, labels.n_workers)
+    cross = edge_outer(q, one_hot(labels), labels.worker, labels.n_workers)
+    part = rates(gram.sum(axis=0), cross)  # what each worker adds to the crowd's mean matrix
+    met = np.einsum("wkk->wk", gram)
+    usable = (met >= FEWEST_MET).sum(axis=0) >= FEWEST_WORKERS
+    if not usable.any():
+        return Screen("confused classes", skipped="No class was met often enough by enough workers.")
+    wrong = np.array([[j for j in range(size) if j != k] for k in range(size)])
+    errors = part[:, np.arange(size)[:, None], wrong]  # (M, K, K-1)
+    errors = errors - errors.mean(axis=2, keepdims=True)
+    spread = np.sqrt((errors**2).sum(axis=(0, 2)) / (size - 2))  # (K,)
+    spread = np.where(spread > 1e-12, spread, np.inf)
+    spread[~usable] = np.inf
+    t = errors.sum(axis=0) / spread[:, None]
+    rng = np.random.default_rng(seed)
+    draws = int(np.clip(MOST_DRAWN // errors.size, 199, DRAWS))
+    largest = np.array([(rng.permuted(errors, axis=2).sum(axis=0) / spread[:, None]).max() for _ in range(draws)])
+    p_value = (1 + draws - np.searchsorted(np.sort(largest), t * (1 - 1e-9), side="left")) / (draws + 1)
+    findings = []
+    for k, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
+        label = int(wrong[k, place])
+        findings.append(
+            _confusion(labels, gram, cross, met[:, k] >= FEWEST_MET, (int(k), label), float(p_value[k, place]), seed)
+        )
+    return Screen("confused classes", tuple(sorted(findings, key=lambda finding: -finding.score)))
+
+
+def _confusion(
+    labels: CrowdLabels,
+    gram: FloatArray,
+    cross: FloatArray,
+    met: BoolArray,
+    cell: tuple[int, int],
+    p_value: float,
+    seed: int,
+) -> Finding:
+    k, label = cell
+    n_others = labels.n_classes - 1
+
+    def rate(weights: FloatArray) -> FloatArray:
+        found: FloatArray = rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))[:, k, label]
+        return found
+
+    crowd = float(np.clip(rate(np.ones((1, labels.n_workers)))[0], 0, 1))
+    low, high = bootstrap_interval(rate, labels.n_workers, seed=seed)
+    own = rates(gram[met], cross[met])
+    share = int((own[:, k, label] > (1 - own[:, k, k]) / n_others).sum())
+    true, said = _class(labels, k), _class(labels, label)
+    return Finding(
+        kind="confused classes",
+        about="class",
+        names=(labels.classes[k].as_py(), labels.classes[label].as_py()),
+        score=crowd,
+        verdict=f"The crowd takes {true} for {said}.",
+        evidence=f"{crowd:.0%} of the labels of tasks that are {true} say {said} (95 % interval {low:.0%} to "
+        f"{high:.0%}), and {share} of the {int(met.sum())} workers who met {true} {FEWEST_MET} times lean that way.",
+        p_value=p_value,
+        how="permutation of the wrong classes of each worker, largest of all pairs; bootstrap of workers",
+        advice="Say in the instructions how to tell the two apart, with examples; or merge them.",
+    )
+
+
+def _class(labels: CrowdLabels, k: int) -> str:
+    return quoted(labels.classes[k].as_py())

@@ -1,0 +1,119 @@
+"""What is known of tasks or workers besides their labels: topic, source, gender, age, …, lined up with their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.labels.columns import Columns, candidates
+from crowdwise.labels.encode import encode
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.read import opened
+from crowdwise.labels.vocabulary import plain, positions
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import IntArray
+
+__all__ = ["Attribute", "read_attributes"]
+
+MOST_VALUES = 50  # more groups than this is a number or free text, not groups
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """One attribute: its name, its values in order, and which of them each task or worker has (-1 for unknown)."""
+
+    name: str
+    values: tuple[Any, ...]
+    code: IntArray
+
+
+def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"]) -> tuple[Attribute, ...]:
+    """Read attributes and line them up with the names of tasks or workers.
+
+    Parameters
+    ----------
+    source
+        None for none; a mapping from name to value, or from name to {attribute: value}; or a path or table with a
+        column for the task or worker, where every other column is an attribute. A missing value is an unknown one, as
+        is that of a task or worker who is not mentioned; those who are not among `names` are left aside.
+    names
+        Names of the tasks or workers.
+    role
+        Whose attributes they are.
+
+    Examples
+    --------
+    >>> read_attributes({"ann": "old", "bob": "young", "eve": "old"}, pa.array(["bob", "cy", "ann"]), "worker")
+    (Attribute(name='attribute', values=('old', 'young'), code=array([ 1, -1,  0])),)
+    """
+    if source is None:
+        return ()
+    columns = opened(_as_columns(source, role))
+    if not isinstance(columns, Columns):
+        raise InputError(f"Attributes of {role}s need a table with a column {quoted(role)}, or a mapping from {role}.")
+    keys = candidates(role, columns.names)
+    if len(keys) != 1 or len(columns.names) < 2:
+        raise InputError(
+            f"{columns.place.origin}: attributes of {role}s need one column {quoted(role)} and at least one other; the "
+            f"columns are {listed(columns.names)}."
+        )
+    table = columns.together(columns.names)
+    who = encode(table[keys[0]], role, name=keys[0], place=columns.place, text=columns.text)
+    if who.codes.size != len(who.names):
+        counts = np.bincount(who.codes)
+        repeated = who.names.take(pa.array(np.flatnonzero(counts > 1))).to_pylist()
+        raise InputError(
+            f"{columns.place.origin} names {role} {listed(repeated)} more than once. Keep one row for each."
+        )
+    place = positions(who.names, names)[who.codes]
+    if (place < 0).all():
+        raise InputError(
+            f"The attributes are about other {role}s ({listed(who.names.slice(0, 5).to_pylist())}, …) than the labels "
+            f"({listed(names.slice(0, 5).to_pylist())}, …): no name matches. Use the same {role} names in both."
+        )
+    others = [name for name in columns.names if name != keys[0]]
+    return tuple(_attribute(name, table[name], place, len(names)) for name in others)
+
+
+def _attribute(name: str, column: pa.ChunkedArray, place: IntArray, size: int) -> Attribute:
+    array = plain(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    if pa.types.is_string(array.type):  # an empty cell of a text file is a missing value
+        array = pc.if_else(pc.equal(array, ""), None, array)
+    values = pc.unique(array.filter(pa.array(place >= 0))).drop_null()
+    if len(values) > MOST_VALUES:
+        raise InputError(
+            f"Attribute {quoted(name)} has {len(values)} values ({listed(values.slice(0, 5).to_pylist())}, …); groups "
+            f"are at most {MOST_VALUES}. Put its values into bands, or leave the column out."
+        )
+    values = values.take(pc.sort_indices(values))
+    code = np.full(size, -1, np.int64)
+    known = place >= 0
+    code[place[known]] = pc.fill_null(pc.index_in(array, value_set=values), -1).to_numpy(zero_copy_only=False)[known]
+    return Attribute(str(name), tuple(values.to_pylist()), code)
+
+
+def _as_columns(source: Any, role: str) -> Any:
+    """Turn a mapping from names into a table; anything else passes."""
+    if not isinstance(source, Mapping) or candidates(role, [str(name) for name in source]):
+        return source
+    if not source:
+        raise InputError(f"The attributes are empty. Give at least one {role} with a value.")
+    nested = {name: value for name, value in source.items() if isinstance(value, Mapping)}
+    if nested and len(nested) < len(source):
+        raise InputError(f"Some {role}s have several attributes and some a single value. Give all the same way.")
+    if not nested:
+        bad = [name for name, value in source.items() if isinstance(value, list | tuple | set | dict | np.ndarray)]
+        if bad:
+            raise InputError(
+                f"The attribute of {role} {listed(bad)} is a list. Give one value for each {role}, or a table with a "
+                f"column {quoted(role)}."
+            )
+        return {role: list(source), "attribute": list(source.values())}
+    called = list(dict.fromkeys(name for values in nested.values() for name in values))
+    return {role: list(nested)} | {name: [values.get(name) for values in nested.values()] for name in called}
