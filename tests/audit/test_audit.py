@@ -16,14 +16,18 @@ def test_spammers_are_found_and_nobody_else() -> None:
     found = audit_crowd(crowd.labels)
     assert {finding.names for finding in found.findings if finding.kind == "spammer"} == {(9,), (10,), (11,)}
     assert found.verdicts == [FINE] * 9 + ["spammer"] * 3
-    assert {screen.kind for screen in found.screens} == {"spammer", "colluders", "dependent workers"}
+    assert [screen.kind for screen in found.screens] == [
+        *("spammer", "colluders", "dependent workers"),
+        *("mislabel", "hard task", "confused classes", "identifiability"),
+    ]
 
 
 def test_a_block_that_answers_as_one_is_one_voice() -> None:
     crowd = simulate("colluders", n_tasks=800, n_workers=20, share=0.3, seed=0)
     found = audit_crowd(crowd.labels)
     guilty = {14, 15, 16, 17, 18, 19}
-    assert {name for finding in found.findings for name in finding.names} == guilty
+    accused = [finding for finding in found.findings if finding.about in ("worker", "workers")]
+    assert {name for finding in accused for name in finding.names} == guilty
     assert found.effective is not None
     assert found.effective.size < 16
 
@@ -41,7 +45,7 @@ def test_honest_crowds_are_left_alone() -> None:
             concentration=50.0,
             seed=seed,
         )
-        flagged += bool(audit_crowd(crowd.labels).findings)
+        flagged += any(verdict != FINE for verdict in audit_crowd(crowd.labels).verdicts)
     assert flagged <= 2  # at 5 %, three of twelve have a chance of 2 %
 
 
@@ -75,5 +79,18 @@ def test_levels_that_are_none(level: float) -> None:
 def test_two_workers_cannot_be_told_apart() -> None:
     labels = cw.CrowdLabels.from_dense(np.random.default_rng(0).integers(2, size=(50, 2)))
     found = audit_crowd(labels)
-    assert not found.findings
+    assert set(found.verdicts) == {FINE}
     assert any(screen.skipped for screen in found.screens)
+
+
+def test_what_is_known_besides_is_asked_about() -> None:
+    crowd = simulate("dawid-skene", n_tasks=200, n_workers=10, n_classes=2, seed=0)
+    labels = crowd.labels
+    found = audit_crowd(
+        labels,
+        truth={task: int(crowd.truth[task]) for task in range(100)},
+        task_attributes={task: "long" if task % 2 else "short" for task in range(200)},
+        worker_attributes={worker: "team" if worker < 5 else "crowd" for worker in range(10)},
+        time=np.arange(labels.n_labels),
+    )
+    assert {"bias", "disparity", "drift"} <= {screen.kind for screen in found.screens}

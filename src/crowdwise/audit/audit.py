@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.aggregate.dawid_skene import DawidSkene
+from crowdwise.audit.bias import find_bias
 from crowdwise.audit.colluders import find_colluders
 from crowdwise.audit.dependence import find_dependence
+from crowdwise.audit.drift import find_drift
 from crowdwise.audit.effective_size import effective_size
+from crowdwise.audit.fairness import find_disparity
+from crowdwise.audit.identifiability import find_unidentifiable
 from crowdwise.audit.spammers import find_spammers
+from crowdwise.audit.tasks import find_confused_classes, find_hard_tasks, find_mislabels
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.progress import counted_work
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["FINE", "Audit", "audit_crowd"]
 
 FINE = "nothing found"
+if TYPE_CHECKING:
+    Test = tuple[Callable[..., Screen], dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,17 +85,35 @@ class Audit:
         return found
 
 
-def audit_crowd(labels: Any, *, trusted: Sequence[Any] | None = None, level: float = 0.05, seed: int = 0) -> Audit:
-    """Ask of a crowd who guesses, who copies, and what it is worth; no truth is needed.
+def audit_crowd(
+    labels: Any,
+    *,
+    truth: Any = None,
+    task_attributes: Any = None,
+    worker_attributes: Any = None,
+    time: Any = None,
+    trusted: Sequence[Any] | None = None,
+    level: float = 0.05,
+    seed: int = 0,
+) -> Audit:
+    """Ask of a crowd who guesses, who copies, what is in doubt, and what it is worth; no truth is needed.
 
     Parameters
     ----------
     labels
         `CrowdLabels`, or anything that `read_labels` takes.
+    truth
+        Labels that tasks are given as true, as a mapping, a path or a table (task, label): to be doubted, and to judge
+        bias by.
+    task_attributes, worker_attributes
+        Groups of tasks or workers that may be treated, or judge, differently: mappings, paths or tables.
+    time
+        Time of each label, in the order of the labels (`label_times` brings them there), for drift.
     trusted
         Workers who are known to be honest; without them, at least half of the crowd is taken to be.
     level
-        Chance that anyone is flagged in a crowd where there is nothing to find, above 0 and below 1; the tests share it
+        Chance that any worker is flagged in a crowd where there is nothing to find, above 0 and below 1: the tests that
+        accuse share it. Tests of tasks and of classes have it each.
     seed
         Same seed, same answer.
 
@@ -97,22 +122,40 @@ def audit_crowd(labels: Any, *, trusted: Sequence[Any] | None = None, level: flo
     >>> from crowdwise.simulate import simulate
     >>> crowd = simulate("spammers", n_tasks=500, n_workers=10, n_classes=3, share=0.2, seed=0)
     >>> found = audit_crowd(crowd.labels)
-    >>> [(finding.kind, finding.names) for finding in found.findings]
+    >>> [(finding.kind, finding.names) for finding in found.findings if finding.about == "worker"]
     [('spammer', (8,)), ('spammer', (9,))]
     """
     check_number("level", level, low=0, high=1, above=True)
     check_count("seed", seed, low=0)
     answers = read_labels(labels)
     check_enough(answers)
-    tests: list[Callable[..., Screen]] = [find_spammers, find_colluders, find_dependence]
-    more: dict[Any, dict[str, Any]] = {find_colluders: {"trusted": trusted}}
-    with counted_work("audit", len(tests) + 2, "tests") as advance:
+    accusing: list[Test] = [
+        (find_spammers, {}),
+        (find_colluders, {"trusted": trusted}),
+        (find_dependence, {}),
+    ]
+    groups = {"task_attributes": task_attributes, "worker_attributes": worker_attributes}
+    if any(given is not None for given in groups.values()):
+        accusing.append((find_bias, groups | {"truth": truth}))
+    if task_attributes is not None:
+        accusing.append((find_disparity, {"task_attributes": task_attributes, "truth": truth}))
+    if time is not None:
+        accusing.append((find_drift, {"time": time, "truth": truth}))
+    others: list[Test] = [
+        (find_mislabels, {"truth": truth}),
+        (find_hard_tasks, {}),
+        (find_confused_classes, {}),
+        (find_unidentifiable, {}),
+    ]
+    share = level / len(accusing)
+    with counted_work("audit", len(accusing) + len(others) + 2, "tests") as advance:
         model = DawidSkene().fit(answers)
         advance()
         screens = []
-        for test in tests:
-            screens.append(test(answers, level=level / len(tests), seed=seed, **more.get(test, {})))
-            advance()
-        effective = effective_size(answers, level=level / len(tests), seed=seed)
+        for tests, each in ((accusing, share), (others, level)):
+            for test, more in tests:
+                screens.append(test(answers, level=each, seed=seed, **more))
+                advance()
+        effective = effective_size(answers, level=share, seed=seed)
         advance()
     return Audit(answers, model, tuple(screens), effective.groups, level, effective)

@@ -14,6 +14,15 @@ __all__ = ["audit", "report"]
 Trusted = Annotated[
     str | None, typer.Option(metavar="A,B,C", help="Workers known to be honest; half of the crowd, if left out.")
 ]
+Truth = Annotated[
+    str | None, typer.Option(metavar="FILE", help="True labels (task, label): to be doubted, and to judge by.")
+]
+TaskAttributes = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Groups of tasks (task, and a column for each), to find bias.")
+]
+WorkerAttributes = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Groups of workers (worker, and a column for each), to find bias.")
+]
 Level = Annotated[float, typer.Option(min=0.0, max=1.0, help="Chance that anyone is flagged in an honest crowd.")]
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same answer.")]
 
@@ -21,6 +30,9 @@ Seed = Annotated[int, typer.Option(min=0, help="Same seed, same answer.")]
 def audit(
     labels: Labels,
     *,
+    truth: Truth = None,
+    task_attributes: TaskAttributes = None,
+    worker_attributes: WorkerAttributes = None,
     trusted: Trusted = None,
     level: Level = 0.05,
     prune_to: Annotated[
@@ -42,7 +54,8 @@ def audit(
     if prune_to is not None:
         put.checked_place(str(Path(prune_to).parent), "--prune-to")
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
-    answers, found = pages.audited(reading, trusted, level, seed)
+    asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
+    answers, found = pages.audited(reading, asked)
     pruned = None
     if prune_to is not None:
         kept, pruned = prune(answers, found.findings)
@@ -56,9 +69,9 @@ def audit(
 def report(
     labels: Labels,
     *,
-    truth: Annotated[
-        str | None, typer.Option(metavar="FILE", help="True labels (task, label) to score the consensus with.")
-    ] = None,
+    truth: Truth = None,
+    task_attributes: TaskAttributes = None,
+    worker_attributes: WorkerAttributes = None,
     out: Annotated[str, typer.Option(metavar="FILE", help="Where the page goes.")] = "report.html",
     compare: Annotated[
         bool, typer.Option("--compare", help="Also compare the methods that apply; takes a while.")
@@ -77,11 +90,10 @@ def report(
     from crowdwise.cli import audit_pages as pages
     from crowdwise.cli import put, work
 
-    if [labels, truth].count("-") > 1:
-        raise typer.BadParameter("only one of LABELS and --truth can be standard input (-)")
     put.checked_place(str(Path(out).parent))
     pages.check_report()
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
-    answers, found = pages.audited(reading, trusted, level, seed)
+    asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
+    answers, found = pages.audited(reading, asked)
     league = work.compared(answers, None, truth, 5, seed) if compare else None
     pages.write_page(found, Path(out), truth=truth, league=league, title=title)

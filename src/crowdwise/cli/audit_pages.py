@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
@@ -23,23 +23,39 @@ if TYPE_CHECKING:
     from crowdwise.cli.work import Reading
     from crowdwise.labels.model import CrowdLabels
 
-__all__ = ["audit_page", "audited", "check_report", "facts", "write_page"]
+__all__ = ["Asked", "audit_page", "audited", "check_report", "facts", "write_page"]
 
 MOST = 6  # findings of a kind that are told
 MOST_NAMES = 8  # of a group, that are written out
 
 
-def audited(reading: Reading, trusted: str | None, level: float, seed: int) -> tuple[CrowdLabels, Audit]:
+@dataclass(frozen=True)
+class Asked:
+    """The options of an audit besides where the labels are."""
+
+    truth: str | None = None
+    task_attributes: str | None = None
+    worker_attributes: str | None = None
+    trusted: str | None = None
+    level: float = 0.05
+    seed: int = 0
+
+
+def audited(reading: Reading, asked: Asked) -> tuple[CrowdLabels, Audit]:
     """The labels as the options say, and their audit."""
     from crowdwise.audit.audit import audit_crowd
     from crowdwise.cli import work
     from crowdwise.cli.first_run import say_if_compiling
 
-    if not 0 < level < 1:
+    if not 0 < asked.level < 1:
         raise InputError("--level must lie between 0 and 1, both excluded.")
+    files = [reading.source, asked.truth, asked.task_attributes, asked.worker_attributes]
+    if files.count("-") > 1:
+        raise InputError("Only one of LABELS and the files of options can be standard input (-).")
     say_if_compiling()
     labels = work.read(reading)
-    return labels, audit_crowd(labels, trusted=work.named(trusted, labels.workers), level=level, seed=seed)
+    more = asdict(asked) | {"trusted": work.named(asked.trusted, labels.workers)}
+    return labels, audit_crowd(labels, **more)
 
 
 def check_report() -> None:
@@ -95,7 +111,7 @@ def audit_page(found: Audit, reading: Reading, prune_to: str | None, pruned: Any
     show.paragraph(
         console,
         f"Audit of {labels.n_labels:,} labels by {labels.n_workers:,} workers on {labels.n_tasks:,} tasks. In a crowd "
-        f"where there is nothing to find, anyone would be flagged with a chance of at most {found.level:.0%}.",
+        f"where there is nothing to find, any of them would be flagged with a chance of at most {found.level:.0%}.",
     )
     show.heading(console, "What was found" if findings else "Nothing was found")
     for kind in dict.fromkeys(finding.kind for finding in findings):
