@@ -86,3 +86,22 @@ def test_a_place_that_is_none_is_refused_before_the_work(cw: Callable[..., Any],
     assert ran.code == 2
     assert "--prune-to" in ran.err
     assert "is not a folder" in ran.err
+
+
+def test_report_is_one_page(cw: Callable[..., Any], many: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pages" / "report.html"
+    ran = cw("report", many, "--out", out, "--title", "Who <b>can</b> be trusted")
+    assert (ran.code, ran.err) == (0, "")
+    assert "3 findings. Open this page in a browser:" in ran.out
+    assert str(out) in ran.out
+    page = out.read_text(encoding="utf-8")
+    assert "Who &lt;b&gt;can&lt;/b&gt; be trusted" in page
+    assert "spammer" in page
+
+
+def test_report_that_cannot_be_made(cw: Callable[..., Any], many: Path, tmp_path: Path) -> None:
+    ran = cw("report", many, "--out", many / "report.html")
+    assert (ran.code, "is not a folder" in ran.err) == (2, True)
+    ran = cw("report", many, "--out", tmp_path / "report.html", "--truth", tmp_path / "gone.csv")
+    assert (ran.code, "gone.csv" in ran.err) == (2, True)
+    assert not (tmp_path / "report.html").exists()

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from rich.padding import Padding
 from rich.text import Text
 
-from crowdwise.cli import show
+from crowdwise.cli import show, work
 from crowdwise.cli.safe import shell, shown, visible
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, listed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pyarrow as pa
     from rich.console import Console
 
     from crowdwise.audit.audit import Audit
@@ -44,7 +45,6 @@ class Asked:
 def audited(reading: Reading, asked: Asked) -> tuple[CrowdLabels, Audit]:
     """The labels as the options say, and their audit."""
     from crowdwise.audit.audit import audit_crowd
-    from crowdwise.cli import work
     from crowdwise.cli.first_run import say_if_compiling
 
     if not 0 < asked.level < 1:
@@ -54,8 +54,20 @@ def audited(reading: Reading, asked: Asked) -> tuple[CrowdLabels, Audit]:
         raise InputError("Only one of LABELS and the files of options can be standard input (-).")
     say_if_compiling()
     labels = work.read(reading)
-    more = asdict(asked) | {"trusted": work.named(asked.trusted, labels.workers)}
+    more = asdict(asked) | {"trusted": _named(asked.trusted, labels.workers)}
     return labels, audit_crowd(labels, **more)
+
+
+def _named(given: str | None, names: pa.Array) -> list[Any] | None:
+    """The names on a list of the command line, as the labels have them."""
+    if given is None:
+        return None
+    known = {str(name): name for name in names.to_pylist()}
+    asked = work.listed_names(given, "--trusted")
+    strange = [name for name in asked if name not in known]
+    if strange:
+        raise InputError(f"--trusted: {listed(strange)} are no workers of these labels.")
+    return [known[name] for name in asked]
 
 
 def check_report() -> None:

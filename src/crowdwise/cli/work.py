@@ -36,7 +36,7 @@ __all__ = [
     "defused_names",
     "known_truth",
     "league",
-    "named",
+    "listed_names",
     "read",
     "scores_of",
     "simulated",
@@ -158,12 +158,12 @@ def read(reading: Reading) -> CrowdLabels:
         task=reading.task,
         worker=reading.worker,
         label=reading.label,
-        classes=None if reading.classes is None else _class_names(reading.classes),
+        classes=None if reading.classes is None else listed_names(reading.classes),
         on_duplicate=reading.on_duplicate,
     )
 
 
-def _class_names(given: str, option: str = "--classes") -> list[str]:
+def listed_names(given: str, option: str = "--classes") -> list[str]:
     """Split names at commas; a name with a comma stands in double quotes, as in CSV."""
     try:
         names = next(csv.reader([given], skipinitialspace=True, strict=True), [])
@@ -172,18 +172,6 @@ def _class_names(given: str, option: str = "--classes") -> list[str]:
     if not names or not all(name.strip() for name in names):
         raise InputError(f"{option} {quoted(given)} holds an empty name. Give names with commas between: cat,dog.")
     return [name.strip() for name in names]
-
-
-def named(given: str | None, names: pa.Array) -> list[Any] | None:
-    """The names on a list of the command line, as the labels have them."""
-    if given is None:
-        return None
-    known = {str(name): name for name in names.to_pylist()}
-    asked = _class_names(given, "--trusted")
-    strange = [name for name in asked if name not in known]
-    if strange:
-        raise InputError(f"--trusted: {listed(strange)} are no workers of these labels.")
-    return [known[name] for name in asked]
 
 
 # ---- fit --------------------------------------------------------------------------------------------------
@@ -258,7 +246,7 @@ def _known(request: Request, labels: CrowdLabels) -> dict[str, Any]:
 def _shares(given: str, classes: list[str]) -> list[float]:
     """Shares in the order of the classes, from NAME=SHARE with commas between."""
     shares = dict.fromkeys(classes, 0.0)
-    for part in _class_names(given, "--class-prior"):
+    for part in listed_names(given, "--class-prior"):
         name, _, share = part.rpartition("=")
         if name not in shares:
             raise InputError(f"--class-prior: {quoted(part)} names no class; give NAME=SHARE for {listed(classes)}.")
