@@ -118,6 +118,9 @@ class _Errand:
             weights = {name: value.detach().cpu().contiguous().clone() for name, value in pair.state_dict().items()}
             save_file(weights, self.folder / "weights.safetensors")
             (self.folder / "state.json").write_text(json.dumps(asdict(replace(state, best={}))), encoding="utf-8")
+        # A process that ends while its threads still wait for others is aborted.
+        distributed.barrier()
+        distributed.destroy_process_group()
 
     def result(self) -> State:
         """What was left there, the weights in the classifier and the objective."""
