@@ -17,7 +17,7 @@ def test_spammers_are_found_and_nobody_else() -> None:
     assert {finding.names for finding in found.findings if finding.kind == "spammer"} == {(9,), (10,), (11,)}
     assert found.verdicts == [FINE] * 9 + ["spammer"] * 3
     assert [screen.kind for screen in found.screens] == [
-        *("spammer", "colluders", "dependent workers"),
+        *("dependent workers", "spammer", "colluders"),
         *("mislabel", "hard task", "confused classes", "identifiability"),
     ]
 

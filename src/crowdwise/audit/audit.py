@@ -10,9 +10,9 @@ import numpy as np
 from crowdwise.aggregate.dawid_skene import DawidSkene
 from crowdwise.audit.bias import find_bias
 from crowdwise.audit.colluders import find_colluders
-from crowdwise.audit.dependence import find_dependence
+from crowdwise.audit.dependence import company_of, screen_of
 from crowdwise.audit.drift import find_drift
-from crowdwise.audit.effective_size import effective_size
+from crowdwise.audit.effective_size import size_of
 from crowdwise.audit.fairness import find_disparity
 from crowdwise.audit.identifiability import find_unidentifiable
 from crowdwise.audit.spammers import find_spammers
@@ -132,7 +132,6 @@ def audit_crowd(
     accusing: list[Test] = [
         (find_spammers, {}),
         (find_colluders, {"trusted": trusted}),
-        (find_dependence, {}),
     ]
     groups = {"task_attributes": task_attributes, "worker_attributes": worker_attributes}
     if any(given is not None for given in groups.values()):
@@ -147,15 +146,16 @@ def audit_crowd(
         (find_confused_classes, {}),
         (find_unidentifiable, {}),
     ]
-    share = level / len(accusing)
+    share = level / (len(accusing) + 1)  # dependence is the one besides, which has more to tell
     with counted_work("audit", len(accusing) + len(others) + 2, "tests") as advance:
         model = DawidSkene().fit(answers)
         advance()
-        screens = []
+        company = company_of(answers, share, seed)
+        screens = [screen_of(answers, company)]
+        effective = size_of(answers, company, seed)
+        advance()
         for tests, each in ((accusing, share), (others, level)):
             for test, more in tests:
                 screens.append(test(answers, level=each, seed=seed, **more))
                 advance()
-        effective = effective_size(answers, level=share, seed=seed)
-        advance()
     return Audit(answers, model, tuple(screens), effective.groups, level, effective)

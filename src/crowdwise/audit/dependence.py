@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["find_dependence", "screen_of"]
+__all__ = ["company_of", "find_dependence", "screen_of"]
 
 KIND = "dependent workers"
 HOW = "each worker's company chosen by half of the tasks and tested on the other half; Hoeffding's bound, × tests"
@@ -56,18 +56,22 @@ def find_dependence(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
     """
     check_number("level", level, low=0, high=1, above=True)
     check_count("seed", seed, low=0)
-    company = find_company(labels, level=level, seed=seed) if labels.n_labels and labels.n_classes > 1 else None
+    return screen_of(labels, company_of(labels, level, seed))
+
+
+def company_of(labels: CrowdLabels, level: float, seed: int) -> Company | None:
+    """Who depends on whom, for those who ask more than one thing of it; None where it cannot be said."""
+    return find_company(labels, level=level, seed=seed) if labels.n_labels and labels.n_classes > 1 else None
+
+
+def screen_of(labels: CrowdLabels, company: Company | None) -> Screen:
+    """What the companies found say of everyone; their `groups` are the labelling (M,)."""
     if company is None:
         return Screen(
             KIND,
             skipped=f"Dependence needs at least {LEAST_WORKERS} workers with {FEWEST} or more answers to tasks that "
             "others answered too: with fewer it cannot be told from difficulty.",
         )
-    return screen_of(labels, company)
-
-
-def screen_of(labels: CrowdLabels, company: Company) -> Screen:
-    """What the companies found say of everyone; their `groups` are the labelling (M,)."""
     score = np.full(labels.n_workers, np.nan)
     score[company.tested] = 0.0
     findings = []

@@ -29,15 +29,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.company import find_company, pair_batches
+from crowdwise.audit.dependence import company_of
+from crowdwise.fitting.company import pair_batches
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.company import Company
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["EffectiveSize", "effective_size"]
+__all__ = ["EffectiveSize", "effective_size", "size_of"]
 
 BATCHES = 30  # of tasks
 DRAWS = 1000  # of as many batches
@@ -128,7 +130,11 @@ def effective_size(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -
     check_count("seed", seed, low=0)
     if not labels.n_labels:
         raise InputError("There are no labels to judge. Give at least one answer of one worker to one task.")
-    company = find_company(labels, level=level, seed=seed) if labels.n_classes > 1 else None
+    return size_of(labels, company_of(labels, level, seed), seed)
+
+
+def size_of(labels: CrowdLabels, company: Company | None, seed: int) -> EffectiveSize:
+    """What the crowd is worth, given who depends on whom."""
     per_task = labels.n_labels / np.count_nonzero(labels.labels_per_task)
     if company is None:
         why = "Too few workers share enough tasks to say how much they depend on each other."
