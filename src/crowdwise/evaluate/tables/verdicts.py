@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import t as student
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crowdwise.evaluate.tables.spec import Claim, Published, Table, X
 
 __all__ = ["Cell", "Judged", "cells", "judged"]
@@ -105,53 +108,90 @@ def judged(table: Table, found: list[Cell]) -> list[Judged]:
 
 
 def _judged(table: Table, claim: Claim, found: list[Cell]) -> Judged:
-    sign = 1 if table.measures[claim.measure].better == "more" else -1
-    places = _places(claim, claim.measure, found)
-    figures, verdicts = [], []
-    for (setting, x), row in places.items():
-        where = setting if x is None else f"{setting}, {x}"
-        for name, bar in claim.reaches.items():
-            value = _value(row[name], sign, claim)
-            verdicts.append(_met(sign * (value - bar) >= 0, row[name]))
-            figures.append(f"{where}: {name} {value:.{_digits(table, claim)}f} against {bar:g}")
-        for before, after in zip(claim.order, claim.order[1:], strict=False):
-            for first in before:
-                for second in after:
-                    one, two = row.get(first), row.get(second)
-                    if one is None or two is None:
-                        continue
-                    verdicts.append(_met(_ahead(one, two, sign, claim), one, two))
-                    figures.append(
-                        f"{where}: {first} {_value(one, sign, claim):.{_digits(table, claim)}f}, "
-                        f"{second} {_value(two, sign, claim):.{_digits(table, claim)}f}"
-                        + ("" if verdicts[-1] == HOLDS else f" ({verdicts[-1]})")
-                    )
-    for name, most in claim.alike.items():
-        over = [place[name] for place in places.values() if name in place]
-        if not over:
-            continue
-        means = [cell.mean for cell in over]
-        verdicts.append(_met(max(means) - min(means) <= most, *over))
-        figures.append(f"{name}: {_listed(table, claim, over)}, to differ by at most {most:g}")
-    for name, other in claim.beats.items():
-        for key, place in _places(claim, other, found).items():
-            if name not in place:
-                continue
-            one, two = places[key][name], place[name]
-            verdicts.append(_met(sign * (one.mean - two.mean) > 0, one, two))
-            figures.append(f"{key[0]}: {name} {_listed(table, claim, [one, two])}")
-    for setting in claim.settings if claim.falls else ():
-        along = [row for (where, _), row in places.items() if where == setting]
-        for name in claim.falls if len(along) > 1 else ():
-            start, end = along[0][name], along[-1][name]
-            verdicts.append(_met(_ahead(start, end, sign, claim), start, end))
-            figures.append(
-                f"{setting}: {name} {_value(start, sign, claim):.{_digits(table, claim)}f} at {start.x}, "
-                f"{_value(end, sign, claim):.{_digits(table, claim)}f} at {end.x}"
-                + ("" if verdicts[-1] == HOLDS else f" ({verdicts[-1]})")
-            )
+    sides = _Sides(table, claim, found)
+    told = [*sides.reached(), *sides.ordered(), *sides.alike(), *sides.beaten(), *sides.falling()]
+    verdicts = [verdict for verdict, _ in told]
     overall = FAILS if FAILS in verdicts else NOT_RUN if NOT_RUN in verdicts or not verdicts else HOLDS
-    return Judged(claim, overall, tuple(figures))
+    return Judged(claim, overall, tuple(figure for _, figure in told))
+
+
+class _Sides:
+    """The parts of a claim; each gives verdicts and the figures that say so."""
+
+    def __init__(self, table: Table, claim: Claim, found: list[Cell]) -> None:
+        self.claim, self.found = claim, found
+        self.sign = 1 if table.measures[claim.measure].better == "more" else -1
+        self.digits = table.measures[claim.measure].digits
+        self.places = _places(claim, claim.measure, found)
+
+    def reached(self) -> Iterator[tuple[str, str]]:
+        """What a method reaches at least (or at most, where less is better)."""
+        for (setting, x), row in self.places.items():
+            for name, bar in self.claim.reaches.items():
+                verdict = _met(self.sign * (self.value(row[name]) - bar) >= 0, row[name])
+                yield verdict, f"{_where(setting, x)}: {name} {self.shown(row[name])} against {bar:g}"
+
+    def ordered(self) -> Iterator[tuple[str, str]]:
+        """Everyone of a group ahead of everyone of the next."""
+        for (setting, x), row in self.places.items():
+            for before, after in pairwise(self.claim.order):
+                for first, second in product(before, after):
+                    if first in row and second in row:
+                        words = f"{first} {self.shown(row[first])}, {second} {self.shown(row[second])}"
+                        yield self.compared(row[first], row[second], f"{_where(setting, x)}: {words}")
+
+    def alike(self) -> Iterator[tuple[str, str]]:
+        """The most that a method's means differ over the settings."""
+        for name, most in self.claim.alike.items():
+            cells = [row[name] for row in self.places.values() if name in row]
+            if cells:
+                means = [cell.mean for cell in cells]
+                words = f"{name}: {self.listed(cells)}, to differ by at most {most:g}"
+                yield _met(max(means) - min(means) <= most, *cells), words
+
+    def beaten(self) -> Iterator[tuple[str, str]]:
+        """A method better in this measure than in another."""
+        for name, other in self.claim.beats.items():
+            for place, row in _places(self.claim, other, self.found).items():
+                if name in row:
+                    one, two = self.places[place][name], row[name]
+                    words = f"{place[0]}: {name} {self.listed([one, two])}"
+                    yield _met(self.sign * (one.mean - two.mean) > 0, one, two), words
+
+    def falling(self) -> Iterator[tuple[str, str]]:
+        """Methods worse at the end of the axis than at its start."""
+        for setting in self.claim.settings if self.claim.falls else ():
+            along = [row for (where, _), row in self.places.items() if where == setting]
+            for name in self.claim.falls if len(along) > 1 else ():
+                start, end = along[0][name], along[-1][name]
+                words = f"{name} {self.shown(start)} at {start.x}, {self.shown(end)} at {end.x}"
+                yield self.compared(start, end, f"{setting}: {words}")
+
+    def compared(self, one: Cell, two: Cell, words: str) -> tuple[str, str]:
+        """Whether the first is better by so much; where the claim says so, beyond the intervals of both."""
+        gap = self.sign * (self.value(one) - self.value(two))
+        by = self.claim.by
+        ahead = gap > one.half + two.half if self.claim.apart else gap > by if by == 0 else gap >= by
+        verdict = _met(ahead, one, two)
+        return verdict, words if verdict == HOLDS else f"{words} ({verdict})"
+
+    def value(self, cell: Cell) -> float:
+        """What a claim is about: the mean over seeds, or the worst of them."""
+        if self.claim.over == "mean" or not cell.values:
+            return cell.mean
+        return self.sign * min(self.sign * value for value in cell.values)
+
+    def shown(self, cell: Cell) -> str:
+        """Its value, as printed."""
+        return f"{self.value(cell):.{self.digits}f}"
+
+    def listed(self, cells: list[Cell]) -> str:
+        """Their means, as printed."""
+        return ", ".join(f"{cell.mean:.{self.digits}f}" for cell in cells)
+
+
+def _where(setting: str, x: X | None) -> str:
+    return setting if x is None else f"{setting}, {x}"
 
 
 def _places(claim: Claim, measure: str, found: list[Cell]) -> dict[tuple[str, X | None], dict[str, Cell]]:
@@ -164,28 +204,5 @@ def _places(claim: Claim, measure: str, found: list[Cell]) -> dict[tuple[str, X 
     return places
 
 
-def _listed(table: Table, claim: Claim, row: list[Cell]) -> str:
-    return ", ".join(f"{cell.mean:.{_digits(table, claim)}f}" for cell in row)
-
-
-def _digits(table: Table, claim: Claim) -> int:
-    return table.measures[claim.measure].digits
-
-
 def _met(holds: bool, *run: Cell) -> str:
     return NOT_RUN if not all(cell.values for cell in run) else HOLDS if holds else FAILS
-
-
-def _value(cell: Cell, sign: int, claim: Claim) -> float:
-    """What a claim is about: the mean over seeds, or the worst of them."""
-    if claim.over == "mean" or not cell.values:
-        return cell.mean
-    return sign * min(sign * value for value in cell.values)
-
-
-def _ahead(one: Cell, two: Cell, sign: int, claim: Claim) -> bool:
-    """Whether the first is better by so much; where the claim says so, beyond the intervals of both."""
-    gap = sign * (_value(one, sign, claim) - _value(two, sign, claim))
-    if claim.apart:
-        return gap > one.half + two.half
-    return gap > claim.by if claim.by == 0 else gap >= claim.by
