@@ -334,7 +334,7 @@ def _confusion(
         score=crowd,
         verdict=f"The crowd takes {true} for {said}.",
         evidence=f"{crowd:.0%} of the labels of tasks that are {true} say {said} (95 % interval {low:.0%} to "
-        f"{high:.0%}), and {share} of the {int(met.sum())} workers who met {true} {FEWEST_MET} times lean that way.",
+        f"{high:.0%}), and {share} of the {int(met.sum())} workers who met {FEWEST_MET} such tasks lean that way.",
         p_value=p_value,
         how="permutation of the wrong classes of each worker, largest of all pairs; bootstrap of workers",
         advice="Say in the instructions how to tell the two apart, with examples; or merge them.",

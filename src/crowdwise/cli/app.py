@@ -35,7 +35,7 @@ EXAMPLES = "\n\n".join(
         "  crowdwise demo",
         "  crowdwise aggregate labels.csv --truth truth.csv --out results",
         "  crowdwise train --features X.npz --labels labels.csv --out results",
-        "  crowdwise simulate spammers --out labels.csv --truth-out truth.csv",
+        "  crowdwise report labels.csv --out report.html",
     )
 )
 
