@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
+from crowdwise.evaluate.tables.problems import Problem
+from crowdwise.evaluate.tables.removal import removed_workers
 
 ROWS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))[
     "row"
 ]
 FIELDS = {"paper", "table", "data", "method", "metric", "value", "status"}
-OPTIONAL = {"tolerance", "at_least", "seeds", "ours", "reason", "worker", "parameters"}
+OPTIONAL = {"tolerance", "at_least", "seeds", "ours", "reason", "worker", "parameters", "remove"}
 BUILT_IN = ("anaesthetists",)
 
 NEEDS_DATA = [
@@ -32,7 +34,8 @@ load = cache(cw.datasets.load)
 
 
 def name_of(row: dict[str, Any]) -> str:
-    return f"{row['data']}, {row['method']}, {row['metric']}, {row['paper']}"
+    without = f", without {row['remove']}" if "remove" in row else ""
+    return f"{row['data']}{without}, {row['method']}, {row['metric']}, {row['paper']}"
 
 
 def measured(row: dict[str, Any]) -> Any:
@@ -44,7 +47,11 @@ def measured(row: dict[str, Any]) -> Any:
 
 
 def _measured(row: dict[str, Any], dataset: Any, parameters: dict[str, Any]) -> Any:
-    model = cw.method(row["method"]).load()(**parameters).fit(dataset.labels)
+    labels = dataset.labels
+    if "remove" in row:
+        out = removed_workers(row["remove"], Problem(labels, dataset.truth_codes), 0)
+        labels = labels.keep(~out[labels.worker])
+    model = cw.method(row["method"]).load()(**parameters).fit(labels)
     if row["metric"] == "class_shares":
         return model.prior_
     if row["metric"] == "confusion":

@@ -11,7 +11,7 @@ P. Traganitis and G. Giannakis (2021), "Identifying spammers to boost crowdsourc
 | step | here |
 |---|---|
 | sample cross-covariances of workers who share tasks | `covariances` |
-| S1: recover V | `low_rank.factorise` |
+| S1: recover V | `recovered_rows`, `low_rank.factorise` |
 | S2: cluster the rows of V by k-means | `covariance_spammers` |
 | S3: the cluster whose head has the norm closest to 0 is spam | `covariance_spammers` |
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["MOST_WORKERS", "covariance_spammers", "covariances"]
+__all__ = ["MOST_WORKERS", "covariance_spammers", "covariances", "recovered_rows"]
 
 MOST_WORKERS = 3000  # workers × workers is held several times
 
@@ -65,6 +65,27 @@ def covariances(labels: CrowdLabels) -> tuple[FloatArray, FloatArray]:
     return values, weights
 
 
+def recovered_rows(labels: CrowdLabels) -> FloatArray:
+    """V (M, K): a row for each worker, near 0 for spammers and for those of whom little is known."""
+    if labels.n_workers > MOST_WORKERS:
+        raise InputError(
+            f"There are {labels.n_workers:,} workers; the covariance method holds workers × workers, for at most "
+            f"{MOST_WORKERS:,}. Select the busiest, or use find_spammers."
+        )
+    n_classes = labels.n_classes
+    values, weights = covariances(labels)
+    if np.unique(values[weights > 0]).size < 2:
+        raise InputError(
+            "The covariance method needs at least three workers who share tasks and differ; these labels have none."
+        )
+    answers = answer_sums(labels)
+    total = answers.sum(axis=1)
+    shares = answers / np.maximum(total, 1)[:, None]
+    variance = float(np.average(1 - (shares**2).sum(axis=1), weights=total))
+    # The noise of an entry is about variance² / shared, and a row's prior variance, K of which make a label's variance.
+    return factorise(values, weights, n_classes, variance * n_classes)
+
+
 def covariance_spammers(labels: CrowdLabels, *, seed: int = 0) -> BoolArray:
     """The workers (M,) that the covariance method removes: those in the cluster of rows of V nearest 0.
 
@@ -81,25 +102,9 @@ def covariance_spammers(labels: CrowdLabels, *, seed: int = 0) -> BoolArray:
     [6, 7]
     """
     check_count("seed", seed, low=0)
-    if labels.n_workers > MOST_WORKERS:
-        raise InputError(
-            f"There are {labels.n_workers:,} workers; the covariance method holds workers × workers, for at most "
-            f"{MOST_WORKERS:,}. Select the busiest, or use find_spammers."
-        )
-    n_workers, n_classes = labels.n_workers, labels.n_classes
-    values, weights = covariances(labels)
-    if np.unique(values[weights > 0]).size < 2:
-        raise InputError(
-            "The covariance method needs at least three workers who share tasks and differ; these labels have none."
-        )
-    answers = answer_sums(labels)
-    total = answers.sum(axis=1)
-    shares = answers / np.maximum(total, 1)[:, None]
-    variance = float(np.average(1 - (shares**2).sum(axis=1), weights=total))
-    # The noise of an entry is about variance² / shared, and a row's prior variance, K of which make a label's variance.
-    rows = factorise(values, weights, n_classes, variance * n_classes)
+    rows = recovered_rows(labels)
     if np.unique(rows.round(12), axis=0).shape[0] < 2:
-        return np.zeros(n_workers, np.bool_)
+        return np.zeros(labels.n_workers, np.bool_)
     clusters = KMeans(2, n_init=10, random_state=seed).fit(rows)
     spam: BoolArray = clusters.labels_ == np.linalg.norm(clusters.cluster_centers_, axis=1).argmin()
     return spam

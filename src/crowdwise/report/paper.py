@@ -268,6 +268,7 @@ def _set_up(table: Table) -> list[str]:
     for method in table.methods:
         model = f"`{method.learner or method.aggregator}`"
         more = [_listed(given, "" if part == "parameters" else part) for part, given in _parts(method)]
+        more += [] if method.remove is None else [f"remove = {plain(method.remove)}"]
         rows.append([f"method *{plain(method.name)}*", ", ".join([model, *more])])
     parts = ["## Set-up", grid(["", ""], rows)]
     if table.differs:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.metrics import adjusted_rand_score
 
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.vocabulary import positions
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crowdwise.evaluate.tables.problems import Problem
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["MEASURES", "Fitted", "measured"]
 
@@ -28,10 +29,11 @@ SURE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A model and the problem that it was fitted to."""
+    """A model, the problem that it was fitted to, and whether each worker (M,) was removed before, where asked."""
 
     problem: Problem
     model: Any
+    removed: BoolArray | None = None
 
 
 def _tested(fitted: Fitted) -> tuple[Any, Any]:
@@ -129,6 +131,58 @@ def _spammers(fitted: Fitted) -> FloatArray:
     return found
 
 
+def _removed(fitted: Fitted) -> float:
+    """How many workers were removed."""
+    return float(_found(fitted).sum())
+
+
+def _sensitivity(fitted: Fitted) -> float:
+    """Share of the adversaries who were removed; 1 where there are none."""
+    adverse = _adverse(fitted)
+    return float(_found(fitted)[adverse].mean()) if adverse.any() else 1.0
+
+
+def _specificity(fitted: Fitted) -> float:
+    """Share of the honest workers who were kept; 1 where there are none."""
+    honest = ~_adverse(fitted)
+    return float((~_found(fitted)[honest]).mean()) if honest.any() else 1.0
+
+
+def _detection(fitted: Fitted) -> float:
+    """F1 of who was removed against the adversaries; 1 where there are none and nobody was."""
+    found, adverse = _found(fitted), _adverse(fitted)
+    total = int(found.sum() + adverse.sum())
+    return 2 * float((found & adverse).sum()) / total if total else 1.0
+
+
+def _found(fitted: Fitted) -> BoolArray:
+    if fitted.removed is None:
+        raise InputError("The method removes nobody: give it `remove`, or name the measure's methods.")
+    return fitted.removed
+
+
+def _adverse(fitted: Fitted) -> BoolArray:
+    crowd = fitted.problem.crowd
+    if crowd is None or crowd.kinds is None:
+        raise InputError("Nobody knows who is honest in this crowd: name the measure's settings.")
+    return np.array([kind != "honest" for kind in crowd.kinds], np.bool_)
+
+
+def _grouping(fitted: Fitted) -> float:
+    """Adjusted Rand index of the groups that the model has found against the true ones; who is alone is a group."""
+    crowd = fitted.problem.crowd
+    if crowd is None or crowd.groups is None:
+        raise InputError("Nobody knows the groups of this crowd: name the measure's settings.")
+    if not hasattr(fitted.model, "group_"):
+        raise InputError("The method finds no groups: name the measure's methods.")
+    return float(adjusted_rand_score(_parted(crowd.groups), _parted(fitted.model.group_)))
+
+
+def _parted(groups: IntArray) -> IntArray:
+    """Groups (M,) with a number of her own for everyone who is in none."""
+    return np.where(groups < 0, groups.max(initial=-1) + 1 + np.arange(groups.size), groups)
+
+
 MEASURES: dict[str, Callable[[Fitted], float]] = {
     "accuracy": _accuracy,
     "forecast": _forecast,
@@ -143,6 +197,11 @@ MEASURES: dict[str, Callable[[Fitted], float]] = {
     "confusion_error": _confusion_error,
     "last": _last,
     "agreement_ratio": _agreement_ratio,
+    "removed": _removed,
+    "sensitivity": _sensitivity,
+    "specificity": _specificity,
+    "detection": _detection,
+    "grouping": _grouping,
 }
 
 

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from crowdwise.evaluate.tables.removal import REMOVALS
 from crowdwise.evaluate.tables.spec import (
     PARTS,
     Axis,
@@ -201,6 +202,8 @@ def _check_names(table: Table) -> None:
         ordered = [each for group in claim.order for each in group]
         for name in (*claim.reaches, *claim.alike, *claim.beats, *claim.falls, *ordered):
             _known(name, methods, "method")
+            if all(claim.measure not in table.measures_of(setting, name) for setting in claim.settings):
+                raise InputError(f"The measure {quoted(claim.measure)} is not asked of {quoted(name)}.")
         for name in claim.beats.values():
             _known(name, set(table.measures), "measure")
     for figure in table.figures:
@@ -210,9 +213,16 @@ def _check_names(table: Table) -> None:
             _known(name, settings, "setting")
         for name in figure.methods:
             _known(name, methods, "method")
+    for measure in table.measures.values():
+        for name in measure.settings or ():
+            _known(name, settings, "setting")
+        for name in measure.methods or ():
+            _known(name, methods, "method")
     for method in table.methods:
         for name in method.settings or ():
             _known(name, settings, "setting")
+        if method.remove is not None:
+            check_choice(f"remove of {quoted(method.name)}", method.remove, tuple(REMOVALS))
     if len(settings) < len(table.settings) or len(methods) < len(table.methods):
         raise InputError("Two settings or two methods have the same name.")
 

@@ -6,7 +6,7 @@ import inspect
 import platform
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from crowdwise.evaluate.tables.measures import Fitted, measured
 from crowdwise.evaluate.tables.problems import problem_of
+from crowdwise.evaluate.tables.removal import removed_workers
 from crowdwise.fitting.variational import predicted
 from crowdwise.labels.errors import InputError
 from crowdwise.learner_registry import learner
@@ -49,11 +50,15 @@ def run(job: Job, device: str = "auto") -> dict[str, Any]:
     asked = job["run"]
     problem = problem_of(asked["data"], asked["crowd"], asked["seed"], heard="forecast" in asked["measures"])
     started = time.perf_counter()
+    removed = None
+    if "remove" in asked:
+        removed = removed_workers(asked["remove"], problem, asked["seed"])
+        problem = replace(problem, labels=problem.labels.keep(~removed[problem.labels.worker]))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = _fitted(problem, asked, device)
     seconds = time.perf_counter() - started
-    fitted = Fitted(problem, model)
+    fitted = Fitted(problem, model, removed)
     row = {
         **job["cell"],
         "digest": job["digest"],

@@ -44,6 +44,8 @@ class Measure:
     times: float = 1.0
     better: str = "more"
     digits: int = 2
+    settings: tuple[str, ...] | None = None  # those that have it, if not all
+    methods: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_choice("better", self.better, ("more", "less"))
@@ -63,7 +65,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the table: a learner or an aggregator by its slug, and its parameters."""
+    """A row of the table: a learner or an aggregator by its slug, its parameters, and who is left out before."""
 
     name: str
     learner: str | None = None
@@ -71,6 +73,7 @@ class Method:
     parameters: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     crowd: dict[str, Any] = field(default_factory=dict)
+    remove: str | None = None  # the workers whose labels it does not see: a name of `removal`
     settings: tuple[str, ...] | None = None  # those that it is run in, if not all
     seeds: int | None = None  # most that are run, if fewer than the table's
 
@@ -242,6 +245,14 @@ class Table:
             and (method.seeds is None or seed < method.seeds)
         ]
 
+    def measures_of(self, setting: str, method: str) -> list[str]:
+        """The measures that a cell has."""
+        return [
+            name
+            for name, each in self.measures.items()
+            if (each.settings is None or setting in each.settings) and (each.methods is None or method in each.methods)
+        ]
+
     def _values(self, setting: Setting) -> tuple[X | None, ...]:
         if self.axis is None:
             return (None,)
@@ -261,8 +272,10 @@ class Table:
         parameters = _replaced(parameters, let)
         kind = "learner" if method.learner is not None else "aggregator"
         job["model"] = {"kind": kind, "slug": method.learner or method.aggregator} | parameters
+        if method.remove is not None:
+            job["remove"] = method.remove
         job["seed"] = seed
-        job["measures"] = list(self.measures)
+        job["measures"] = self.measures_of(setting.name, method.name)
         job["keep"] = [
             what
             for kind, what in (("curves", "history"), ("matrices", "confusion"))

@@ -74,6 +74,8 @@ def cells(table: Table, rows: list[dict[str, Any]]) -> list[Cell]:
     found = []
     for measure in table.measures:
         for setting, x, method in places:
+            if measure not in table.measures_of(setting, method):
+                continue
             key = (setting, x, method, measure)
             ours, published = tuple(values.get(key, ())), told.get(key)
             verdict = _verdict(ours, published, table.measures[measure].better)
