@@ -44,11 +44,14 @@ from scipy.special import logsumexp
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap_interval
+from crowdwise.kernels.doubt import drawn_scores
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.truth import truth_codes
-from crowdwise.simulate.draws import draw_from_rows
+from crowdwise.simulate.draws import summed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from crowdwise.audit.reference import Reference
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
@@ -61,6 +64,8 @@ FEWEST_MET = 5  # tasks of a class that a worker must have met to count among th
 DRAWS = 999
 MOMENTS = 100  # draws for the mean of a task's statistic
 MOST_DRAWN = 2 * 10**8  # labels drawn, or errors dealt, in all
+TOGETHER = 50  # draws
+MOST_AT_ONCE = 2**15  # labels that are drawn so many times together
 
 
 # ---- hard tasks --------------------------------------------------------------------------------------------
@@ -93,19 +98,25 @@ def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
     table, flat = np.log(reference.confusion), np.zeros(labels.n_classes)
     judged = n >= FEWEST_LABELS
 
-    def drawn() -> FloatArray:
-        truth = rng.choice(labels.n_classes, labels.n_tasks, p=prior / prior.sum())
-        label = draw_from_rows(labels.worker, truth[labels.task], reference.confusion, rng)
-        worst: FloatArray = -_scores(labels, label, flat, table).max(axis=1)
-        return worst
+    def truths(tasks: slice) -> IntArray:
+        drawn: IntArray = rng.choice(labels.n_classes, tasks.stop - tasks.start, p=prior / prior.sum())
+        return drawn
 
-    mean = np.mean([drawn() for _ in range(MOMENTS)], axis=0)
+    def drawn(draws: int) -> Iterator[tuple[slice, slice, FloatArray]]:
+        for some, tasks, (best, _) in _drawn(labels, truths, reference.confusion, flat, table, rng, draws):
+            yield some, tasks, -best
+
+    mean = np.zeros(labels.n_tasks)
+    for _, tasks, worst in drawn(MOMENTS):
+        mean[tasks] += worst.sum(axis=0) / MOMENTS
     draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
-    largest = np.sort([(drawn() - mean)[judged].max() for _ in range(draws)])
-    h = -_scores(labels, labels.label, flat, table).max(axis=1) - mean
-    p_value = np.where(judged, (1 + draws - np.searchsorted(largest, h, side="left")) / (draws + 1), np.nan)
-    expected, observed = expected_differing(labels, reference), differing(labels, labels.label)
+    h = np.where(judged, -_scores(labels, labels.label, flat, table).max(axis=1) - mean, np.nan)
+    beyond = ((some, np.where(judged[tasks], worst - mean[tasks], -np.inf)) for some, tasks, worst in drawn(draws))
+    p_value = _p_values(h, beyond, draws, level)
     flagged = np.flatnonzero(p_value <= level)
+    if not flagged.size:
+        return Screen("hard task")
+    expected, observed = expected_differing(labels, reference), differing(labels, labels.label)
     findings = [
         Finding(
             kind="hard task",
@@ -162,9 +173,11 @@ def doubts(labels: CrowdLabels, truth: Any = None) -> FloatArray:
     NaN for tasks without labels, and for those without a given label where labels are given.
     """
     given = given_labels(labels, truth)
-    log_prior, table = _counted(labels, given)
-    scores = _scores(labels, labels.label, log_prior, table)
-    right = np.exp(scores[np.arange(labels.n_tasks), given] - logsumexp(scores, axis=1))
+    return _doubts(_scores(labels, labels.label, *_counted(labels, given)), given)
+
+
+def _doubts(scores: FloatArray, given: IntArray) -> FloatArray:
+    right = np.exp(scores[np.arange(given.size), given] - logsumexp(scores, axis=1))
     return np.where(given >= 0, 1 - right, np.nan)
 
 
@@ -186,28 +199,28 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
         return Screen("mislabel", skipped="Mislabels need two workers and two classes.")
     given = given_labels(labels, truth)
     log_prior, table = _counted(labels, given)
-    judged = np.flatnonzero(given >= 0)
-
-    def doubt(label: IntArray) -> tuple[FloatArray, IntArray]:
-        scores = _scores(labels, label, log_prior, table)[judged]
-        best = scores.argmax(axis=1)
-        return scores.max(axis=1) - scores[np.arange(judged.size), given[judged]], best
-
-    observed, best = doubt(labels.label)
+    scores = _scores(labels, labels.label, log_prior, table)
+    likeliest, score = scores.argmax(axis=1), _doubts(scores, given)
+    observed = np.where(given >= 0, scores.max(axis=1) - scores[np.arange(labels.n_tasks), given], np.nan)
     rng = np.random.default_rng(seed)
     draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
-    confusion, truths = np.exp(table), np.maximum(given, 0)[labels.task]
-    largest = [doubt(draw_from_rows(labels.worker, truths, confusion, rng))[0].max() for _ in range(draws)]
-    reached = draws - np.searchsorted(np.sort(largest), observed * (1 - 1e-9), side="left")
-    p_value = (1 + reached) / (draws + 1)
-    score = doubts(labels, truth)
+    right = np.maximum(given, 0)
+    drawn = _drawn(labels, lambda tasks: right[tasks], np.exp(table), log_prior, table, rng, draws)
+    p_value = _p_values(
+        observed,
+        ((some, np.where(given[tasks] >= 0, best - own, -np.inf)) for some, tasks, (best, own) in drawn),
+        draws,
+        level,
+    )
     whose = "majority's" if truth is None else "given"
     findings = []
-    for place in np.argsort(-observed, kind="stable"):
-        if p_value[place] > level:
-            break
-        t = int(judged[place])
-        name, likely, doubted = labels.tasks[t].as_py(), _class(labels, int(best[place])), _class(labels, int(given[t]))
+    flagged = np.flatnonzero(p_value <= level)
+    for t in flagged[np.argsort(-observed[flagged], kind="stable")]:
+        name, likely, doubted = (
+            labels.tasks[int(t)].as_py(),
+            _class(labels, int(likeliest[t])),
+            _class(labels, int(given[t])),
+        )
         findings.append(
             Finding(
                 kind="mislabel",
@@ -217,7 +230,7 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
                 verdict=f"Task {quoted(name)} is probably {likely}, not {doubted}, its {whose} label.",
                 evidence=f"By its {int(labels.labels_per_task[t])} labels and the record of who gave them, {doubted} "
                 f"is right with probability {1 - score[t]:.1%}.",
-                p_value=float(p_value[place]),
+                p_value=float(p_value[t]),
                 how=f"labels drawn as if all were right, {draws} draws, largest of all tasks",
                 advice="Have an expert decide.",
             )
@@ -256,6 +269,58 @@ def _scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray, table: 
     for k in range(labels.n_classes):
         found[:, k] = log_prior[k] + np.bincount(labels.task, table[labels.worker, k, label], labels.n_tasks)
     return found
+
+
+# ---- draws -------------------------------------------------------------------------------------------------
+
+
+def _drawn(
+    labels: CrowdLabels,
+    truths: Callable[[slice], IntArray],
+    confusion: FloatArray,
+    log_prior: FloatArray,
+    table: FloatArray,
+    rng: np.random.Generator,
+    draws: int,
+) -> Iterator[tuple[slice, slice, tuple[FloatArray, FloatArray]]]:
+    """Draw labels anew, some draws and some tasks at a time: `drawn_scores` of each."""
+    rows, by_label = summed(confusion), np.ascontiguousarray(table.transpose(0, 2, 1))
+    for first in range(0, draws, TOGETHER):
+        some = slice(first, min(first + TOGETHER, draws))
+        last = 0
+        while last < labels.n_tasks:
+            ends = np.searchsorted(labels.task_ptr, labels.task_ptr[last] + MOST_AT_ONCE, side="right") - 1
+            tasks = slice(last, max(int(ends), last + 1))
+            last = tasks.stop
+            number = int(labels.task_ptr[tasks.stop] - labels.task_ptr[tasks.start])
+            truth = np.empty((some.stop - first, tasks.stop - tasks.start), np.int64)
+            uniform = np.empty((some.stop - first, number))
+            for row in range(some.stop - first):
+                truth[row] = truths(tasks)
+                rng.random(out=uniform[row])
+            yield some, tasks, drawn_scores(labels, tasks, truth, uniform, rows, log_prior, by_label)
+
+
+def _p_values(observed: FloatArray, drawn: Iterable[tuple[slice, FloatArray]], draws: int, level: float) -> FloatArray:
+    """Share of draws whose largest statistic of all tasks reaches each task's own; 1 for all once none can be flagged.
+
+    Parameters
+    ----------
+    observed : (N,)
+        Not a number where a task is not judged.
+    drawn
+        Which draws, and the statistics (draws, tasks) of some tasks in them.
+    """
+    largest, top = np.full(draws, -np.inf), np.nanmax(observed) * (1 - 1e-9)
+    done = 0
+    for some, statistics in drawn:
+        if some.start > done:  # those before are whole
+            done = some.start
+            if 1 + (largest[:done] >= top).sum() > level * (draws + 1):
+                return np.ones(observed.shape)
+        np.maximum(largest[some], statistics.max(axis=1), out=largest[some])
+    reached = draws - np.searchsorted(np.sort(largest), observed * (1 - 1e-9), side="left")
+    return np.where(np.isnan(observed), np.nan, (1 + reached) / (draws + 1))
 
 
 # ---- classes mixed up --------------------------------------------------------------------------------------
