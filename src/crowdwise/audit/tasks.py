@@ -42,8 +42,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates
+from crowdwise.audit.reference import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap_interval
+from crowdwise.kernels import edge_outer
 from crowdwise.kernels.doubt import drawn_scores
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.truth import truth_codes
@@ -73,11 +74,12 @@ MOST_AT_ONCE = 2**15  # labels that are drawn so many times together
 
 def hardness(labels: CrowdLabels, reference: Reference | None = None) -> FloatArray:
     """How much more of a task's pairs of labellers differ than their skills explain (N,); NaN under three labels."""
-    known = fit_reference(labels) if reference is None else reference
-    return differing(labels, labels.label) - expected_differing(labels, known)
+    return differing(labels, labels.label) - expected_differing(labels, fit_reference(labels, fitted=reference))
 
 
-def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+def find_hard_tasks(
+    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, reference: Reference | None = None
+) -> Screen:
     """Tasks whose labellers differ more than their skills explain.
 
     Parameters
@@ -88,14 +90,16 @@ def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
         Chance that any task is flagged where none is harder than others of its class.
     seed
         Same seed, same answer.
+    reference
+        The crowd's model, if it is at hand.
     """
     n = labels.labels_per_task
     if labels.n_classes < 2 or (n >= FEWEST_LABELS).sum() == 0:
         return Screen("hard task", skipped=f"No task has {FEWEST_LABELS} labels of two classes or more.")
-    reference = fit_reference(labels)
+    model = fit_reference(labels, fitted=reference)
     rng = np.random.default_rng(seed)
-    prior = np.exp(reference.log_prior)
-    table, flat = np.log(reference.confusion), np.zeros(labels.n_classes)
+    prior = np.exp(model.log_prior)
+    table, flat = np.log(model.confusion), np.zeros(labels.n_classes)
     judged = n >= FEWEST_LABELS
 
     def truths(tasks: slice) -> IntArray:
@@ -103,7 +107,7 @@ def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
         return drawn
 
     def drawn(draws: int) -> Iterator[tuple[slice, slice, FloatArray]]:
-        for some, tasks, (best, _) in _drawn(labels, truths, reference.confusion, flat, table, rng, draws):
+        for some, tasks, (best, _) in _drawn(labels, truths, model.confusion, flat, table, rng, draws):
             yield some, tasks, -best
 
     mean = np.zeros(labels.n_tasks)
@@ -116,7 +120,7 @@ def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
     flagged = np.flatnonzero(p_value <= level)
     if not flagged.size:
         return Screen("hard task")
-    expected, observed = expected_differing(labels, reference), differing(labels, labels.label)
+    expected, observed = expected_differing(labels, model), differing(labels, labels.label)
     findings = [
         Finding(
             kind="hard task",
@@ -302,14 +306,14 @@ def _drawn(
 
 
 def _p_values(observed: FloatArray, drawn: Iterable[tuple[slice, FloatArray]], draws: int, level: float) -> FloatArray:
-    """Share of draws whose largest statistic of all tasks reaches each task's own; 1 for all once none can be flagged.
+    """Share of draws whose largest statistic of all reaches each one observed; 1 for all once none can be flagged.
 
     Parameters
     ----------
-    observed : (N,)
+    observed : (N,) or (K, K - 1)
         Not a number where a task is not judged.
     drawn
-        Which draws, and the statistics (draws, tasks) of some tasks in them.
+        Which draws, and the statistics (draws, …) of all, or of some tasks, in them.
     """
     largest, top = np.full(draws, -np.inf), np.nanmax(observed) * (1 - 1e-9)
     done = 0
@@ -318,7 +322,7 @@ def _p_values(observed: FloatArray, drawn: Iterable[tuple[slice, FloatArray]], d
             done = some.start
             if 1 + (largest[:done] >= top).sum() > level * (draws + 1):
                 return np.ones(observed.shape)
-        np.maximum(largest[some], statistics.max(axis=1), out=largest[some])
+        np.maximum(largest[some], statistics.max(axis=tuple(range(1, statistics.ndim))), out=largest[some])
     reached = draws - np.searchsorted(np.sort(largest), observed * (1 - 1e-9), side="left")
     return np.where(np.isnan(observed), np.nan, (1 + reached) / (draws + 1))
 
@@ -326,7 +330,9 @@ def _p_values(observed: FloatArray, drawn: Iterable[tuple[slice, FloatArray]], d
 # ---- classes mixed up --------------------------------------------------------------------------------------
 
 
-def find_confused_classes(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+def find_confused_classes(
+    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, reference: Reference | None = None
+) -> Screen:
     """Classes that the crowd mixes up: wrong classes to which workers lean together.
 
     Parameters
@@ -337,13 +343,15 @@ def find_confused_classes(labels: CrowdLabels, *, level: float = 0.05, seed: int
         Chance that any pair of classes is flagged in a crowd whose members each err in their own way.
     seed
         Same seed, same answer.
+    reference
+        The crowd's model, if it is at hand.
     """
     size = labels.n_classes
     if size < 3:
         return Screen("confused classes", skipped="With two classes there is but one wrong class to lean to.")
     if (labels.labels_per_worker > 0).sum() < FEWEST_WORKERS:
         return Screen("confused classes", skipped=f"A confusion that is shared needs {FEWEST_WORKERS} workers.")
-    q = fit_reference(labels).from_others(labels)
+    q = fit_reference(labels, fitted=reference).from_others(labels)
     gram = edge_outer(q, q, labels.worker, labels.n_workers)
     cross = edge_outer(q, one_hot(labels), labels.worker, labels.n_workers)
     part = rates(gram.sum(axis=0), cross)  # what each worker adds to the crowd's mean matrix
@@ -360,8 +368,16 @@ def find_confused_classes(labels: CrowdLabels, *, level: float = 0.05, seed: int
     t = errors.sum(axis=0) / spread[:, None]
     rng = np.random.default_rng(seed)
     draws = int(np.clip(MOST_DRAWN // errors.size, 199, DRAWS))
-    largest = np.array([(rng.permuted(errors, axis=2).sum(axis=0) / spread[:, None]).max() for _ in range(draws)])
-    p_value = (1 + draws - np.searchsorted(np.sort(largest), t * (1 - 1e-9), side="left")) / (draws + 1)
+
+    def dealt() -> Iterator[tuple[slice, FloatArray]]:
+        for first in range(0, draws, TOGETHER):
+            some = slice(first, min(first + TOGETHER, draws))
+            yield (
+                some,
+                np.array([rng.permuted(errors, axis=2).sum(axis=0) / spread[:, None] for _ in range(draws)[some]]),
+            )
+
+    p_value = _p_values(t, dealt(), draws, level)
     findings = []
     for k, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
         label = int(wrong[k, place])
