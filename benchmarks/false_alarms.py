@@ -9,6 +9,9 @@ answer by a habit of their own; few who do most, or all alike; and in half of th
 which everyone's skill is a tenth to six tenths of what it is elsewhere, in some of them with one wrong class that draws
 the errors. Nobody guesses, copies or changes. A crowd is flagged if any finding is about workers.
 
+The truth is given too, and a right label that is doubted ("mislabel") is a false alarm of its own, which accuses
+nobody; it is counted by whether tasks are hard, and whether hard ones mislead.
+
 A skill of 0.1 is next to guessing, and what `find_spammers` looks for: the second row says how the weak fare among the
 weak.
 """
@@ -35,8 +38,11 @@ LEAST_SKILLS = (0.3, 0.1)
 MOST_LABELS = 60_000
 
 
-def honest_crowd(rng: np.random.Generator, least: float) -> CrowdLabels:
-    """A crowd of a size, skill, balance and volume drawn at random, in which nobody is to be flagged."""
+def honest_crowd(rng: np.random.Generator, least: float) -> tuple[CrowdLabels, np.ndarray, str]:
+    """A crowd of a size, skill, balance and volume drawn at random, in which nobody is to be flagged.
+
+    With the truth, and how hard its tasks are.
+    """
     n_tasks, n_workers = (int(np.exp(rng.uniform(*np.log(ends)))) for ends in ((20, 5_000), (3, 300)))
     n_classes = int(rng.integers(2, 11))
     truth = rng.choice(n_classes, n_tasks, p=rng.dirichlet(np.full(n_classes, rng.choice([1.0, 3.0, 50.0]))))
@@ -53,11 +59,14 @@ def honest_crowd(rng: np.random.Generator, least: float) -> CrowdLabels:
     habit = rng.dirichlet(np.full(n_classes, 5.0), n_workers).cumsum(axis=1)
     guess = (rng.random(task.size)[:, None] > habit[worker]).sum(axis=1).clip(0, n_classes - 1)
     label = np.where(knows, truth[task], guess)
-    if rng.random() < 0.3:  # hard tasks look like one wrong class
+    hardness = "hard tasks" if hard.any() else "no hard tasks"
+    if rng.random() < 0.3 and hard.any():  # hard tasks look like one wrong class
+        hardness = "misleading tasks"
         drawn = hard[task] & (label != truth[task]) & (rng.random(task.size) < 0.5)
         lure = (truth + rng.integers(1, n_classes, n_classes)[truth]) % n_classes
         label[drawn] = lure[task[drawn]]
-    return CrowdLabels.from_codes(task, worker, label, tasks=n_tasks, workers=n_workers, classes=n_classes)
+    labels = CrowdLabels.from_codes(task, worker, label, tasks=n_tasks, workers=n_workers, classes=n_classes)
+    return labels, truth, hardness
 
 
 def skills(n_workers: int, least: float, rng: np.random.Generator) -> np.ndarray:
@@ -73,18 +82,22 @@ def skills(n_workers: int, least: float, rng: np.random.Generator) -> np.ndarray
 def alarms(least: float, crowds: int, seed: int) -> dict[str, Any]:
     """Audit so many crowds: how many are flagged, by which tests, and how many are large enough to be tested."""
     flagged, found, large, tested = 0, Counter[str](), Counter[str](), 0
+    of_each, doubted = Counter[str](), Counter[str]()
     for number in range(crowds):
-        labels = honest_crowd(np.random.default_rng([seed, number, round(100 * least)]), least)
-        audit = cw.audit_crowd(labels, seed=number)
+        labels, truth, hardness = honest_crowd(np.random.default_rng([seed, number, round(100 * least)]), least)
+        audit = cw.audit_crowd(labels, truth=dict(enumerate(truth.tolist())), seed=number)
         kinds = {finding.kind for finding in audit.findings if finding.about in ("worker", "workers")}
         applied = [screen.kind for screen in audit.screens if screen.kind in ACCUSING and not screen.skipped]
         flagged += bool(kinds)
         found.update(kinds)
         large.update(applied)
         tested += bool(applied)
+        of_each[hardness] += 1
+        doubted[hardness] += any(finding.kind == "mislabel" for finding in audit.findings)
     low, high = interval(flagged, crowds)
     rates = {"flagged": flagged, "rate": flagged / crowds, "low": low, "high": high}
     sizes = {"large_enough": tested, "large_enough_for": dict(large), "flagged_as": dict(found)}
+    sizes |= {"crowds_with": dict(of_each), "right_label_doubted": dict(doubted)}
     return {"least_skill": least, "crowds": crowds, "seed": seed} | rates | sizes
 
 
@@ -114,7 +127,9 @@ def main() -> None:
             f"(95 % interval {row['low']:.1%} to {row['high']:.1%})"
         )
         print(f"    flagged as: {counted(row['flagged_as']) or 'nothing'}")
-        print(f"    large enough for: {counted(row['large_enough_for'])}; for any: {row['large_enough']}", flush=True)
+        print(f"    large enough for: {counted(row['large_enough_for'])}; for any: {row['large_enough']}")
+        parts = [f"{row['right_label_doubted'][kind]} of {n} with {kind}" for kind, n in row["crowds_with"].items()]
+        print(f"    a right label doubted in: {', '.join(sorted(parts))}", flush=True)
     if chosen.crowds >= 200:
         RESULTS.write_text(json.dumps({"python": platform.python_version(), "rows": rows}, indent=1) + "\n")
 

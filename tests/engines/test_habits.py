@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from crowdwise.kernels.habits import fit_habits
 from crowdwise.labels import CrowdLabels
-from crowdwise.labels.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray, IntArray
 
 STEPS = 60
 

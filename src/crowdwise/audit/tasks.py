@@ -17,9 +17,11 @@ With A the workers' matrices counted against g over all tasks, a task's label is
     s = log max_k prior[k] Π_w A[w, k, l_w] − log prior[g] Π_w A[w, g, l_w],    score = 1 − P(g | labels of the crowd).
 
 As if every g were right, labels are drawn anew from A and g, and the share of draws whose largest s of all tasks
-reaches a task's own is its p-value. (Dawid and Skene's own posterior is too sure of itself where labels are few:
-flagging the least probable labels while the sum of their posteriors stays under 0.05 doubted right ones in 25 of 60
-simulated honest crowds.) The score is that of cleanlab for many annotators (Goh et al. 2022, "CROWDLAB"), with the
+reaches a task's own is its p-value. That is the chance of a false alarm where workers err independently of each other,
+not where a task misleads everyone: labels alone cannot tell a wrong g from a crowd that is wrong together
+(`benchmarks/false_alarms.py` says how often). (Dawid and Skene's own posterior is too sure of itself where labels are
+few: flagging the least probable labels while the sum of their posteriors stays under 0.05 doubted right ones in 25 of
+60 simulated honest crowds.) The score is that of cleanlab for many annotators (Goh et al. 2022, "CROWDLAB"), with the
 crowd's model in place of a classifier.
 
 **Classes mixed up** (`find_confused_classes`). Rate of l where k is true, beyond an even spread of the worker's errors
@@ -28,10 +30,10 @@ a crowd that shares no confusion, which wrong class a worker leans to is her own
 wrong classes are dealt anew, and the largest mean of all pairs gives the p-values. Interval: bootstrap of workers.
 
 Assumes Dawid and Skene's model. Fails for hard tasks where a task's labels are fewer than three, or its labellers
-unreliable; for mislabels where the crowd shares an error (it is then the crowd that is wrong: check by hand), and for
-confusions with two classes, where there is but one wrong class to lean to (skipped).
+unreliable; for mislabels where the crowd shares an error (check by hand), and for confusions with two classes, where
+there is but one wrong class to lean to (skipped).
 
-Cost: O(draws × labels); a million labels take some seconds.
+Cost: O(draws × labels), and less where nothing is found: draws end once nothing can be.
 """
 
 from __future__ import annotations
@@ -41,17 +43,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import logsumexp
 
+from crowdwise.audit.drawing import TOGETHER, drawn_again, largest_p_values
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.reference import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap_interval
 from crowdwise.kernels import edge_outer
-from crowdwise.kernels.doubt import drawn_scores
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.truth import truth_codes
-from crowdwise.simulate.draws import summed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
     from crowdwise.audit.reference import Reference
     from crowdwise.labels.model import CrowdLabels
@@ -65,8 +66,6 @@ FEWEST_MET = 5  # tasks of a class that a worker must have met to count among th
 DRAWS = 999
 MOMENTS = 100  # draws for the mean of a task's statistic
 MOST_DRAWN = 2 * 10**8  # labels drawn, or errors dealt, in all
-TOGETHER = 50  # draws
-MOST_AT_ONCE = 2**15  # labels that are drawn so many times together
 
 
 # ---- hard tasks --------------------------------------------------------------------------------------------
@@ -107,7 +106,7 @@ def find_hard_tasks(
         return drawn
 
     def drawn(draws: int) -> Iterator[tuple[slice, slice, FloatArray]]:
-        for some, tasks, (best, _) in _drawn(labels, truths, model.confusion, flat, table, rng, draws):
+        for some, tasks, (best, _) in drawn_again(labels, truths, model.confusion, flat, table, rng, draws):
             yield some, tasks, -best
 
     mean = np.zeros(labels.n_tasks)
@@ -116,7 +115,7 @@ def find_hard_tasks(
     draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
     h = np.where(judged, -_scores(labels, labels.label, flat, table).max(axis=1) - mean, np.nan)
     beyond = ((some, np.where(judged[tasks], worst - mean[tasks], -np.inf)) for some, tasks, worst in drawn(draws))
-    p_value = _p_values(h, beyond, draws, level)
+    p_value = largest_p_values(h, beyond, draws, level)
     flagged = np.flatnonzero(p_value <= level)
     if not flagged.size:
         return Screen("hard task")
@@ -195,7 +194,8 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     truth
         The labels that tasks are given as true or gold, as for `read_truth`.
     level
-        Chance that any task is flagged where all these labels are right and workers err independently.
+        Chance that any task is flagged where all these labels are right, workers err independently, and no task is
+        hard for everyone.
     seed
         Same seed, same answer.
     """
@@ -209,8 +209,8 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     rng = np.random.default_rng(seed)
     draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
     right = np.maximum(given, 0)
-    drawn = _drawn(labels, lambda tasks: right[tasks], np.exp(table), log_prior, table, rng, draws)
-    p_value = _p_values(
+    drawn = drawn_again(labels, lambda tasks: right[tasks], np.exp(table), log_prior, table, rng, draws)
+    p_value = largest_p_values(
         observed,
         ((some, np.where(given[tasks] >= 0, best - own, -np.inf)) for some, tasks, (best, own) in drawn),
         draws,
@@ -235,8 +235,8 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
                 evidence=f"By its {int(labels.labels_per_task[t])} labels and the record of who gave them, {doubted} "
                 f"is right with probability {1 - score[t]:.1%}.",
                 p_value=float(p_value[t]),
-                how=f"labels drawn as if all were right, {draws} draws, largest of all tasks",
-                advice="Have an expert decide.",
+                how=f"labels drawn as if all were right and no task misled all, {draws} draws, largest of all tasks",
+                advice="Have an expert decide: the label is wrong, or the task misleads the crowd.",
             )
         )
     return Screen("mislabel", tuple(findings))
@@ -273,58 +273,6 @@ def _scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray, table: 
     for k in range(labels.n_classes):
         found[:, k] = log_prior[k] + np.bincount(labels.task, table[labels.worker, k, label], labels.n_tasks)
     return found
-
-
-# ---- draws -------------------------------------------------------------------------------------------------
-
-
-def _drawn(
-    labels: CrowdLabels,
-    truths: Callable[[slice], IntArray],
-    confusion: FloatArray,
-    log_prior: FloatArray,
-    table: FloatArray,
-    rng: np.random.Generator,
-    draws: int,
-) -> Iterator[tuple[slice, slice, tuple[FloatArray, FloatArray]]]:
-    """Draw labels anew, some draws and some tasks at a time: `drawn_scores` of each."""
-    rows, by_label = summed(confusion), np.ascontiguousarray(table.transpose(0, 2, 1))
-    for first in range(0, draws, TOGETHER):
-        some = slice(first, min(first + TOGETHER, draws))
-        last = 0
-        while last < labels.n_tasks:
-            ends = np.searchsorted(labels.task_ptr, labels.task_ptr[last] + MOST_AT_ONCE, side="right") - 1
-            tasks = slice(last, max(int(ends), last + 1))
-            last = tasks.stop
-            number = int(labels.task_ptr[tasks.stop] - labels.task_ptr[tasks.start])
-            truth = np.empty((some.stop - first, tasks.stop - tasks.start), np.int64)
-            uniform = np.empty((some.stop - first, number))
-            for row in range(some.stop - first):
-                truth[row] = truths(tasks)
-                rng.random(out=uniform[row])
-            yield some, tasks, drawn_scores(labels, tasks, truth, uniform, rows, log_prior, by_label)
-
-
-def _p_values(observed: FloatArray, drawn: Iterable[tuple[slice, FloatArray]], draws: int, level: float) -> FloatArray:
-    """Share of draws whose largest statistic of all reaches each one observed; 1 for all once none can be flagged.
-
-    Parameters
-    ----------
-    observed : (N,) or (K, K - 1)
-        Not a number where a task is not judged.
-    drawn
-        Which draws, and the statistics (draws, …) of all, or of some tasks, in them.
-    """
-    largest, top = np.full(draws, -np.inf), np.nanmax(observed) * (1 - 1e-9)
-    done = 0
-    for some, statistics in drawn:
-        if some.start > done:  # those before are whole
-            done = some.start
-            if 1 + (largest[:done] >= top).sum() > level * (draws + 1):
-                return np.ones(observed.shape)
-        np.maximum(largest[some], statistics.max(axis=tuple(range(1, statistics.ndim))), out=largest[some])
-    reached = draws - np.searchsorted(np.sort(largest), observed * (1 - 1e-9), side="left")
-    return np.where(np.isnan(observed), np.nan, (1 + reached) / (draws + 1))
 
 
 # ---- classes mixed up --------------------------------------------------------------------------------------
@@ -377,7 +325,7 @@ def find_confused_classes(
                 np.array([rng.permuted(errors, axis=2).sum(axis=0) / spread[:, None] for _ in range(draws)[some]]),
             )
 
-    p_value = _p_values(t, dealt(), draws, level)
+    p_value = largest_p_values(t, dealt(), draws, level)
     findings = []
     for k, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
         label = int(wrong[k, place])
