@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates
+from crowdwise.audit.reference import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import (
     Contrast,
     Table,
@@ -18,6 +18,7 @@ from crowdwise.audit.resampling import (
     max_statistic,
     strongest,
 )
+from crowdwise.kernels import edge_outer
 from crowdwise.labels import CrowdLabels
 
 

@@ -13,8 +13,9 @@ from crowdwise.audit.capacity import capacity
 from crowdwise.audit.covariance import covariance_spammers, covariances
 from crowdwise.audit.low_rank import factorise
 from crowdwise.audit.others import others_say
-from crowdwise.audit.spammers import dependence, find_spammers, mixture, skill_of_bits, slopes
+from crowdwise.audit.spammers import dependence, find_spammers, skill_of_bits, slopes
 from crowdwise.datasets import load
+from crowdwise.kernels.habits import fit_habits
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate.adversaries import spammers
@@ -137,7 +138,7 @@ def test_skill_of_greatest_likelihood_against_a_grid():
     label = np.where(rng.random(80) < 0.5, truth, rng.random(80) < 0.3).astype(int)
     labels, _ = one_worker(label, said)
     beside = said[np.arange(80), label]
-    skill, best = mixture(labels, beside)
+    skill, best = fit_habits(labels, beside, None, 200, 1e-7)
     habit = np.linspace(0, 1, 201)[None, :]
     s = np.linspace(0, 1, 201)[:, None]
     table = sum(np.log(np.maximum((1 - s) * (habit if x else 1 - habit) + s * b, 1e-300))
@@ -145,7 +146,7 @@ def test_skill_of_greatest_likelihood_against_a_grid():
     assert best[0] == pytest.approx(table.max(), abs=0.01)
     assert best[0] >= table.max() - 1e-3
     assert skill[0] == pytest.approx(s[table.max(axis=1).argmax(), 0], abs=0.02)
-    _, fixed = mixture(labels, beside, np.array([0.2]))
+    _, fixed = fit_habits(labels, beside, np.array([0.2]), 200, 1e-7)
     assert fixed[0] == pytest.approx(table[40].max(), abs=0.01)
 
 

@@ -15,6 +15,7 @@ from crowdwise.audit.drift import find_drift
 from crowdwise.audit.effective_size import size_of
 from crowdwise.audit.fairness import find_disparity
 from crowdwise.audit.identifiability import find_unidentifiable
+from crowdwise.audit.reference import fit_reference
 from crowdwise.audit.spammers import find_spammers
 from crowdwise.audit.tasks import find_confused_classes, find_hard_tasks, find_mislabels
 from crowdwise.fitting.base import check_enough
@@ -129,27 +130,26 @@ def audit_crowd(
     check_count("seed", seed, low=0)
     answers = read_labels(labels)
     check_enough(answers)
+    model, reference = DawidSkene().fit(answers), {"reference": fit_reference(answers)}
     accusing: list[Test] = [
         (find_spammers, {}),
         (find_colluders, {"trusted": trusted}),
     ]
     groups = {"task_attributes": task_attributes, "worker_attributes": worker_attributes}
     if any(given is not None for given in groups.values()):
-        accusing.append((find_bias, groups | {"truth": truth}))
+        accusing.append((find_bias, groups | {"truth": truth} | reference))
     if task_attributes is not None:
-        accusing.append((find_disparity, {"task_attributes": task_attributes, "truth": truth}))
+        accusing.append((find_disparity, {"task_attributes": task_attributes, "truth": truth} | reference))
     if time is not None:
-        accusing.append((find_drift, {"time": time, "truth": truth}))
+        accusing.append((find_drift, {"time": time, "truth": truth} | reference))
     others: list[Test] = [
         (find_mislabels, {"truth": truth}),
-        (find_hard_tasks, {}),
-        (find_confused_classes, {}),
-        (find_unidentifiable, {}),
+        (find_hard_tasks, reference),
+        (find_confused_classes, reference),
+        (find_unidentifiable, reference),
     ]
     share = level / (len(accusing) + 1)  # dependence is the one besides, which has more to tell
-    with counted_work("audit", len(accusing) + len(others) + 2, "tests") as advance:
-        model = DawidSkene().fit(answers)
-        advance()
+    with counted_work("audit", len(accusing) + len(others) + 1, "tests") as advance:
         company = company_of(answers, share, seed)
         screens = [screen_of(answers, company)]
         effective = size_of(answers, company, seed)

@@ -37,7 +37,7 @@ import numpy as np
 
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.groups import EVERYONE, ONESELF, Effect, Group, Side, groups_of, sized, together
-from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates, task_classes
+from crowdwise.audit.reference import fit_reference, one_hot, rates, task_classes
 from crowdwise.audit.resampling import (
     DRAWS,
     Contrast,
@@ -47,6 +47,7 @@ from crowdwise.audit.resampling import (
     max_statistic,
     strongest,
 )
+from crowdwise.kernels import edge_outer
 from crowdwise.labels.attributes import read_attributes
 from crowdwise.labels.errors import quoted
 
@@ -71,6 +72,7 @@ def find_bias(
     truth: Any = None,
     level: float = 0.05,
     seed: int = 0,
+    reference: Reference | None = None,
 ) -> Screen:
     """Groups of workers who label unlike the others, everywhere or on a group of tasks.
 
@@ -86,6 +88,8 @@ def find_bias(
         Chance that anything is flagged in a crowd without bias.
     seed
         Same seed, same answer.
+    reference
+        The crowd's model, if it is at hand.
 
     Returns
     -------
@@ -99,7 +103,7 @@ def find_bias(
         return Screen("bias", skipped="No attribute of tasks or workers is given: there are no groups to compare.")
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels < 4 * ENOUGH:
         return Screen("bias", skipped=f"Bias needs two workers, two classes and {4 * ENOUGH} labels.")
-    reference = fit_reference(labels, truth)
+    reference = fit_reference(labels, truth, reference)
     if truth is not None:
         known = reference.truth[labels.task] >= 0
         labels, reference = labels.keep(known), reference.keep(known)

@@ -102,7 +102,15 @@ def label_times(labels: CrowdLabels, task: Any, worker: Any, time: Any) -> Any:
     return found
 
 
-def find_drift(labels: CrowdLabels, time: Any, *, truth: Any = None, level: float = 0.05, seed: int = 0) -> Screen:
+def find_drift(
+    labels: CrowdLabels,
+    time: Any,
+    *,
+    truth: Any = None,
+    level: float = 0.05,
+    seed: int = 0,
+    reference: Reference | None = None,
+) -> Screen:
     """Workers whose agreement with everyone else changes while they work: in which direction, and when.
 
     Parameters
@@ -117,6 +125,8 @@ def find_drift(labels: CrowdLabels, time: Any, *, truth: Any = None, level: floa
         Chance that anyone is flagged in a crowd in which nobody drifts.
     seed
         Same seed, same answer.
+    reference
+        The crowd's model, if it is at hand.
     """
     when = _checked(time, labels)
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels == 0:
@@ -127,7 +137,7 @@ def find_drift(labels: CrowdLabels, time: Any, *, truth: Any = None, level: floa
     counts = np.bincount(labels.worker[timed], minlength=labels.n_workers)
     if (counts >= FEWEST).sum() == 0:
         return Screen("drift", skipped=f"No worker has {FEWEST} labels with a time.")
-    agreement, beyond = _agreement(labels, fit_reference(labels, truth))
+    agreement, beyond = _agreement(labels, fit_reference(labels, truth, reference))
     n_tested = int((counts >= FEWEST).sum())
     score, p_value = np.full((2, labels.n_workers), np.nan)
     changes: dict[int, tuple[float, float, Any]] = {}

@@ -39,6 +39,7 @@ from crowdwise.labels.attributes import read_attributes
 from crowdwise.labels.errors import quoted
 
 if TYPE_CHECKING:
+    from crowdwise.audit.reference import Reference
     from crowdwise.labels.attributes import Attribute
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
@@ -50,7 +51,13 @@ PARITY, OPPORTUNITY = "demographic parity", "equal opportunity"
 
 
 def find_disparity(
-    labels: CrowdLabels, *, task_attributes: Any, truth: Any = None, level: float = 0.05, seed: int = 0
+    labels: CrowdLabels,
+    *,
+    task_attributes: Any,
+    truth: Any = None,
+    level: float = 0.05,
+    seed: int = 0,
+    reference: Reference | None = None,
 ) -> Screen:
     """Groups of tasks to which the consensus gives a class more often or, with a truth, its true class less often.
 
@@ -66,6 +73,8 @@ def find_disparity(
         Chance that anything is flagged where the consensus has nothing to do with the attributes.
     seed
         Same seed, same answer.
+    reference
+        The crowd's model, if it is at hand.
 
     Returns
     -------
@@ -78,7 +87,7 @@ def find_disparity(
         return Screen("disparity", skipped="No attribute of tasks is given: there are no groups to compare.")
     if labels.n_classes < 2 or labels.n_labels == 0:
         return Screen("disparity", skipped="Disparity needs labels of two classes.")
-    reference = fit_reference(labels, truth)
+    reference = fit_reference(labels, truth, reference)
     eye = np.eye(labels.n_classes)
     decided = eye[reference.posterior.argmax(axis=1)]
     known = reference.truth >= 0

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crowdwise.audit.reference import edge_outer, rates
+from crowdwise.audit.reference import rates
 from crowdwise.audit.resampling import bootstrap_interval
+from crowdwise.kernels import edge_outer
 from crowdwise.labels.errors import quoted
 
 if TYPE_CHECKING:

@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates
+from crowdwise.audit.reference import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap
+from crowdwise.kernels import edge_outer
 from crowdwise.labels.describe import linked
 from crowdwise.labels.errors import listed
 from crowdwise.metrics.dominance import contrast, unanchored
@@ -72,9 +73,11 @@ class Answer(NamedTuple):
     score: float = 0.0
 
 
-def questions(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> tuple[Answer, ...]:
+def questions(
+    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, reference: Reference | None = None
+) -> tuple[Answer, ...]:
     """Every question with its answer; `level` is the chance of a no, where a test is made, that should be a yes."""
-    reference = fit_reference(labels)
+    reference = fit_reference(labels, fitted=reference)
     q = by_other_half(labels, seed)
     used = np.flatnonzero((q**2).sum(axis=0) >= ENOUGH)
     return (
@@ -98,7 +101,9 @@ def by_other_half(labels: CrowdLabels, seed: int) -> FloatArray:
     return q
 
 
-def find_unidentifiable(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+def find_unidentifiable(
+    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, reference: Reference | None = None
+) -> Screen:
     """What speaks against believing any model of these labels: the questions whose answer is no.
 
     Parameters
@@ -109,6 +114,8 @@ def find_unidentifiable(labels: CrowdLabels, *, level: float = 0.05, seed: int =
         Chance of a no, where a test is made, that should be a yes.
     seed
         Same seed, same answer.
+    reference
+        The crowd's model, if it is at hand.
     """
     if labels.n_labels == 0 or int((labels.class_shares > 0).sum()) < 2:
         return Screen("identifiability", skipped="There are no labels of two classes: nothing is to be told apart.")
@@ -124,7 +131,7 @@ def find_unidentifiable(labels: CrowdLabels, *, level: float = 0.05, seed: int =
             how="bootstrap of tasks" if answer.question == DOMINANT else SHOWN,
             advice="Find the truth of some tasks of each class and part, give it as gold; collect labels that overlap.",
         )
-        for answer in questions(labels, level=level, seed=seed)
+        for answer in questions(labels, level=level, seed=seed, reference=reference)
         if answer.holds is False
     ]
     return Screen("identifiability", tuple(sorted(findings, key=lambda finding: -finding.score)))

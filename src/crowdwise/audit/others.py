@@ -10,13 +10,11 @@ Cost: as many fits as folds, of a few dozen iterations each.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.aggregate.dawid_skene import DawidSkene
-from crowdwise.fitting.em import NotConverged
+from crowdwise.audit.reference import fit_crowd
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -27,14 +25,12 @@ __all__ = ["consensus", "others_say"]
 FOLDS = 10
 SMOOTHING = 1.0  # one answer of each kind to each class: workers of few labels are not taken for perfect
 STEPS = 30  # of EM
+TOLERANCE = 1e-6  # gain per label at which EM stops before
 
 
 def consensus(labels: CrowdLabels) -> FloatArray:
     """Posterior of each task (N, K), by Dawid–Skene with a little smoothing and few iterations."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)
-        posterior: FloatArray = DawidSkene(smoothing=SMOOTHING, max_iter=STEPS).fit(labels).posterior_
-    return posterior
+    return fit_crowd(labels, smoothing=SMOOTHING, steps=STEPS, tolerance=TOLERANCE)[1]
 
 
 def others_say(labels: CrowdLabels, seed: int) -> tuple[FloatArray, BoolArray]:

@@ -24,19 +24,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.aggregate.dawid_skene import DawidSkene
-from crowdwise.fitting.em import NotConverged
+from crowdwise.aggregate.dawid_skene import log_density, m_step
+from crowdwise.fitting.em import NotConverged, climb
+from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, share_pass
 from crowdwise.labels.truth import truth_codes
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from crowdwise.fitting.edges import ConfusionParameters
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Reference", "edge_outer", "fit_reference", "one_hot", "rates", "task_classes"]
+__all__ = ["Reference", "fit_crowd", "fit_reference", "one_hot", "rates", "task_classes"]
 
 SMOOTHING = 0.5  # pseudo-count of every cell of a worker's matrix: no label is impossible
+STEPS = 100  # of EM
+TOLERANCE = 1e-5  # gain per label at which EM stops
 RIDGE = 0.1  # pseudo-answers of a class in the regression, which keep a class that nobody met at zero
 
 
@@ -95,18 +99,40 @@ class Reference(NamedTuple):
         return self._replace(support=self.support[edges], pair=pair, n_pairs=names.size)
 
 
-def fit_reference(labels: CrowdLabels, truth: Any = None) -> Reference:
-    """Fit the crowd's model; known truths (as for `truth_codes`) are used where given."""
-    known = np.full(labels.n_tasks, -1, np.int32) if truth is None else truth_codes(truth, labels)
+def fit_crowd(
+    labels: CrowdLabels, *, smoothing: float, steps: int, tolerance: float
+) -> tuple[ConfusionParameters, FloatArray]:
+    """Dawid–Skene from the majority's start, and the posterior of each task (N, K).
+
+    What `DawidSkene` does, but for how sure the workers' skills are, which nothing here asks.
+    """
+    blocks, pseudo = blocks_of(labels), np.full((1, labels.n_classes, labels.n_classes), smoothing)
+
+    def step(parameters: ConfusionParameters) -> tuple[float, float, ConfusionParameters]:
+        found = confusion_pass(blocks, parameters.log_prior, parameters.log_table, NO_GOLD)
+        return found.log_likelihood + log_density(parameters, pseudo), found.log_likelihood, m_step(found, pseudo)
+
+    start = m_step(share_pass(blocks, labels.class_shares, NO_GOLD), pseudo)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # a last digit of the consensus changes nothing here
-        model = DawidSkene(smoothing=SMOOTHING, max_iter=100, tol=1e-5).fit(labels)
-    confusion = model.confusion_
-    support = np.log(confusion[labels.worker, :, labels.label])
+        ended = climb([start], step, max_iter=steps, tol=tolerance * labels.n_labels, name="consensus").parameters
+    posterior = np.empty((labels.n_tasks, labels.n_classes))
+    confusion_pass(blocks, ended.log_prior, ended.log_table, NO_GOLD, posterior)
+    return ended, posterior
+
+
+def fit_reference(labels: CrowdLabels, truth: Any = None, fitted: Reference | None = None) -> Reference:
+    """Fit the crowd's model, unless it is at hand; known truths (as for `truth_codes`) are used where given."""
+    known = np.full(labels.n_tasks, -1, np.int32) if truth is None else truth_codes(truth, labels)
+    if fitted is not None:
+        return fitted._replace(truth=known)
+    found, posterior = fit_crowd(labels, smoothing=SMOOTHING, steps=STEPS, tolerance=TOLERANCE)
+    support = found.log_table[labels.worker, labels.label]
     pairs = labels.task.astype(np.int64) * labels.n_workers + labels.worker
     names, pair = np.unique(pairs, return_inverse=True)
-    log_prior = np.log(np.maximum(model.prior_, 1e-12))
-    return Reference(log_prior, confusion, model.posterior_, support, pair, names.size, known)
+    log_prior = np.maximum(found.log_prior, np.log(1e-12))
+    confusion = np.exp(found.log_table).transpose(0, 2, 1)
+    return Reference(log_prior, confusion, posterior, support, pair, names.size, known)
 
 
 def task_classes(reference: Reference) -> IntArray:
@@ -119,16 +145,6 @@ def one_hot(labels: CrowdLabels) -> FloatArray:
     """Labels as rows of zeros and a one (n_labels, K)."""
     rows: FloatArray = np.eye(labels.n_classes)[labels.label]
     return rows
-
-
-def edge_outer(left: FloatArray, right: FloatArray, unit: IntArray, n_units: int) -> FloatArray:
-    """Σ left_e rightᵀ_e over the edges of each unit: (n_units, K, K)."""
-    rows, columns = left.shape[1], right.shape[1]
-    found = np.empty((n_units, rows, columns))
-    for i in range(rows):
-        for j in range(columns):
-            found[:, i, j] = np.bincount(unit, left[:, i] * right[:, j], n_units)
-    return found
 
 
 def rates(gram: FloatArray, cross: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ judged by their measure. Who is honest but below the bound, sure enough, is flag
 
 | quantity | here |
 |---|---|
-| s and h at their greatest likelihood, jointly concave, by EM | `mixture` |
+| s and h at their greatest likelihood, jointly concave, by EM | `kernels.habits` |
 | p-value of s ≥ bound: signed root of the likelihood ratio | `too_weak` |
 | skill as a slope, Σ_k cov(1[label = k], q_k) / Σ_k var(q_k); what s is on average in the model | `slopes` |
 | skill of the others on a worker's tasks: a mean of slopes, weighed by skill on other tasks | `skill_beside` |
@@ -48,8 +48,10 @@ from scipy.stats import chi2
 from crowdwise.audit.capacity import capacity
 from crowdwise.audit.findings import Finding, Screen, holm
 from crowdwise.audit.others import others_say
+from crowdwise.audit.reference import one_hot
 from crowdwise.fitting.parameters import check_count
-from crowdwise.kernels import answer_sums, worker_sums
+from crowdwise.kernels import answer_sums, edge_outer, worker_sums
+from crowdwise.kernels.habits import fit_habits
 from crowdwise.labels.errors import InputError, quoted
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ BITS = 0.08  # that a label tells, from which on nobody is a spammer
 SHARE = 0.5  # of the others' skill on the same tasks, from which on nobody is a spammer
 FEWEST = 20  # labels of a worker who is tested
 STEPS = 200  # of EM for one worker's skill
-PRECISE = 1e-5  # change of a habit at which EM stops
+PRECISE = 1e-7  # change of a habit at which EM stops
 ALWAYS = 0.98  # share of one class from which on a spammer "always says" it
 
 
@@ -75,41 +77,14 @@ class Slopes:
     slope: FloatArray
 
 
-def mixture(labels: CrowdLabels, beside: FloatArray, skill: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """The skill (M,) of greatest likelihood, or the one given, and the log-likelihood (M,) with the best habit.
-
-    Parameters
-    ----------
-    beside : (S,)
-        q_t(l): what the others say of the class that each label names.
-    """
-    number = np.maximum(labels.labels_per_worker, 1)
-    s = np.full(labels.n_workers, 0.5) if skill is None else skill
-    habit = answer_sums(labels) / number[:, None] * (1 - s)[:, None]
-    for _ in range(STEPS):
-        by_habit = habit[labels.worker, labels.label]
-        by_skill = s[labels.worker] * beside
-        answers = answer_sums(labels, by_habit / np.maximum(by_habit + by_skill, 1e-300))
-        before = habit
-        if skill is None:
-            habit = answers / number[:, None]
-            s = 1 - habit.sum(axis=1)
-        else:
-            habit = answers / np.maximum(answers.sum(axis=1, keepdims=True), 1e-300) * (1 - s)[:, None]
-        if np.abs(habit - before).max(initial=0.0) < PRECISE:
-            break
-    likely = np.log(np.maximum(habit[labels.worker, labels.label] + s[labels.worker] * beside, 1e-300))
-    return s, worker_sums(labels, likely)
-
-
 def too_weak(labels: CrowdLabels, beside: FloatArray, bound: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Each worker's skill (M,), and the p-value (M,) of the hypothesis that it is the bound or more."""
-    skill, best = mixture(labels, beside)
+    skill, best = fit_habits(labels, beside, None, STEPS, PRECISE)
     answers = answer_sums(labels)
     # No skill at all: the habit is then her label shares, and EM, which nears 0 slowly, is spared the rest of the way.
     none = xlogy(answers, answers / np.maximum(answers.sum(axis=1, keepdims=True), 1)).sum(axis=1)
     skill, best = np.where(none >= best, 0.0, skill), np.maximum(none, best)
-    _, at_bound = mixture(labels, beside, bound)
+    _, at_bound = fit_habits(labels, beside, bound, STEPS, PRECISE)
     root = np.sqrt(2 * np.maximum(best - at_bound, 0.0))
     return skill, np.where(skill < bound, ndtr(-root), ndtr(root))
 
@@ -180,17 +155,14 @@ class Dependence:
 
 def dependence(labels: CrowdLabels, said: FloatArray, found: Slopes) -> Dependence:
     """How each worker's labels vary with what the others say, beyond all orders in which she might have given them."""
-    n_classes = labels.n_classes
     number = np.maximum(labels.labels_per_worker, 1).astype(np.float64)
     shares = answer_sums(labels) / number[:, None]
     mean = _means(labels, said)
-    squares = np.empty((labels.n_workers, n_classes, n_classes))
-    cross = np.empty_like(squares)
-    for k in range(n_classes):
-        cross[:, :, k] = answer_sums(labels, said[:, k]) / number[:, None] - shares * mean[:, [k]]
-        for j in range(k + 1):
-            squares[:, k, j] = worker_sums(labels, said[:, k] * said[:, j]) / number - mean[:, k] * mean[:, j]
-            squares[:, j, k] = squares[:, k, j]
+    squares, cross = (
+        edge_outer(given, said, labels.worker, labels.n_workers) / number[:, None, None]
+        - about[:, :, None] * mean[:, None]
+        for given, about in ((said, mean), (one_hot(labels), shares))
+    )
     size = np.linalg.eigvalsh(squares)
     rank = (size > 1e-9).sum(axis=1)
     inverse = np.linalg.pinv(squares, rcond=1e-9 / np.maximum(size[:, -1], 1e-9), hermitian=True)

@@ -17,9 +17,11 @@ With A the workers' matrices counted against g over all tasks, a task's label is
     s = log max_k prior[k] Π_w A[w, k, l_w] − log prior[g] Π_w A[w, g, l_w],    score = 1 − P(g | labels of the crowd).
 
 As if every g were right, labels are drawn anew from A and g, and the share of draws whose largest s of all tasks
-reaches a task's own is its p-value. (Dawid and Skene's own posterior is too sure of itself where labels are few:
-flagging the least probable labels while the sum of their posteriors stays under 0.05 doubted right ones in 25 of 60
-simulated honest crowds.) The score is that of cleanlab for many annotators (Goh et al. 2022, "CROWDLAB"), with the
+reaches a task's own is its p-value. That is the chance of a false alarm where workers err independently of each other,
+not where a task misleads everyone: labels alone cannot tell a wrong g from a crowd that is wrong together
+(`benchmarks/false_alarms.py` says how often). (Dawid and Skene's own posterior is too sure of itself where labels are
+few: flagging the least probable labels while the sum of their posteriors stays under 0.05 doubted right ones in 25 of
+60 simulated honest crowds.) The score is that of cleanlab for many annotators (Goh et al. 2022, "CROWDLAB"), with the
 crowd's model in place of a classifier.
 
 **Classes mixed up** (`find_confused_classes`). Rate of l where k is true, beyond an even spread of the worker's errors
@@ -28,10 +30,10 @@ a crowd that shares no confusion, which wrong class a worker leans to is her own
 wrong classes are dealt anew, and the largest mean of all pairs gives the p-values. Interval: bootstrap of workers.
 
 Assumes Dawid and Skene's model. Fails for hard tasks where a task's labels are fewer than three, or its labellers
-unreliable; for mislabels where the crowd shares an error (it is then the crowd that is wrong: check by hand), and for
-confusions with two classes, where there is but one wrong class to lean to (skipped).
+unreliable; for mislabels where the crowd shares an error (check by hand), and for confusions with two classes, where
+there is but one wrong class to lean to (skipped).
 
-Cost: O(draws × labels); a million labels take some seconds.
+Cost: O(draws × labels), and less where nothing is found: draws end once nothing can be.
 """
 
 from __future__ import annotations
@@ -41,14 +43,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import logsumexp
 
+from crowdwise.audit.drawing import TOGETHER, drawn_again, largest_p_values
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates
+from crowdwise.audit.reference import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap_interval
+from crowdwise.kernels import edge_outer
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.truth import truth_codes
-from crowdwise.simulate.draws import draw_from_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crowdwise.audit.reference import Reference
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
@@ -68,11 +73,12 @@ MOST_DRAWN = 2 * 10**8  # labels drawn, or errors dealt, in all
 
 def hardness(labels: CrowdLabels, reference: Reference | None = None) -> FloatArray:
     """How much more of a task's pairs of labellers differ than their skills explain (N,); NaN under three labels."""
-    known = fit_reference(labels) if reference is None else reference
-    return differing(labels, labels.label) - expected_differing(labels, known)
+    return differing(labels, labels.label) - expected_differing(labels, fit_reference(labels, fitted=reference))
 
 
-def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+def find_hard_tasks(
+    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, reference: Reference | None = None
+) -> Screen:
     """Tasks whose labellers differ more than their skills explain.
 
     Parameters
@@ -83,29 +89,37 @@ def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
         Chance that any task is flagged where none is harder than others of its class.
     seed
         Same seed, same answer.
+    reference
+        The crowd's model, if it is at hand.
     """
     n = labels.labels_per_task
     if labels.n_classes < 2 or (n >= FEWEST_LABELS).sum() == 0:
         return Screen("hard task", skipped=f"No task has {FEWEST_LABELS} labels of two classes or more.")
-    reference = fit_reference(labels)
+    model = fit_reference(labels, fitted=reference)
     rng = np.random.default_rng(seed)
-    prior = np.exp(reference.log_prior)
-    table, flat = np.log(reference.confusion), np.zeros(labels.n_classes)
+    prior = np.exp(model.log_prior)
+    table, flat = np.log(model.confusion), np.zeros(labels.n_classes)
     judged = n >= FEWEST_LABELS
 
-    def drawn() -> FloatArray:
-        truth = rng.choice(labels.n_classes, labels.n_tasks, p=prior / prior.sum())
-        label = draw_from_rows(labels.worker, truth[labels.task], reference.confusion, rng)
-        worst: FloatArray = -_scores(labels, label, flat, table).max(axis=1)
-        return worst
+    def truths(tasks: slice) -> IntArray:
+        drawn: IntArray = rng.choice(labels.n_classes, tasks.stop - tasks.start, p=prior / prior.sum())
+        return drawn
 
-    mean = np.mean([drawn() for _ in range(MOMENTS)], axis=0)
+    def drawn(draws: int) -> Iterator[tuple[slice, slice, FloatArray]]:
+        for some, tasks, (best, _) in drawn_again(labels, truths, model.confusion, flat, table, rng, draws):
+            yield some, tasks, -best
+
+    mean = np.zeros(labels.n_tasks)
+    for _, tasks, worst in drawn(MOMENTS):
+        mean[tasks] += worst.sum(axis=0) / MOMENTS
     draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
-    largest = np.sort([(drawn() - mean)[judged].max() for _ in range(draws)])
-    h = -_scores(labels, labels.label, flat, table).max(axis=1) - mean
-    p_value = np.where(judged, (1 + draws - np.searchsorted(largest, h, side="left")) / (draws + 1), np.nan)
-    expected, observed = expected_differing(labels, reference), differing(labels, labels.label)
+    h = np.where(judged, -_scores(labels, labels.label, flat, table).max(axis=1) - mean, np.nan)
+    beyond = ((some, np.where(judged[tasks], worst - mean[tasks], -np.inf)) for some, tasks, worst in drawn(draws))
+    p_value = largest_p_values(h, beyond, draws, level)
     flagged = np.flatnonzero(p_value <= level)
+    if not flagged.size:
+        return Screen("hard task")
+    expected, observed = expected_differing(labels, model), differing(labels, labels.label)
     findings = [
         Finding(
             kind="hard task",
@@ -162,9 +176,11 @@ def doubts(labels: CrowdLabels, truth: Any = None) -> FloatArray:
     NaN for tasks without labels, and for those without a given label where labels are given.
     """
     given = given_labels(labels, truth)
-    log_prior, table = _counted(labels, given)
-    scores = _scores(labels, labels.label, log_prior, table)
-    right = np.exp(scores[np.arange(labels.n_tasks), given] - logsumexp(scores, axis=1))
+    return _doubts(_scores(labels, labels.label, *_counted(labels, given)), given)
+
+
+def _doubts(scores: FloatArray, given: IntArray) -> FloatArray:
+    right = np.exp(scores[np.arange(given.size), given] - logsumexp(scores, axis=1))
     return np.where(given >= 0, 1 - right, np.nan)
 
 
@@ -178,7 +194,8 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     truth
         The labels that tasks are given as true or gold, as for `read_truth`.
     level
-        Chance that any task is flagged where all these labels are right and workers err independently.
+        Chance that any task is flagged where all these labels are right, workers err independently, and no task is
+        hard for everyone.
     seed
         Same seed, same answer.
     """
@@ -186,28 +203,28 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
         return Screen("mislabel", skipped="Mislabels need two workers and two classes.")
     given = given_labels(labels, truth)
     log_prior, table = _counted(labels, given)
-    judged = np.flatnonzero(given >= 0)
-
-    def doubt(label: IntArray) -> tuple[FloatArray, IntArray]:
-        scores = _scores(labels, label, log_prior, table)[judged]
-        best = scores.argmax(axis=1)
-        return scores.max(axis=1) - scores[np.arange(judged.size), given[judged]], best
-
-    observed, best = doubt(labels.label)
+    scores = _scores(labels, labels.label, log_prior, table)
+    likeliest, score = scores.argmax(axis=1), _doubts(scores, given)
+    observed = np.where(given >= 0, scores.max(axis=1) - scores[np.arange(labels.n_tasks), given], np.nan)
     rng = np.random.default_rng(seed)
     draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
-    confusion, truths = np.exp(table), np.maximum(given, 0)[labels.task]
-    largest = [doubt(draw_from_rows(labels.worker, truths, confusion, rng))[0].max() for _ in range(draws)]
-    reached = draws - np.searchsorted(np.sort(largest), observed * (1 - 1e-9), side="left")
-    p_value = (1 + reached) / (draws + 1)
-    score = doubts(labels, truth)
+    right = np.maximum(given, 0)
+    drawn = drawn_again(labels, lambda tasks: right[tasks], np.exp(table), log_prior, table, rng, draws)
+    p_value = largest_p_values(
+        observed,
+        ((some, np.where(given[tasks] >= 0, best - own, -np.inf)) for some, tasks, (best, own) in drawn),
+        draws,
+        level,
+    )
     whose = "majority's" if truth is None else "given"
     findings = []
-    for place in np.argsort(-observed, kind="stable"):
-        if p_value[place] > level:
-            break
-        t = int(judged[place])
-        name, likely, doubted = labels.tasks[t].as_py(), _class(labels, int(best[place])), _class(labels, int(given[t]))
+    flagged = np.flatnonzero(p_value <= level)
+    for t in flagged[np.argsort(-observed[flagged], kind="stable")]:
+        name, likely, doubted = (
+            labels.tasks[int(t)].as_py(),
+            _class(labels, int(likeliest[t])),
+            _class(labels, int(given[t])),
+        )
         findings.append(
             Finding(
                 kind="mislabel",
@@ -217,9 +234,9 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
                 verdict=f"Task {quoted(name)} is probably {likely}, not {doubted}, its {whose} label.",
                 evidence=f"By its {int(labels.labels_per_task[t])} labels and the record of who gave them, {doubted} "
                 f"is right with probability {1 - score[t]:.1%}.",
-                p_value=float(p_value[place]),
-                how=f"labels drawn as if all were right, {draws} draws, largest of all tasks",
-                advice="Have an expert decide.",
+                p_value=float(p_value[t]),
+                how=f"labels drawn as if all were right and no task misled all, {draws} draws, largest of all tasks",
+                advice="Have an expert decide: the label is wrong, or the task misleads the crowd.",
             )
         )
     return Screen("mislabel", tuple(findings))
@@ -261,7 +278,9 @@ def _scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray, table: 
 # ---- classes mixed up --------------------------------------------------------------------------------------
 
 
-def find_confused_classes(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+def find_confused_classes(
+    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, reference: Reference | None = None
+) -> Screen:
     """Classes that the crowd mixes up: wrong classes to which workers lean together.
 
     Parameters
@@ -272,13 +291,15 @@ def find_confused_classes(labels: CrowdLabels, *, level: float = 0.05, seed: int
         Chance that any pair of classes is flagged in a crowd whose members each err in their own way.
     seed
         Same seed, same answer.
+    reference
+        The crowd's model, if it is at hand.
     """
     size = labels.n_classes
     if size < 3:
         return Screen("confused classes", skipped="With two classes there is but one wrong class to lean to.")
     if (labels.labels_per_worker > 0).sum() < FEWEST_WORKERS:
         return Screen("confused classes", skipped=f"A confusion that is shared needs {FEWEST_WORKERS} workers.")
-    q = fit_reference(labels).from_others(labels)
+    q = fit_reference(labels, fitted=reference).from_others(labels)
     gram = edge_outer(q, q, labels.worker, labels.n_workers)
     cross = edge_outer(q, one_hot(labels), labels.worker, labels.n_workers)
     part = rates(gram.sum(axis=0), cross)  # what each worker adds to the crowd's mean matrix
@@ -295,8 +316,16 @@ def find_confused_classes(labels: CrowdLabels, *, level: float = 0.05, seed: int
     t = errors.sum(axis=0) / spread[:, None]
     rng = np.random.default_rng(seed)
     draws = int(np.clip(MOST_DRAWN // errors.size, 199, DRAWS))
-    largest = np.array([(rng.permuted(errors, axis=2).sum(axis=0) / spread[:, None]).max() for _ in range(draws)])
-    p_value = (1 + draws - np.searchsorted(np.sort(largest), t * (1 - 1e-9), side="left")) / (draws + 1)
+
+    def dealt() -> Iterator[tuple[slice, FloatArray]]:
+        for first in range(0, draws, TOGETHER):
+            some = slice(first, min(first + TOGETHER, draws))
+            yield (
+                some,
+                np.array([rng.permuted(errors, axis=2).sum(axis=0) / spread[:, None] for _ in range(draws)[some]]),
+            )
+
+    p_value = largest_p_values(t, dealt(), draws, level)
     findings = []
     for k, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
         label = int(wrong[k, place])

@@ -16,7 +16,7 @@ from crowdwise.kernels.passes import (
     spread,
     vote_pass,
 )
-from crowdwise.kernels.sums import answer_sums, worker_sums
+from crowdwise.kernels.sums import answer_sums, edge_outer, worker_sums
 from crowdwise.kernels.threads import n_threads, use_threads
 from crowdwise.kernels.triples import triple_counts, triple_error, triple_sweep
 from crowdwise.kernels.votes import mean_opinions, vote_shares
@@ -32,6 +32,7 @@ __all__ = [
     "blocks_of",
     "chain_pass",
     "confusion_pass",
+    "edge_outer",
     "expected_logs",
     "field_pass",
     "log_rows",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "chain_pass",
     "confusion_pass",
+    "drawn_scores",
     "field_pass",
     "scatter",
     "share_pass",
@@ -38,6 +39,21 @@ def confusion_pass(
     np.add.at(logits, labels.task, log_table[labels.worker, labels.label])
     log_likelihood, posterior = _soften(logits, log_prior, gold, labels.n_classes)
     return Statistics(log_likelihood, posterior.sum(axis=0), scatter(labels, posterior)), posterior
+
+
+def drawn_scores(
+    labels: CrowdLabels,
+    truth: IntArray,
+    uniform: FloatArray,
+    cumulative: FloatArray,
+    log_prior: FloatArray,
+    log_table: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Scores of each task's best class (N,) and of its truth (N,), for labels that the numbers `uniform` draw."""
+    label = (cumulative[labels.worker, truth[labels.task], :-1] <= uniform[:, None]).sum(axis=1)
+    scores = np.tile(log_prior, (labels.n_tasks, 1))
+    np.add.at(scores, labels.task, log_table[labels.worker, label])
+    return scores.max(axis=1), scores[np.arange(labels.n_tasks), truth]
 
 
 def vote_pass(

@@ -1,18 +1,19 @@
-"""Sums of a value per label over workers, or over workers and the label given."""
+"""Sums over labels: of a value over workers, or over workers and the label given; of products over anything."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import njit
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["answer_sums", "worker_sums"]
+__all__ = ["answer_sums", "edge_outer", "worker_sums"]
 
 
 def worker_sums(labels: CrowdLabels, values: npt.NDArray[Any]) -> FloatArray:
@@ -26,3 +27,21 @@ def answer_sums(labels: CrowdLabels, values: npt.NDArray[Any] | None = None) -> 
     cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
     sums = np.bincount(cells, weights=values, minlength=labels.n_workers * labels.n_classes)
     return sums.reshape(labels.n_workers, labels.n_classes).astype(np.float64)
+
+
+def edge_outer(left: FloatArray, right: FloatArray, unit: IntArray, n_units: int) -> FloatArray:
+    """Σ left_e rightᵀ_e over the edges of each unit: (n_units, K, L)."""
+    found = np.zeros((n_units, left.shape[1], right.shape[1]))
+    _add_outer(np.ascontiguousarray(left), np.ascontiguousarray(right), np.asarray(unit, np.int64), found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _add_outer(left: FloatArray, right: FloatArray, unit: IntArray, found: FloatArray) -> None:
+    for edge in range(unit.size):
+        table, one, other = found[unit[edge]], left[edge], right[edge]
+        for i in range(one.size):
+            if one[i] != 0.0:  # as most of a label's entries are
+                row = table[i]
+                for j in range(other.size):
+                    row[j] += one[i] * other[j]
