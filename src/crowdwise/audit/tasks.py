@@ -39,6 +39,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import njit
 from scipy.special import logsumexp
 
 from crowdwise.audit.findings import Finding, Screen
@@ -46,7 +47,7 @@ from crowdwise.audit.reference import edge_outer, fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap_interval
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.truth import truth_codes
-from crowdwise.simulate.draws import draw_from_rows
+from crowdwise.simulate.draws import draw_from_sums, summed
 
 if TYPE_CHECKING:
     from crowdwise.audit.reference import Reference
@@ -58,6 +59,7 @@ __all__ = ["doubts", "find_confused_classes", "find_hard_tasks", "find_mislabels
 FEWEST_LABELS = 3  # of a task that may be called hard
 FEWEST_WORKERS = 5  # who must have met a class, for a confusion that the crowd shares
 FEWEST_MET = 5  # tasks of a class that a worker must have met to count among those who share a confusion
+RARE = 0.05  # share of a class's labels under which a shared confusion needs no measures
 DRAWS = 999
 MOMENTS = 100  # draws for the mean of a task's statistic
 MOST_DRAWN = 2 * 10**8  # labels drawn, or errors dealt, in all
@@ -90,12 +92,12 @@ def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
     reference = fit_reference(labels)
     rng = np.random.default_rng(seed)
     prior = np.exp(reference.log_prior)
-    table, flat = np.log(reference.confusion), np.zeros(labels.n_classes)
+    table, sums, flat = np.log(reference.confusion), summed(reference.confusion), np.zeros(labels.n_classes)
     judged = n >= FEWEST_LABELS
 
     def drawn() -> FloatArray:
         truth = rng.choice(labels.n_classes, labels.n_tasks, p=prior / prior.sum())
-        label = draw_from_rows(labels.worker, truth[labels.task], reference.confusion, rng)
+        label = draw_from_sums(labels.worker, truth[labels.task], sums, rng)
         worst: FloatArray = -_scores(labels, label, flat, table).max(axis=1)
         return worst
 
@@ -196,8 +198,8 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     observed, best = doubt(labels.label)
     rng = np.random.default_rng(seed)
     draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
-    confusion, truths = np.exp(table), np.maximum(given, 0)[labels.task]
-    largest = [doubt(draw_from_rows(labels.worker, truths, confusion, rng))[0].max() for _ in range(draws)]
+    sums, truths = summed(np.exp(table)), np.maximum(given, 0)[labels.task]
+    largest = [doubt(draw_from_sums(labels.worker, truths, sums, rng))[0].max() for _ in range(draws)]
     reached = draws - np.searchsorted(np.sort(largest), observed * (1 - 1e-9), side="left")
     p_value = (1 + reached) / (draws + 1)
     score = doubts(labels, truth)
@@ -252,10 +254,16 @@ def _counted(labels: CrowdLabels, given: IntArray) -> tuple[FloatArray, FloatArr
 
 def _scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray, table: FloatArray) -> FloatArray:
     """Log of prior times likelihood of every class (N, K)."""
-    found = np.empty((labels.n_tasks, labels.n_classes))
-    for k in range(labels.n_classes):
-        found[:, k] = log_prior[k] + np.bincount(labels.task, table[labels.worker, k, label], labels.n_tasks)
-    return found
+    found = np.zeros((labels.n_tasks, labels.n_classes))
+    _add_up(labels.task, labels.worker, label, table, found)
+    return log_prior + found
+
+
+@njit(cache=True, nogil=True)
+def _add_up(task: IntArray, worker: IntArray, label: IntArray, table: FloatArray, found: FloatArray) -> None:
+    for edge in range(task.size):
+        for k in range(found.shape[1]):
+            found[task[edge], k] += table[worker[edge], k, label[edge]]
 
 
 # ---- classes mixed up --------------------------------------------------------------------------------------
@@ -327,6 +335,9 @@ def _confusion(
     own = rates(gram[met], cross[met])
     share = int((own[:, k, label] > (1 - own[:, k, k]) / n_others).sum())
     true, said = _class(labels, k), _class(labels, label)
+    leaning = ""
+    if 2 * gram[met, k, k].sum() >= gram[:, k, k].sum():  # else those who met the class a few times have shown it
+        leaning = f", and {share} of the {int(met.sum())} workers who met {FEWEST_MET} such tasks lean that way"
     return Finding(
         kind="confused classes",
         about="class",
@@ -334,10 +345,12 @@ def _confusion(
         score=crowd,
         verdict=f"The crowd takes {true} for {said}.",
         evidence=f"{crowd:.0%} of the labels of tasks that are {true} say {said} (95 % interval {low:.0%} to "
-        f"{high:.0%}), and {share} of the {int(met.sum())} workers who met {FEWEST_MET} such tasks lean that way.",
+        f"{high:.0%}){leaning}.",
         p_value=p_value,
         how="permutation of the wrong classes of each worker, largest of all pairs; bootstrap of workers",
-        advice="Say in the instructions how to tell the two apart, with examples; or merge them.",
+        advice="Say in the instructions how to tell the two apart, with examples; or merge them."
+        if crowd >= RARE
+        else "More than chance, but rare: let it be, unless these errors are costly.",
     )
 
 

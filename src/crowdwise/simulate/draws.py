@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.simulate.assignment import Assignment
 
-__all__ = ["draw_from_rows", "draw_labels", "draw_truth"]
+__all__ = ["draw_from_rows", "draw_from_sums", "draw_labels", "draw_truth", "summed"]
 
 CHUNK = 2**20  # edges drawn at one time
 
@@ -36,7 +36,7 @@ def draw_truth(
     n_classes = checked_count(n_classes, "n_classes", 2)
     if truth is None:
         shares = checked_prior(prior, n_classes)
-        cumulative = _cumulative(shares)
+        cumulative = summed(shares)
         codes = np.empty(checked_count(n_tasks, "n_tasks"), np.int32)
         for start in range(0, codes.size, CHUNK):
             part = codes[start : start + CHUNK]
@@ -54,7 +54,7 @@ def draw_truth(
 
 def draw_labels(assignment: Assignment, truth: IntArray, confusion: FloatArray, rng: np.random.Generator) -> IntArray:
     """One label for each edge: worker w on a task of true class k draws from `confusion[w, k]`."""
-    cumulative = _cumulative(confusion)
+    cumulative = summed(confusion)
     label = np.empty(assignment.task.size, smallest_int(confusion.shape[2]))
     for start in range(0, label.size, CHUNK):
         edges = slice(start, start + CHUNK)
@@ -65,12 +65,17 @@ def draw_labels(assignment: Assignment, truth: IntArray, confusion: FloatArray, 
 
 def draw_from_rows(row: IntArray, given: IntArray, confusion: FloatArray, rng: np.random.Generator) -> IntArray:
     """Draw from `confusion[row[e], given[e]]` for each e."""
-    label = np.empty(row.size, smallest_int(confusion.shape[2]))
-    _pick(_cumulative(confusion), row, given, rng.random(row.size), label)
+    return draw_from_sums(row, given, summed(confusion), rng)
+
+
+def draw_from_sums(row: IntArray, given: IntArray, sums: FloatArray, rng: np.random.Generator) -> IntArray:
+    """The same from rows that are `summed` already, for many draws."""
+    label = np.empty(row.size, smallest_int(sums.shape[2]))
+    _pick(sums, row, given, rng.random(row.size), label)
     return label
 
 
-def _cumulative(rows: FloatArray) -> FloatArray:
+def summed(rows: FloatArray) -> FloatArray:
     """Sum the rows up to sums that end in exactly one, so that a class of probability zero is never drawn."""
     sums = np.cumsum(rows, axis=-1)
     sums /= sums[..., -1:].copy()
