@@ -23,6 +23,13 @@ from crowdwise.labels import CrowdLabels, InputError, read_labels
 GOOD = "task,worker,label\na,ann,x\na,bob,y\nb,ann,y\n"
 LONG = {"task": ["a", "a", "b"], "worker": ["ann", "bob", "ann"], "label": ["x", "y", "y"]}
 
+
+def arrays_archive() -> bytes:
+    sink = io.BytesIO()
+    np.savez(sink, x_train=np.zeros(3))
+    return sink.getvalue()
+
+
 # What is in the file, and what the message must say.
 BAD_TEXT = {
     "empty": ("", ["l.csv is empty", "header line"]),
@@ -51,6 +58,7 @@ BAD_TEXT = {
     "empty header": (",,\na,ann,x\n", ["header is empty"]),
     "endless quote": ('task,worker,label\n"' + "a" * 5_000_000 + ",w,x\n", ["l.csv"]),
     "NUL byte": ("task,worker,label\na,\0nn,x\n", ["line 2", "NUL byte", "not a text table"]),
+    "comparisons": ("worker,winner,loser\n1,a,b\n2,b,a\n", ["l.csv holds comparisons ('worker', 'winner', 'loser')", "first or second"]),
     "wide, task twice": ("t,ann,bob\nq,1,0\nq,,1\n", ["no worker column", "from_dense"]),
 }  # fmt: skip
 
@@ -94,6 +102,9 @@ BAD_BYTES = {
     "cut long gzip": (gzip.compress(os.urandom(300_000).hex().encode(), 1)[:-9000], ["l.csv"]),
     "bad gzip": (b"\x1f\x8b" + b"nonsense" * 9, ["damaged or cut short"]),
     "Excel": (b"PK\x03\x04" + b"\0" * 90, ["Excel", "save the sheet as CSV"]),
+    "npz": (arrays_archive(), ["l.csv is an archive of NumPy arrays", "Give the table of their labels"]),
+    "picture": (b"\x89PNG\r\n\x1a\n" + b"\0" * 90, ["l.csv is a picture", "task, worker, label"]),
+    "photograph": (b"\xff\xd8\xff\xe0" + b"\0" * 90, ["l.csv is a picture", "task, worker, label"]),
     "bzip2": (b"BZh91AY&SY", ["bzip2", "gzip"]),
     "cut Parquet": (b"PAR1" + b"\1" * 90, ["begins like a Parquet file", "again"]),
     "cut Arrow": (b"ARROW1\0\0" + b"\1" * 90, ["begins like an Arrow file", "again"]),

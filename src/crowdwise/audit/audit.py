@@ -17,6 +17,7 @@ from crowdwise.audit.fairness import find_disparity
 from crowdwise.audit.identifiability import find_unidentifiable
 from crowdwise.audit.reference import fit_reference
 from crowdwise.audit.spammers import find_spammers
+from crowdwise.audit.subject import known_of, refuse_numbers
 from crowdwise.audit.tasks import find_confused_classes, find_hard_tasks, find_mislabels
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.parameters import check_count, check_number
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from crowdwise.audit.effective_size import EffectiveSize
     from crowdwise.audit.findings import Finding, Screen
     from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.truth import Truth
     from crowdwise.labels.types import IntArray
 
 __all__ = ["FINE", "Audit", "audit_crowd"]
@@ -56,6 +58,8 @@ class Audit:
         Chance that anyone is flagged in a crowd where there is nothing to find.
     effective
         How many independent workers the crowd is worth; None if it was not asked.
+    truth
+        True labels that were given, if any were.
     """
 
     labels: CrowdLabels
@@ -64,6 +68,7 @@ class Audit:
     group: IntArray
     level: float
     effective: EffectiveSize | None = None
+    truth: Truth | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -130,20 +135,22 @@ def audit_crowd(
     check_count("seed", seed, low=0)
     answers = read_labels(labels)
     check_enough(answers)
+    refuse_numbers(answers)
+    known = known_of(answers, truth, task_attributes, worker_attributes, time, trusted)
     model, reference = DawidSkene().fit(answers), {"reference": fit_reference(answers)}
     accusing: list[Test] = [
         (find_spammers, {}),
         (find_colluders, {"trusted": trusted}),
     ]
-    groups = {"task_attributes": task_attributes, "worker_attributes": worker_attributes}
-    if any(given is not None for given in groups.values()):
-        accusing.append((find_bias, groups | {"truth": truth} | reference))
-    if task_attributes is not None:
-        accusing.append((find_disparity, {"task_attributes": task_attributes, "truth": truth} | reference))
+    groups = {"task_attributes": known.of_tasks, "worker_attributes": known.of_workers}
+    if any(groups.values()):
+        accusing.append((find_bias, groups | {"truth": known.truth} | reference))
+    if known.of_tasks:
+        accusing.append((find_disparity, {"task_attributes": known.of_tasks, "truth": known.truth} | reference))
     if time is not None:
-        accusing.append((find_drift, {"time": time, "truth": truth} | reference))
+        accusing.append((find_drift, {"time": time, "truth": known.truth} | reference))
     others: list[Test] = [
-        (find_mislabels, {"truth": truth}),
+        (find_mislabels, {"truth": known.truth}),
         (find_hard_tasks, reference),
         (find_confused_classes, reference),
         (find_unidentifiable, reference),
@@ -158,4 +165,4 @@ def audit_crowd(
             for test, more in tests:
                 screens.append(test(answers, level=each, seed=seed, **more))
                 advance()
-    return Audit(answers, model, tuple(screens), effective.groups, level, effective)
+    return Audit(answers, model, tuple(screens), effective.groups, level, effective, known.truth)

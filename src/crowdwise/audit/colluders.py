@@ -160,7 +160,7 @@ def find_colluders(
     check_count("seed", seed, low=0)
     kind = "colluders"
     busiest = np.sort(np.argsort(-labels.labels_per_worker, kind="stable")[:MOST_WORKERS])
-    honest = _positions(labels, trusted)[busiest]
+    honest = trusted_among(labels, trusted)[busiest]
     names = labels.workers.take(busiest).to_pylist()
     part = labels if labels.n_workers <= MOST_WORKERS else labels.select(workers=names)
     values, shared = covariances(part)
@@ -236,7 +236,7 @@ def _finding(
     )
 
 
-def _positions(labels: CrowdLabels, trusted: Sequence[Any] | None) -> BoolArray:
+def trusted_among(labels: CrowdLabels, trusted: Sequence[Any] | None) -> BoolArray:
     """Whether each worker is trusted (M,)."""
     names = labels.workers.to_pylist()
     wanted = list(trusted or [])

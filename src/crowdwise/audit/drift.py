@@ -128,7 +128,7 @@ def find_drift(
     reference
         The crowd's model, if it is at hand.
     """
-    when = _checked(time, labels)
+    when = checked_times(time, labels)
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels == 0:
         return Screen(
             "drift", skipped="Drift needs two workers and two classes: agreement with others is what changes."
@@ -207,7 +207,8 @@ def _deals(
     return reached, most
 
 
-def _checked(time: Any, labels: CrowdLabels) -> Any:
+def checked_times(time: Any, labels: CrowdLabels) -> Any:
+    """The times as an array, one for each label, or an error."""
     when = np.asarray(time)
     if when.dtype.kind in "iub":
         when = when.astype(np.float64)

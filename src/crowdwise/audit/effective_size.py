@@ -145,8 +145,8 @@ def size_of(labels: CrowdLabels, company: Company | None, seed: int) -> Effectiv
     n_groups = int(mine.max(initial=-1)) + 1
     if (company.same == company.shared).all():
         words = (
-            f"{n_workers} workers who never disagree: as good as one, unless all are always right. Labels alone cannot "
-            "tell."
+            f"{_of_all(n_workers, labels)} who never disagree: as good as one, unless all are always right. "
+            "Labels alone cannot tell."
         )
         apart = 1.0, 1.0, float(n_workers)
         return EffectiveSize(n_workers, *apart, *apart, 1.0, 1.0, 0.0, per_task, 1.0, groups, words)
@@ -191,7 +191,7 @@ def size_of(labels: CrowdLabels, company: Company | None, seed: int) -> Effectiv
         per_task,
         _labels_worth(labels, groups, inside[0]),
         groups,
-        _words(n_workers, n_groups, float(size[0]), low, high, float(vote[0]), rest),
+        _words(_of_all(n_workers, labels), n_groups, float(size[0]), low, high, float(vote[0]), rest),
     )
 
 
@@ -212,13 +212,20 @@ def _labels_worth(labels: CrowdLabels, groups: IntArray, correlation: FloatArray
     return float(total / np.count_nonzero(labels.labels_per_task))
 
 
-def _words(n_workers: int, n_groups: int, size: float, low: float, high: float, vote: float, rest: float) -> str:
+def _of_all(n_workers: int, labels: CrowdLabels) -> str:
+    """Who is judged: workers with few labels beside others' are not."""
+    if n_workers == labels.n_workers:
+        return f"{n_workers:,} workers"
+    return f"{n_workers:,} workers with enough labels to tell (of {labels.n_workers:,})"
+
+
+def _words(who: str, n_groups: int, size: float, low: float, high: float, vote: float, rest: float) -> str:
     common = f"; {rest:.1f} in a plain vote if what all share, such as hard tasks, is counted as dependence too."
     if not n_groups:
-        return f"{n_workers} workers, among whom no dependence was found: worth as many{common}"
+        return f"{who}, among whom no dependence was found: worth as many{common}"
     between = f" ({low:.1f} to {high:.1f})" if high - low >= 0.1 else ""
     groups = "the group" if n_groups == 1 else f"each of the {n_groups} groups"
     return (
-        f"{n_workers} workers, worth about {size:.1f} independent ones{between} if {groups} of dependent workers "
+        f"{who}, worth about {size:.1f} independent ones{between} if {groups} of dependent workers "
         f"counts as what it adds, about {vote:.1f} in a plain vote{common}"
     )

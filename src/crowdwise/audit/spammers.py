@@ -248,12 +248,12 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, bi
             verdict=_verdict(kept, int(w)),
             evidence=(
                 f"{number[w]:,} labels beside others'; skill {skill[w]:.2f} (0: none, 1: always right), where others "
-                f"show {typical[w]:.2f} on the same tasks; a label tells {tells[w]:.3f} bits. Do they depend on "
-                f"the others' at all: p = {depends.p_value[w]:.2g}."
+                f"show {typical[w]:.2f} on the same tasks; a label tells {tells[w]:.3f} bits. Labels given "
+                f"without a look depend as much on the others' with a chance of {depends.p_value[w]:.2g}."
             ),
             p_value=float(spam[w]),
             how=f"likelihood ratio against a skill of {bound[w]:.2f} or more, Holm over {int(tested.sum())} workers",
-            advice="Leave these labels out (prune), and ask nothing more before you know why.",
+            advice="Leave these labels out (prune), and give these workers no more to do before you know why.",
         )
         for w in np.flatnonzero(flagged)
     ]

@@ -63,6 +63,7 @@ __all__ = ["doubts", "find_confused_classes", "find_hard_tasks", "find_mislabels
 FEWEST_LABELS = 3  # of a task that may be called hard
 FEWEST_WORKERS = 5  # who must have met a class, for a confusion that the crowd shares
 FEWEST_MET = 5  # tasks of a class that a worker must have met to count among those who share a confusion
+RARE = 0.05  # share of a class's labels under which a shared confusion needs no measures
 DRAWS = 999
 MOMENTS = 100  # draws for the mean of a task's statistic
 MOST_DRAWN = 2 * 10**8  # labels drawn, or errors dealt, in all
@@ -356,6 +357,9 @@ def _confusion(
     own = rates(gram[met], cross[met])
     share = int((own[:, k, label] > (1 - own[:, k, k]) / n_others).sum())
     true, said = _class(labels, k), _class(labels, label)
+    leaning = ""
+    if 2 * gram[met, k, k].sum() >= gram[:, k, k].sum():  # else those who met the class a few times have shown it
+        leaning = f", and {share} of the {int(met.sum())} workers who met {FEWEST_MET} such tasks lean that way"
     return Finding(
         kind="confused classes",
         about="class",
@@ -363,10 +367,12 @@ def _confusion(
         score=crowd,
         verdict=f"The crowd takes {true} for {said}.",
         evidence=f"{crowd:.0%} of the labels of tasks that are {true} say {said} (95 % interval {low:.0%} to "
-        f"{high:.0%}), and {share} of the {int(met.sum())} workers who met {FEWEST_MET} such tasks lean that way.",
+        f"{high:.0%}){leaning}.",
         p_value=p_value,
         how="permutation of the wrong classes of each worker, largest of all pairs; bootstrap of workers",
-        advice="Say in the instructions how to tell the two apart, with examples; or merge them.",
+        advice="Say in the instructions how to tell the two apart, with examples; or merge them."
+        if crowd >= RARE
+        else "More than chance, but rare: let it be, unless these errors are costly.",
     )
 
 

@@ -63,7 +63,7 @@ def audit(
     if json:
         put.print_json(pages.facts(found))
     else:
-        pages.audit_page(found, reading, prune_to, pruned)
+        pages.audit_page(found, reading, asked, prune_to, pruned)
 
 
 def report(
@@ -95,5 +95,5 @@ def report(
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
     asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
     answers, found = pages.audited(reading, asked)
-    league = work.compared(answers, None, truth, 5, seed) if compare else None
-    pages.write_page(found, Path(out), truth=truth, league=league, title=title)
+    league = work.compared(answers, None, found.truth, 5, seed) if compare else None
+    pages.write_page(found, Path(out), truth=found.truth, league=league, title=title)

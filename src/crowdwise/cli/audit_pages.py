@@ -12,6 +12,7 @@ from rich.text import Text
 from crowdwise.cli import show, work
 from crowdwise.cli.safe import shell, shown, visible
 from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.places import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,13 +42,18 @@ class Asked:
     level: float = 0.05
     seed: int = 0
 
+    def words(self) -> list[str]:
+        """Give the same on a command line, what is not said left out."""
+        said = {name: value for name, value in asdict(self).items() if value != getattr(type(self), name)}
+        return [word for name, value in said.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
 
 def audited(reading: Reading, asked: Asked) -> tuple[CrowdLabels, Audit]:
     """The labels as the options say, and their audit."""
     from crowdwise.audit.audit import audit_crowd
     from crowdwise.cli.first_run import say_if_compiling
 
-    if not 0 < asked.level < 1:
+    if not 0 < asked.level < 1:  # not a number is neither
         raise InputError("--level must lie between 0 and 1, both excluded.")
     files = [reading.source, asked.truth, asked.task_attributes, asked.worker_attributes]
     if files.count("-") > 1:
@@ -116,20 +122,24 @@ def _plain(facts: dict[str, Any]) -> dict[str, Any]:
             for name, value in facts.items()}  # fmt: skip
 
 
-def audit_page(found: Audit, reading: Reading, prune_to: str | None, pruned: Any) -> None:
+def audit_page(found: Audit, reading: Reading, asked: Asked, prune_to: str | None, pruned: Any) -> None:
     """Show what was found, what was not asked and why, and what to do next."""
     console = show.page()
     labels, findings = found.labels, found.findings
     show.paragraph(
         console,
-        f"Audit of {labels.n_labels:,} labels by {labels.n_workers:,} workers on {labels.n_tasks:,} tasks. In a crowd "
-        f"where there is nothing to find, any of them would be flagged with a chance of at most {found.level:.0%}.",
+        f"Audit of {counted(labels.n_labels, 'label')} by {counted(labels.n_workers, 'worker')} on "
+        f"{counted(labels.n_tasks, 'task')}. In a crowd where there is nothing to find, the chance that anyone is "
+        f"flagged is at most {100 * found.level:.3g}%.",
     )
     show.heading(console, "What was found" if findings else "Nothing was found")
     for kind in dict.fromkeys(finding.kind for finding in findings):
         _kind(console, [finding for finding in findings if finding.kind == kind])
     if not findings:
         show.paragraph(console, "Nobody stands out beyond what chance explains. That is no proof of honesty.")
+    quiet = [screen.kind for screen in found.screens if not screen.findings and not screen.skipped]
+    if findings and quiet:
+        show.paragraph(console, f"Asked as well, and not found: {', '.join(quiet)}.")
     if found.effective is not None:
         show.heading(console, "What the crowd is worth")
         show.paragraph(console, found.effective.summary or found.effective.skipped)
@@ -139,10 +149,11 @@ def audit_page(found: Audit, reading: Reading, prune_to: str | None, pruned: Any
         show.notes(console, skipped)
     if prune_to is not None:
         show.heading(console, "Left out")
-        show.paragraph(console, f"{len(pruned):,} workers are left out of {visible(prune_to)}.")
+        who = counted(len(pruned), "worker is", "workers are")
+        show.paragraph(console, f"{who} left out of {visible(prune_to)}.")
     elif any(finding.about in ("worker", "workers") for finding in findings):
         show.heading(console, "What next")
-        command = shell("crowdwise", "audit", *reading.words(), "--prune-to", "pruned.csv")
+        command = shell("crowdwise", "audit", *reading.words(), *asked.words(), "--prune-to", "pruned.csv")
         show.commands(console, [("the labels without those flagged", command)])
 
 
@@ -150,13 +161,22 @@ def _kind(console: Console, findings: list[Finding]) -> None:
     """All findings of a kind, the surest first, and what to do about them once."""
     console.print(Text(f"  {visible(findings[0].kind)}", style="bold"))
     for finding in findings[:MOST]:
-        names = Text(", ").join(shown(name, 20) for name in finding.names[:MOST_NAMES])
-        if len(finding.names) > MOST_NAMES:
-            names.append(f" and {len(finding.names) - MOST_NAMES:,} more")
-        console.print(Padding(Text.assemble(names, f": {visible(finding.verdict)}"), (0, 0, 0, 4)))
-        sure = f"score {finding.score:.2f}, p = {finding.p_value:.2g}: {finding.how}"
+        console.print(Padding(Text.assemble(_who(finding), visible(finding.verdict)), (0, 0, 0, 4)))
+        chance = f", p = {finding.p_value:.2g}" if finding.p_value > 0 else ""  # 0: no test, but a fact
+        sure = f"score {finding.score:.2f}{chance}: {finding.how}"
         for line, style in ((finding.evidence, ""), (sure, "dim")):
             console.print(Padding(Text(visible(line), style=style), (0, 0, 0, 6)))
     if len(findings) > MOST:
         console.print(Padding(Text(f"… and {len(findings) - MOST:,} more: --json has all of them."), (0, 0, 0, 4)))
     console.print(Padding(Text(visible(findings[0].advice), style="green"), (0, 0, 0, 4)))
+
+
+def _who(finding: Finding) -> Text:
+    """Whom the verdict is about, before it; nothing where it names tasks, classes or groups itself."""
+    if finding.about in ("task", "class", "attribute"):
+        return Text()
+    letters = 20 if finding.about in ("worker", "workers") else 80  # of a crowd it is a question
+    names = Text(", ").join(shown(name, letters) for name in finding.names[:MOST_NAMES])
+    if len(finding.names) > MOST_NAMES:
+        names.append(f" and {len(finding.names) - MOST_NAMES:,} more")
+    return names.append(" " if finding.about == "crowd" else ": ")

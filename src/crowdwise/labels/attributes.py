@@ -39,9 +39,10 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
     Parameters
     ----------
     source
-        None for none; a mapping from name to value, or from name to {attribute: value}; or a path or table with a
-        column for the task or worker, where every other column is an attribute. A missing value is an unknown one, as
-        is that of a task or worker who is not mentioned; those who are not among `names` are left aside.
+        None for none; what this function gave; a mapping from name to value, or from name to {attribute: value}; or a
+        path or table with a column for the task or worker, where every other column is an attribute. A missing value is
+        an unknown one, as is that of a task or worker who is not mentioned; those who are not among `names` are left
+        aside.
     names
         Names of the tasks or workers.
     role
@@ -54,6 +55,8 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
     """
     if source is None:
         return ()
+    if isinstance(source, tuple) and all(isinstance(each, Attribute) for each in source):
+        return source
     columns = opened(_as_columns(source, role))
     if not isinstance(columns, Columns):
         raise InputError(f"Attributes of {role}s need a table with a column {quoted(role)}, or a mapping from {role}.")

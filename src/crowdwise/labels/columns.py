@@ -99,6 +99,7 @@ def chosen_columns(
     return found[0], found[1], found[2]
 
 
+COMPARED = ("winner", "loser")  # columns of a table of comparisons
 TRUTHS = ("truth", "gold", "truelabel", "goldlabel", "groundtruth", "y")
 
 
@@ -176,6 +177,11 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
     what = " and no ".join(f"{role} column" for role in absent)
     if not names:
         return f"{origin} has no columns. Labels need three: task, worker and label."
+    if set(COMPARED) <= {_key(name) for name in names}:
+        return (
+            f"{origin} holds comparisons ({listed(names)}), not labels of tasks. Make each pair of items a task, in an "
+            "order of your own (a|b, never b|a), and its label which of the two won: first or second."
+        )
     if len(names) == 1:
         return (
             f"{origin} has a single column, {quoted(names[0])}. It needs {len(roles)}: {', '.join(roles)}, "

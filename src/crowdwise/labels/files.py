@@ -31,7 +31,12 @@ FOREIGN = {
     b"SQLite format 3": "an SQLite database. Export the table as CSV or Parquet",
     b"\x93NUMPY": "a NumPy array. Load it and give it to CrowdLabels.from_dense or from_arrays",
     b"%PDF": "a PDF document. Export the table as CSV",
+    b"\xff\xd8\xff": "a picture. Give the table of its labels (task, worker, label)",
+    b"\x89PNG": "a picture. Give the table of its labels (task, worker, label)",
 }
+ARRAYS = (
+    "an archive of NumPy arrays, such as features or pictures. Give the table of their labels (task, worker, label)"
+)
 
 
 def file_source(source: Any) -> Columns | Mapping[Any, Any]:
@@ -44,11 +49,16 @@ def file_source(source: Any) -> Columns | Mapping[Any, Any]:
         return _arrow(blob, stream=not head.startswith(b"ARROW1"))
     for magic, what in FOREIGN.items():
         if head.startswith(magic):
-            raise InputError(f"{blob.name} is {what}.")
+            raise InputError(f"{blob.name} is {ARRAYS if _holds_arrays(head) else what}.")
     _check_text(blob, head)
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
         return json_source(blob)
     return delimited_columns(blob, head)
+
+
+def _holds_arrays(head: bytes) -> bool:
+    """Whether a zip archive begins with an array of NumPy's, as npz files do."""
+    return head.startswith(b"PK\x03\x04") and head[30 : 30 + head[26]].endswith(b".npy")
 
 
 def _check_text(blob: Blob, head: bytes) -> None:
