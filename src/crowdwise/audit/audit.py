@@ -108,7 +108,7 @@ def audit_crowd(
     task_attributes, worker_attributes
         Groups of tasks or workers that may be treated, or judge, differently: mappings, paths or tables.
     time
-        Time of each label, in the order of the labels (`label_times` brings them there), for drift.
+        Time of each label, in the order of the labels, as `read_timed_labels` gives them: for drift.
     trusted
         Workers who are known to be honest; without them, at least half of the crowd is taken to be.
     level

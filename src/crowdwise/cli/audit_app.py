@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from crowdwise.cli.options import Classes, Duplicates, Json, LabelColumn, Labels, OnDuplicate, TaskColumn, WorkerColumn
+from crowdwise.cli.options import (
+    COLUMNS,
+    Classes,
+    Duplicates,
+    Json,
+    LabelColumn,
+    Labels,
+    OnDuplicate,
+    TaskColumn,
+    WorkerColumn,
+)
 
 __all__ = ["audit", "report"]
 
@@ -22,6 +32,9 @@ TaskAttributes = Annotated[
 ]
 WorkerAttributes = Annotated[
     str | None, typer.Option(metavar="FILE", help="Groups of workers (worker, and a column for each), to find bias.")
+]
+TimeColumn = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The time column, to find drift.", rich_help_panel=COLUMNS)
 ]
 Level = Annotated[float, typer.Option(min=0.0, max=1.0, help="Chance that anyone is flagged in an honest crowd.")]
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same answer.")]
@@ -43,6 +56,7 @@ def audit(
     task_column: TaskColumn = None,
     worker_column: WorkerColumn = None,
     label_column: LabelColumn = None,
+    time_column: TimeColumn = None,
     classes: Classes = None,
     on_duplicate: Duplicates = OnDuplicate.error,
 ) -> None:
@@ -53,17 +67,17 @@ def audit(
 
     if prune_to is not None:
         put.checked_place(str(Path(prune_to).parent), "--prune-to")
-    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
+    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value, time_column)
     asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
-    answers, found = pages.audited(reading, asked)
+    timed, found = pages.audited(reading, asked)
     pruned = None
     if prune_to is not None:
-        kept, pruned = prune(answers, found.findings)
+        kept, pruned = prune(timed.labels, found.findings)
         put.put_csv(kept.to_table(), prune_to)
     if json:
-        put.print_json(pages.facts(found))
+        put.print_json(pages.facts(found, timed.column))
     else:
-        pages.audit_page(found, reading, prune_to, pruned)
+        pages.audit_page(found, reading, timed.column, prune_to, pruned)
 
 
 def report(
@@ -83,6 +97,7 @@ def report(
     task_column: TaskColumn = None,
     worker_column: WorkerColumn = None,
     label_column: LabelColumn = None,
+    time_column: TimeColumn = None,
     classes: Classes = None,
     on_duplicate: Duplicates = OnDuplicate.error,
 ) -> None:
@@ -92,8 +107,8 @@ def report(
 
     put.checked_place(str(Path(out).parent))
     pages.check_report()
-    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
+    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value, time_column)
     asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
-    answers, found = pages.audited(reading, asked)
-    league = work.compared(answers, None, truth, 5, seed) if compare else None
+    timed, found = pages.audited(reading, asked)
+    league = work.compared(timed.labels, None, truth, 5, seed) if compare else None
     pages.write_page(found, Path(out), truth=truth, league=league, title=title)

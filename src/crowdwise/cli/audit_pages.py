@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from crowdwise.cli import show, work
 from crowdwise.cli.safe import shell, shown, visible
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listed, quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.audit.findings import Finding
     from crowdwise.cli.work import Reading
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.times import TimedLabels
 
 __all__ = ["Asked", "audit_page", "audited", "check_report", "facts", "write_page"]
 
@@ -42,10 +42,12 @@ class Asked:
     seed: int = 0
 
 
-def audited(reading: Reading, asked: Asked) -> tuple[CrowdLabels, Audit]:
-    """The labels as the options say, and their audit."""
+def audited(reading: Reading, asked: Asked) -> tuple[TimedLabels, Audit]:
+    """The labels as the options say, with their times if they have any, and their audit."""
     from crowdwise.audit.audit import audit_crowd
+    from crowdwise.audit.findings import Screen
     from crowdwise.cli.first_run import say_if_compiling
+    from crowdwise.labels.times import read_timed_labels
 
     if not 0 < asked.level < 1:
         raise InputError("--level must lie between 0 and 1, both excluded.")
@@ -53,9 +55,12 @@ def audited(reading: Reading, asked: Asked) -> tuple[CrowdLabels, Audit]:
     if files.count("-") > 1:
         raise InputError("Only one of LABELS and the files of options can be standard input (-).")
     say_if_compiling()
-    labels = work.read(reading)
-    more = asdict(asked) | {"trusted": _named(asked.trusted, labels.workers)}
-    return labels, audit_crowd(labels, **more)
+    timed = read_timed_labels(reading.source, time=reading.time, **reading.options())
+    more = asdict(asked) | {"trusted": _named(asked.trusted, timed.labels.workers)}
+    found = audit_crowd(timed.labels, time=timed.time, **more)
+    if timed.why_not:
+        found = replace(found, screens=(*found.screens, Screen("drift", skipped=timed.why_not)))
+    return timed, found
 
 
 def _named(given: str | None, names: pa.Array) -> list[Any] | None:
@@ -86,7 +91,7 @@ def write_page(found: Audit, out: Path, **more: Any) -> None:
     console.print(Text(f"  {visible(out)}", style="cyan"), soft_wrap=True)
 
 
-def facts(found: Audit) -> dict[str, Any]:
+def facts(found: Audit, time_column: str | None) -> dict[str, Any]:
     """What `--json` prints."""
     size = found.effective
     return {
@@ -94,6 +99,7 @@ def facts(found: Audit) -> dict[str, Any]:
         "n_workers": found.labels.n_workers,
         "n_labels": found.labels.n_labels,
         "level": found.level,
+        "time_column": time_column,
         "findings": [_plain(asdict(finding)) for finding in found.findings],
         "skipped": {screen.kind: screen.skipped for screen in found.screens if screen.skipped},
         **({} if size is None else {"effective_size": _plain(_numbers(size))}),
@@ -116,14 +122,16 @@ def _plain(facts: dict[str, Any]) -> dict[str, Any]:
             for name, value in facts.items()}  # fmt: skip
 
 
-def audit_page(found: Audit, reading: Reading, prune_to: str | None, pruned: Any) -> None:
+def audit_page(found: Audit, reading: Reading, time_column: str | None, prune_to: str | None, pruned: Any) -> None:
     """Show what was found, what was not asked and why, and what to do next."""
     console = show.page()
     labels, findings = found.labels, found.findings
+    drift = "" if time_column is None else f" Drift is looked for over the times in column {quoted(time_column)}."
     show.paragraph(
         console,
         f"Audit of {labels.n_labels:,} labels by {labels.n_workers:,} workers on {labels.n_tasks:,} tasks. In a crowd "
-        f"where there is nothing to find, any of them would be flagged with a chance of at most {found.level:.0%}.",
+        f"where there is nothing to find, any of them would be flagged with a chance of at most {found.level:.0%}."
+        f"{visible(drift)}",
     )
     show.heading(console, "What was found" if findings else "Nothing was found")
     for kind in dict.fromkeys(finding.kind for finding in findings):
