@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from crowdwise.audit.effective_size import EffectiveSize
     from crowdwise.audit.findings import Finding, Screen
+    from crowdwise.fitting.company import Company
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import IntArray
 
@@ -55,6 +56,8 @@ class Audit:
         Chance that anyone is flagged in a crowd where there is nothing to find.
     effective
         How many independent workers the crowd is worth; None if it was not asked.
+    company
+        How far every two workers agree beyond the truth; None if it was not asked, or cannot be said.
     """
 
     labels: CrowdLabels
@@ -63,6 +66,7 @@ class Audit:
     group: IntArray
     level: float
     effective: EffectiveSize | None = None
+    company: Company | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -158,4 +162,4 @@ def audit_crowd(
             for test, more in tests:
                 screens.append(test(answers, level=each, seed=seed, **more))
                 advance()
-    return Audit(answers, model, tuple(screens), effective.groups, level, effective)
+    return Audit(answers, model, tuple(screens), effective.groups, level, effective, company)

@@ -126,6 +126,8 @@ def made_report(audit: Audit, *, truth: Any = None, league: Comparison | None = 
         confused=words.confused(portrait),
         classes=rows.class_rows(portrait),
         groups=rows.group_rows(portrait),
+        n_groups=len(set(audit.group.tolist()) - {-1}),
+        graph_note=rows.graph_note(portrait),
         league=league,
         believable=words.believable(portrait),
         citations=words.citations(portrait),
@@ -217,9 +219,8 @@ def _drawn(portrait: Portrait, right: Reliability | None) -> dict[str, tuple[dic
         made["calibration"] = charts.calibration_chart(right)
     if rows.MOST_CLASSES < portrait.labels.n_classes <= MOST_DRAWN_CLASSES:
         made["confusion"] = charts.confusion_chart(portrait.mean_confusion, portrait.classes)
-    if portrait.agreement is not None:
-        names = [portrait.workers[at] for at in portrait.agreement.workers]
-        made["agreement"] = charts.agreement_chart(portrait.agreement, [shown(each, 30) for each in names])
+    if portrait.graph is not None:
+        made["agreement"] = charts.graph_chart(portrait.graph, [portrait.workers[at] for at in portrait.graph.workers])
     found = {}
     for name, chart in made.items():
         spec = chart.to_dict()
