@@ -104,11 +104,33 @@ def test_report_is_one_page(cw: Callable[..., Any], many: Path, tmp_path: Path) 
     assert "Does not apply: There is no time column" in page
 
 
+def test_report_with_its_charts_as_files(cw: Callable[..., Any], many: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "charts"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    (folder / "workers.svg").write_text("old")
+    truth = b"task,label\n" + b"".join(b"%d,%d\n" % (task, task % 3) for task in range(50))
+    ran = cw("report", many, "--out", tmp_path / "report.html", "--charts", folder, "--truth", "-", stdin=truth)
+    assert (ran.code, ran.err) == (0, "")
+    assert "confidence, workers, calibration, confusion" in " ".join(ran.out.split())
+    names = ["calibration", "confidence", "confusion", "workers"]
+    assert sorted(file.name for file in folder.iterdir()) == sorted(
+        ["mine.txt", *(f"{name}.{kind}" for name in names for kind in ("png", "svg"))]
+    )
+    for name in names:
+        assert (folder / f"{name}.svg").read_text(encoding="utf-8").startswith("<svg")
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["charts", "many.csv", "report.html"]
+    assert "50 known truths" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 def test_report_that_cannot_be_made(cw: Callable[..., Any], many: Path, tmp_path: Path) -> None:
     ran = cw("report", many, "--out", many / "report.html")
     assert (ran.code, "is not a folder" in ran.err) == (2, True), ran.err
     ran = cw("report", many, "--out", tmp_path / "report.html", "--truth", "gone.csv")
     assert (ran.code, "gone.csv" in ran.err) == (2, True), ran.err
+    ran = cw("report", many, "--out", tmp_path / "report.html", "--charts", many)
+    assert (ran.code, "--charts" in ran.err, "is not a folder" in ran.err) == (2, True, True), ran.err
     assert not (tmp_path / "report.html").exists()
 
 

@@ -21,6 +21,7 @@ from crowdwise.evaluate.compare import Comparison, Standing
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.calibration import reliability_table
 from crowdwise.report import charts, rows, words
+from crowdwise.report.drawings import write_charts
 from crowdwise.report.names import labelled, shown
 from crowdwise.report.page import escaped_json, made_report, write_report
 from crowdwise.report.portrait import (
@@ -312,6 +313,37 @@ def test_same_audit_same_page(audited: Any) -> None:
 # ---- charts of models -------------------------------------------------------------------------------------
 
 
+def test_charts_of_an_audit_can_be_saved(tmp_path: Path, audited: Any) -> None:
+    audit, truth = audited()
+    for what in ("workers", "agreement", "confidence", "confusion", "calibration"):
+        options = {"truth": truth} if what == "calibration" else {}
+        audit.plot(what, **options).save(str(tmp_path / f"{what}.svg"))
+        assert (tmp_path / f"{what}.svg").read_text(encoding="utf-8").startswith("<svg")
+    (verdicts,) = (
+        {row["verdict"] for row in values}
+        for values in audit.plot().to_dict()["datasets"].values()
+        if "verdict" in values[0]
+    )
+    assert verdicts == {FINE, "spammer", "dependent workers"}
+    with pytest.raises(InputError, match=r"no chart 'calibration'\. It has: confidence, workers, confusion, agreement"):
+        audit.plot("calibration")
+
+
+def test_charts_as_files_are_whole_or_not_there(tmp_path: Path, hostile_audit: Any) -> None:
+    folder = tmp_path / "charts"
+    (folder / "agreement.svg").mkdir(parents=True)
+    (folder / "workers.png").write_text("old")
+    with pytest.raises(InputError, match=r"agreement.svg' exists and is a folder\. Nothing was changed"):
+        write_charts(hostile_audit[0], folder)
+    assert (folder / "workers.png").read_text() == "old"
+    assert sorted(each.name for each in folder.iterdir()) == ["agreement.svg", "workers.png"]
+    assert write_charts(hostile_audit[0], tmp_path / "new") == ["confidence", "workers", "confusion", "agreement"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["charts", "new"]
+    for file in (tmp_path / "new").glob("*.svg"):
+        root = ET.fromstring(file.read_text(encoding="utf-8"))  # noqa: S314
+        assert not [each.tag for each in root.iter() if each.tag in (f"{SVG}script", f"{SVG}image", f"{SVG}a")]
+
+
 @pytest.mark.parametrize("what", ["overview", "confidence", "workers", "confusion", "calibration"])
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_charts_of_a_model_can_be_saved(tmp_path: Path, portrait: Portrait, audited: Any, what: str, kind: str) -> None:
@@ -364,5 +396,5 @@ def test_without_the_extra_one_is_told_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "Charts need altair, which is not installed: pip install 'crowdwise[report]'.",
-        "The report needs vl_convert, which is not installed: pip install 'crowdwise[report]'.",
+        "Charts as files need vl_convert, which is not installed: pip install 'crowdwise[report]'.",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,20 @@ class Audit:
                 if finding.score > worst[place[name]]:
                     worst[place[name]], found[place[name]] = finding.score, finding.kind
         return found
+
+    def plot(self, what: str = "workers", *, truth: Any = None) -> Any:
+        """A Vega-Altair chart of the audit, for notebooks; `.save("x.svg")` or `"x.png"` writes it.
+
+        Parameters
+        ----------
+        what
+            "workers" (skill against volume, coloured by what was found), "agreement" (who agrees with whom beyond what
+            skill explains, if anyone does), "confidence", "confusion", or "calibration" (with `truth`).
+        truth
+            True labels of some tasks: a mapping, or a path or table with columns task and label.
+        """
+        # Found by name: the room of charts lies above this one, and needs an extra that audits do not.
+        return importlib.import_module("crowdwise.report.drawings").plot(self, what, truth)
 
 
 def audit_crowd(

@@ -69,7 +69,7 @@ def audit(
         put.checked_place(str(Path(prune_to).parent), "--prune-to")
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value, time_column)
     asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
-    timed, found = pages.audited(reading, asked)
+    timed, _, found = pages.audited(reading, asked)
     pruned = None
     if prune_to is not None:
         kept, pruned = prune(timed.labels, found.findings)
@@ -87,6 +87,9 @@ def report(
     task_attributes: TaskAttributes = None,
     worker_attributes: WorkerAttributes = None,
     out: Annotated[str, typer.Option(metavar="FILE", help="Where the page goes.")] = "report.html",
+    charts: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Also write every chart there, as SVG and as PNG.")
+    ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also compare the methods that apply; takes a while.")
     ] = False,
@@ -106,9 +109,11 @@ def report(
     from crowdwise.cli import put, work
 
     put.checked_place(str(Path(out).parent))
+    if charts is not None:
+        put.checked_place(charts, "--charts")
     pages.check_report()
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value, time_column)
     asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
-    timed, found = pages.audited(reading, asked)
-    league = work.compared(timed.labels, None, truth, 5, seed) if compare else None
-    pages.write_page(found, Path(out), truth=truth, league=league, title=title)
+    timed, known, found = pages.audited(reading, asked)
+    league = work.compared(timed.labels, None, known, 5, seed) if compare else None
+    pages.write_page(found, Path(out), charts, truth=known, league=league, title=title)

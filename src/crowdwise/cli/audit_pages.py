@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crowdwise.audit.findings import Finding
     from crowdwise.cli.work import Reading
     from crowdwise.labels.times import TimedLabels
+    from crowdwise.labels.truth import Truth
 
 __all__ = ["Asked", "audit_page", "audited", "check_report", "facts", "write_page"]
 
@@ -42,12 +43,13 @@ class Asked:
     seed: int = 0
 
 
-def audited(reading: Reading, asked: Asked) -> tuple[TimedLabels, Audit]:
-    """The labels as the options say, with their times if they have any, and their audit."""
+def audited(reading: Reading, asked: Asked) -> tuple[TimedLabels, Truth | None, Audit]:
+    """The labels as the options say, with their times if they have any; the truth, if given; and the audit."""
     from crowdwise.audit.audit import audit_crowd
     from crowdwise.audit.findings import Screen
     from crowdwise.cli.first_run import say_if_compiling
     from crowdwise.labels.times import read_timed_labels
+    from crowdwise.labels.truth import read_truth
 
     if not 0 < asked.level < 1:
         raise InputError("--level must lie between 0 and 1, both excluded.")
@@ -56,11 +58,12 @@ def audited(reading: Reading, asked: Asked) -> tuple[TimedLabels, Audit]:
         raise InputError("Only one of LABELS and the files of options can be standard input (-).")
     say_if_compiling()
     timed = read_timed_labels(reading.source, time=reading.time, **reading.options())
-    more = asdict(asked) | {"trusted": _named(asked.trusted, timed.labels.workers)}
+    truth = None if asked.truth is None else read_truth(asked.truth)  # once: standard input has nothing more to say
+    more = asdict(asked) | {"truth": truth, "trusted": _named(asked.trusted, timed.labels.workers)}
     found = audit_crowd(timed.labels, time=timed.time, **more)
     if timed.why_not:
         found = replace(found, screens=(*found.screens, Screen("drift", skipped=timed.why_not)))
-    return timed, found
+    return timed, truth, found
 
 
 def _named(given: str | None, names: pa.Array) -> list[Any] | None:
@@ -80,15 +83,20 @@ def check_report() -> None:
     import crowdwise.report.page  # noqa: F401 (says what is missing)
 
 
-def write_page(found: Audit, out: Path, **more: Any) -> None:
-    """Write the page of an audit, and say where it is."""
+def write_page(found: Audit, out: Path, charts: str | None = None, *, truth: Any = None, **more: Any) -> None:
+    """Write the page of an audit, and its charts if asked for, and say where they are."""
+    from crowdwise.report.drawings import write_charts
     from crowdwise.report.page import write_report
 
-    write_report(found, out, **more)
+    write_report(found, out, truth=truth, **more)
     console = show.page()
     number = len(found.findings)
     show.paragraph(console, f"{number:,} finding{'' if number == 1 else 's'}. Open this page in a browser:")
     console.print(Text(f"  {visible(out)}", style="cyan"), soft_wrap=True)
+    if charts is not None:
+        names = write_charts(found, charts, truth=truth)
+        show.paragraph(console, f"Charts, each as SVG and PNG ({', '.join(names)}):")
+        console.print(Text(f"  {visible(charts)}", style="cyan"), soft_wrap=True)
 
 
 def facts(found: Audit, time_column: str | None) -> dict[str, Any]:

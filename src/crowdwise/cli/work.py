@@ -211,7 +211,7 @@ def aggregated(request: Request, labels: CrowdLabels) -> Result:
     )
 
 
-def compared(labels: CrowdLabels, methods: str | None, truth: str | None, folds: int, seed: int) -> Comparison:
+def compared(labels: CrowdLabels, methods: str | None, truth: Any, folds: int, seed: int) -> Comparison:
     """Compare the methods named, with commas between, or all that apply."""
     from crowdwise.evaluate.compare import compare
 
