@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.read import read_labels
     from crowdwise.labels.sequences import read_sequences
+    from crowdwise.labels.times import read_timed_labels
     from crowdwise.labels.truth import read_truth, truth_codes
     from crowdwise.learn.bayes_dgc import BayesDgc
     from crowdwise.learn.coinnet import CoinNet
@@ -176,6 +177,7 @@ _HOMES = {
     "prune": "audit.prune",
     "read_labels": "labels.read",
     "read_sequences": "labels.sequences",
+    "read_timed_labels": "labels.times",
     "read_truth": "labels.truth",
     "truth_codes": "labels.truth",
     "use_threads": "kernels.threads",
@@ -264,6 +266,7 @@ __all__ = [
     "prune",
     "read_labels",
     "read_sequences",
+    "read_timed_labels",
     "read_truth",
     "simulate",
     "truth_codes",

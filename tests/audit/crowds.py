@@ -1,4 +1,4 @@
-"""Crowds for the audit's tests: honest ones of every kind, and one with a bias planted."""
+"""Crowds for the audit's tests: honest ones of every kind, and ones with a bias or with drift planted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from crowdwise.simulate.workers import skilled
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, IntArray
+
+
+DRIFTERS = (0, 1, 2)
 
 
 class Crowd(NamedTuple):
@@ -82,3 +85,14 @@ def relabelled(crowd: Crowd, edges: BoolArray, label: int) -> Crowd:
         ),
         crowd.truth,
     )
+
+
+def drifting(seed: int, *, better: bool = False) -> tuple[CrowdLabels, np.ndarray]:
+    """Three of thirty workers guess 60 % of their labels in the last 40 % of the time (or, better, the first)."""
+    rng = np.random.default_rng(seed)
+    labels = honest(3000, 30, 3, 5, rng).labels
+    time = rng.random(labels.n_labels)
+    late = time < 0.4 if better else time > 0.6
+    guessed = np.isin(labels.worker, DRIFTERS) & late & (rng.random(labels.n_labels) < 0.6)
+    label = np.where(guessed, rng.integers(0, 3, labels.n_labels), labels.label)
+    return CrowdLabels.from_codes(labels.task, labels.worker, label, tasks=3000, workers=30, classes=3), time

@@ -6,24 +6,11 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from tests.audit.crowds import honest, varied
+from tests.audit.crowds import DRIFTERS, drifting, honest, varied
 
 from crowdwise.audit.drift import _deal, find_drift, label_times
 from crowdwise.labels import CrowdLabels, read_labels
 from crowdwise.labels.errors import InputError
-
-DRIFTERS = (0, 1, 2)
-
-
-def drifting(seed: int, *, better: bool = False) -> tuple[CrowdLabels, np.ndarray]:
-    """Three of thirty workers guess 60 % of their labels in the last 40 % of the time (or, better, the first)."""
-    rng = np.random.default_rng(seed)
-    labels = honest(3000, 30, 3, 5, rng).labels
-    time = rng.random(labels.n_labels)
-    late = time < 0.4 if better else time > 0.6
-    guessed = np.isin(labels.worker, DRIFTERS) & late & (rng.random(labels.n_labels) < 0.6)
-    label = np.where(guessed, rng.integers(0, 3, labels.n_labels), labels.label)
-    return CrowdLabels.from_codes(labels.task, labels.worker, label, tasks=3000, workers=30, classes=3), time
 
 
 def test_planted_drift_is_found_with_direction_and_time() -> None:

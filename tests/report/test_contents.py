@@ -19,17 +19,15 @@ from crowdwise.audit.audit import FINE, Audit
 from crowdwise.audit.findings import Screen
 from crowdwise.evaluate.compare import Comparison, Standing
 from crowdwise.labels.errors import InputError
-from crowdwise.metrics import cohen_kappa
 from crowdwise.metrics.calibration import reliability_table
 from crowdwise.report import charts, rows, words
+from crowdwise.report.drawings import write_charts
 from crowdwise.report.names import labelled, shown
 from crowdwise.report.page import escaped_json, made_report, write_report
 from crowdwise.report.portrait import (
-    MOST_AGREEING,
     MOST_DRAWN,
     MOST_FLAGGED,
     Portrait,
-    agreement_within,
     confusion_of,
     crowd_confusion,
     drawn_workers,
@@ -88,29 +86,20 @@ def test_disputes_are_the_tasks_of_most_entropy_with_their_votes(portrait: Portr
         assert dispute.n_labels == counts.sum()
 
 
-def test_agreement_of_groups_is_cohens_kappa(portrait: Portrait) -> None:
-    agreement = portrait.agreement
-    assert agreement is not None
-    assert agreement.group[:8].tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
-    assert set(agreement.workers[:8].tolist()) == set(range(8))
+def test_groups_are_told_with_what_was_seen_and_what_skill_explains(portrait: Portrait) -> None:
     labels = portrait.labels
     said = np.full((labels.n_workers, labels.n_tasks), -1)
     said[labels.worker, labels.task] = labels.label
-    one, other = agreement.workers[0], agreement.workers[5]
-    both = (said[one] >= 0) & (said[other] >= 0)
-    assert agreement.kappa[0, 5] == pytest.approx(cohen_kappa(said[one][both], said[other][both]), nan_ok=True)
-    within, without = agreement.between(1)
-    assert within == pytest.approx(np.nanmean(agreement.kappa[3:8, 3:8]))
-    assert without == pytest.approx(np.nanmean(np.delete(agreement.kappa[3:8], slice(3, 8), axis=1)))
-
-
-def test_many_groups_are_cut_to_what_can_be_read() -> None:
-    labels = cw.simulate.simulate("one-coin", n_tasks=300, n_workers=300, n_classes=2, labels_per_task=20).labels
-    found = agreement_within(labels, np.arange(300) // 3)
-    assert found is not None
-    assert MOST_AGREEING <= found.workers.size <= MOST_AGREEING + 4
-    assert np.unique(found.workers).size == found.workers.size
-    assert agreement_within(labels, np.full(300, -1)) is None
+    found = rows.group_rows(portrait)
+    assert [(number, size, more) for number, _, more, size, _, _ in found] == [(2, 5, 0), (1, 3, 0)]
+    assert set(found[0][1]) == {f"worker-{at:04}" for at in range(3, 8)}
+    pairs = [(a, b) for a in range(3, 8) for b in range(3, 8) if a != b]
+    both = [(said[a] >= 0) & (said[b] >= 0) for a, b in pairs]
+    same = [(said[a] == said[b]) & met for (a, b), met in zip(pairs, both, strict=True)]
+    assert found[0][4] == pytest.approx(np.sum(same) / np.sum(both))
+    assert 1 / 3 < found[0][5] < 1
+    unasked = Audit(labels, portrait.model, (), portrait.audit.group, 0.05)
+    assert all(math.isnan(row[4]) for row in rows.group_rows(Portrait(unasked)))
 
 
 def test_the_map_keeps_everyone_flagged_and_some_of_the_others() -> None:
@@ -212,7 +201,7 @@ def test_citations_name_method_and_tests(portrait: Portrait) -> None:
         ({"model": cw.MajorityVote()}, {"confidence", "workers", "agreement"}),
         ({"n_classes": 30}, {"confidence", "workers", "agreement", "confusion"}),
         ({"n_classes": 100, "n_tasks": 600}, {"confidence", "workers", "agreement"}),
-        ({"n_workers": 9, "labels_per_task": 1}, {"confidence", "workers", "agreement"}),
+        ({"n_workers": 9, "labels_per_task": 1}, {"confidence", "workers"}),
     ],
 )
 def test_pages_of_other_crowds(audited: Any, options: dict[str, Any], charts_drawn: set[str]) -> None:
@@ -324,6 +313,37 @@ def test_same_audit_same_page(audited: Any) -> None:
 # ---- charts of models -------------------------------------------------------------------------------------
 
 
+def test_charts_of_an_audit_can_be_saved(tmp_path: Path, audited: Any) -> None:
+    audit, truth = audited()
+    for what in ("workers", "agreement", "confidence", "confusion", "calibration"):
+        options = {"truth": truth} if what == "calibration" else {}
+        audit.plot(what, **options).save(str(tmp_path / f"{what}.svg"))
+        assert (tmp_path / f"{what}.svg").read_text(encoding="utf-8").startswith("<svg")
+    (verdicts,) = (
+        {row["verdict"] for row in values}
+        for values in audit.plot().to_dict()["datasets"].values()
+        if "verdict" in values[0]
+    )
+    assert verdicts == {FINE, "spammer", "dependent workers"}
+    with pytest.raises(InputError, match=r"no chart 'calibration'\. It has: confidence, workers, confusion, agreement"):
+        audit.plot("calibration")
+
+
+def test_charts_as_files_are_whole_or_not_there(tmp_path: Path, hostile_audit: Any) -> None:
+    folder = tmp_path / "charts"
+    (folder / "agreement.svg").mkdir(parents=True)
+    (folder / "workers.png").write_text("old")
+    with pytest.raises(InputError, match=r"agreement.svg' exists and is a folder\. Nothing was changed"):
+        write_charts(hostile_audit[0], folder)
+    assert (folder / "workers.png").read_text() == "old"
+    assert sorted(each.name for each in folder.iterdir()) == ["agreement.svg", "workers.png"]
+    assert write_charts(hostile_audit[0], tmp_path / "new") == ["confidence", "workers", "confusion", "agreement"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["charts", "new"]
+    for file in (tmp_path / "new").glob("*.svg"):
+        root = ET.fromstring(file.read_text(encoding="utf-8"))  # noqa: S314
+        assert not [each.tag for each in root.iter() if each.tag in (f"{SVG}script", f"{SVG}image", f"{SVG}a")]
+
+
 @pytest.mark.parametrize("what", ["overview", "confidence", "workers", "confusion", "calibration"])
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_charts_of_a_model_can_be_saved(tmp_path: Path, portrait: Portrait, audited: Any, what: str, kind: str) -> None:
@@ -376,5 +396,5 @@ def test_without_the_extra_one_is_told_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "Charts need altair, which is not installed: pip install 'crowdwise[report]'.",
-        "The report needs vl_convert, which is not installed: pip install 'crowdwise[report]'.",
+        "Charts as files need vl_convert, which is not installed: pip install 'crowdwise[report]'.",
     ]

@@ -107,6 +107,7 @@ def test_searching_narrows_the_table_and_dims_the_map(browser: Browser, plain: s
         opened.page.wait_for_timeout(100)
         faint = "[data-chart=workers] .mark-symbol.role-mark > path[opacity='0.04']"
         assert opened.page.locator(faint).count() == 30
+        assert opened.page.locator("[data-chart=agreement] path[opacity='0.1']").count() == 30
         opened.page.get_by_label("Verdict").select_option("dependent workers")
         assert opened.column("workers", 1) == []
         opened.page.get_by_label("Search by name", exact=True).fill("")
@@ -138,9 +139,10 @@ def test_sorting_by_keyboard(browser: Browser, plain: str, audited: Any) -> None
         assert opened.column("workers", 1) == [f"worker-{at:04}" for at in range(25, 40)]
 
 
-def test_a_click_on_the_map_looks_the_worker_up(browser: Browser, plain: str) -> None:
+@pytest.mark.parametrize("chart", ["workers", "agreement"])
+def test_a_click_on_a_point_looks_the_worker_up(browser: Browser, plain: str, chart: str) -> None:
     with Opened(browser, plain) as opened:
-        opened.page.locator("[data-chart=workers] .mark-symbol.role-mark > path").last.click(force=True)
+        opened.page.locator(f"[data-chart={chart}] .mark-symbol.role-mark > path").last.click(force=True)
         found = opened.column("workers", 1)
         assert found == [opened.page.get_by_label("Search by name", exact=True).input_value()]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from crowdwise.audit.effective_size import EffectiveSize
     from crowdwise.audit.findings import Finding, Screen
+    from crowdwise.fitting.company import Company
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.truth import Truth
     from crowdwise.labels.types import IntArray
@@ -60,6 +62,8 @@ class Audit:
         How many independent workers the crowd is worth; None if it was not asked.
     truth
         True labels that were given, if any were.
+    company
+        How far every two workers agree beyond the truth; None if it was not asked, or cannot be said.
     """
 
     labels: CrowdLabels
@@ -69,6 +73,7 @@ class Audit:
     level: float
     effective: EffectiveSize | None = None
     truth: Truth | None = None
+    company: Company | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -89,6 +94,20 @@ class Audit:
                 if finding.score > worst[place[name]]:
                     worst[place[name]], found[place[name]] = finding.score, finding.kind
         return found
+
+    def plot(self, what: str = "workers", *, truth: Any = None) -> Any:
+        """A Vega-Altair chart of the audit, for notebooks; `.save("x.svg")` or `"x.png"` writes it.
+
+        Parameters
+        ----------
+        what
+            "workers" (skill against volume, coloured by what was found), "agreement" (who agrees with whom beyond what
+            skill explains, if anyone does), "confidence", "confusion", or "calibration" (with `truth`).
+        truth
+            True labels of some tasks: a mapping, or a path or table with columns task and label.
+        """
+        # Found by name: the room of charts lies above this one, and needs an extra that audits do not.
+        return importlib.import_module("crowdwise.report.drawings").plot(self, what, truth)
 
 
 def audit_crowd(
@@ -114,7 +133,7 @@ def audit_crowd(
     task_attributes, worker_attributes
         Groups of tasks or workers that may be treated, or judge, differently: mappings, paths or tables.
     time
-        Time of each label, in the order of the labels (`label_times` brings them there), for drift.
+        Time of each label, in the order of the labels, as `read_timed_labels` gives them: for drift.
     trusted
         Workers who are known to be honest; without them, at least half of the crowd is taken to be.
     level
@@ -165,4 +184,4 @@ def audit_crowd(
             for test, more in tests:
                 screens.append(test(answers, level=each, seed=seed, **more))
                 advance()
-    return Audit(answers, model, tuple(screens), effective.groups, level, effective, known.truth)
+    return Audit(answers, model, tuple(screens), effective.groups, level, effective, known.truth, company)

@@ -19,9 +19,8 @@ Assumes that tasks get neither harder nor easier for her alone. Fails, in that n
 drift the same way on the same tasks, and where tasks have two labels only: whose a disagreement is cannot be told.
 Workers with fewer than `FEWEST` timed labels are not tested. Changes back and forth are found late or not at all.
 
-The time of the labels is not kept by `CrowdLabels`, whose rows are sorted by task. `label_times` lines up a column of
-times with them by the names of task and worker; to keep a time column when reading, `read_labels` would carry it
-through the same sort (`CrowdLabels._sorted`, which `spread`s its three columns; a fourth would follow).
+The time of the labels is not kept by `CrowdLabels`, whose rows are sorted by task. `read_timed_labels` reads a column
+of times in their order; `label_times` lines up times that come otherwise, by the names of task and worker.
 
 Cost: O(labels × K), and about 20 passes over a worker's labels; thousands for those who are flagged.
 """
@@ -220,6 +219,17 @@ def checked_times(time: Any, labels: CrowdLabels) -> Any:
     return when
 
 
+def _moment(when: Any) -> str:
+    """A time as one reads it: a date to the minute, a number as it was written.
+
+    >>> _moment(np.datetime64("2026-05-31T13:45:10.5")), _moment(np.float64(1780235110))
+    ('2026-05-31 13:45', '1780235110')
+    """
+    if isinstance(when, np.datetime64):
+        return str(np.datetime_as_string(when, unit="m")).replace("T", " ")
+    return f"{when:.15g}"
+
+
 def _finding(
     labels: CrowdLabels, worker: int, change: tuple[float, float, Any], score: float, p_value: float
 ) -> Finding:
@@ -231,7 +241,7 @@ def _finding(
         about="worker",
         names=(name,),
         score=score,
-        verdict=f"Worker {quoted(name)} got {'worse' if worse else 'better'} from about {when} on.",
+        verdict=f"Worker {quoted(name)} got {'worse' if worse else 'better'} from about {_moment(when)} on.",
         evidence=f"The others' consensus agrees with {before:.0%} of the labels before, with {after:.0%} after.",
         p_value=p_value,
         how=f"permutation of her order, at least {FEWEST_DEALS} draws, Holm's correction over workers",

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from crowdwise.cli.options import Classes, Duplicates, Json, LabelColumn, Labels, OnDuplicate, TaskColumn, WorkerColumn
+from crowdwise.cli.options import (
+    COLUMNS,
+    Classes,
+    Duplicates,
+    Json,
+    LabelColumn,
+    Labels,
+    OnDuplicate,
+    TaskColumn,
+    WorkerColumn,
+)
 
 __all__ = ["audit", "report"]
 
@@ -22,6 +32,9 @@ TaskAttributes = Annotated[
 ]
 WorkerAttributes = Annotated[
     str | None, typer.Option(metavar="FILE", help="Groups of workers (worker, and a column for each), to find bias.")
+]
+TimeColumn = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The time column, to find drift.", rich_help_panel=COLUMNS)
 ]
 Level = Annotated[float, typer.Option(min=0.0, max=1.0, help="Chance that anyone is flagged in an honest crowd.")]
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same answer.")]
@@ -43,6 +56,7 @@ def audit(
     task_column: TaskColumn = None,
     worker_column: WorkerColumn = None,
     label_column: LabelColumn = None,
+    time_column: TimeColumn = None,
     classes: Classes = None,
     on_duplicate: Duplicates = OnDuplicate.error,
 ) -> None:
@@ -53,17 +67,17 @@ def audit(
 
     if prune_to is not None:
         put.checked_place(str(Path(prune_to).parent), "--prune-to")
-    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
+    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value, time_column)
     asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
-    answers, found = pages.audited(reading, asked)
+    timed, found = pages.audited(reading, asked)
     pruned = None
     if prune_to is not None:
-        kept, pruned = prune(answers, found.findings)
+        kept, pruned = prune(timed.labels, found.findings)
         put.put_csv(kept.to_table(), prune_to)
     if json:
-        put.print_json(pages.facts(found))
+        put.print_json(pages.facts(found, timed.column))
     else:
-        pages.audit_page(found, reading, asked, prune_to, pruned)
+        pages.audit_page(found, reading, asked, timed.column, prune_to, pruned)
 
 
 def report(
@@ -73,6 +87,9 @@ def report(
     task_attributes: TaskAttributes = None,
     worker_attributes: WorkerAttributes = None,
     out: Annotated[str, typer.Option(metavar="FILE", help="Where the page goes.")] = "report.html",
+    charts: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Also write every chart there, as SVG and as PNG.")
+    ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also compare the methods that apply; takes a while.")
     ] = False,
@@ -83,6 +100,7 @@ def report(
     task_column: TaskColumn = None,
     worker_column: WorkerColumn = None,
     label_column: LabelColumn = None,
+    time_column: TimeColumn = None,
     classes: Classes = None,
     on_duplicate: Duplicates = OnDuplicate.error,
 ) -> None:
@@ -91,9 +109,11 @@ def report(
     from crowdwise.cli import put, work
 
     put.checked_place(str(Path(out).parent))
+    if charts is not None:
+        put.checked_place(charts, "--charts")
     pages.check_report()
-    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
+    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value, time_column)
     asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
-    answers, found = pages.audited(reading, asked)
-    league = work.compared(answers, None, found.truth, 5, seed) if compare else None
-    pages.write_page(found, Path(out), truth=found.truth, league=league, title=title)
+    timed, found = pages.audited(reading, asked)
+    league = work.compared(timed.labels, None, found.truth, 5, seed) if compare else None
+    pages.write_page(found, Path(out), charts, truth=found.truth, league=league, title=title)

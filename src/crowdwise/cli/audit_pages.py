@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from crowdwise.cli import show, work
 from crowdwise.cli.safe import shell, shown, visible
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.places import counted
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.audit.findings import Finding
     from crowdwise.cli.work import Reading
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.times import TimedLabels
 
 __all__ = ["Asked", "audit_page", "audited", "check_report", "facts", "write_page"]
 
@@ -48,10 +48,12 @@ class Asked:
         return [word for name, value in said.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
-def audited(reading: Reading, asked: Asked) -> tuple[CrowdLabels, Audit]:
-    """The labels as the options say, and their audit."""
+def audited(reading: Reading, asked: Asked) -> tuple[TimedLabels, Audit]:
+    """The labels as the options say, with their times if they have any, and their audit."""
     from crowdwise.audit.audit import audit_crowd
+    from crowdwise.audit.findings import Screen
     from crowdwise.cli.first_run import say_if_compiling
+    from crowdwise.labels.times import read_timed_labels
 
     if not 0 < asked.level < 1:  # not a number is neither
         raise InputError("--level must lie between 0 and 1, both excluded.")
@@ -59,9 +61,12 @@ def audited(reading: Reading, asked: Asked) -> tuple[CrowdLabels, Audit]:
     if files.count("-") > 1:
         raise InputError("Only one of LABELS and the files of options can be standard input (-).")
     say_if_compiling()
-    labels = work.read(reading)
-    more = asdict(asked) | {"trusted": _named(asked.trusted, labels.workers)}
-    return labels, audit_crowd(labels, **more)
+    timed = read_timed_labels(reading.source, time=reading.time, **reading.options())
+    more = asdict(asked) | {"trusted": _named(asked.trusted, timed.labels.workers)}
+    found = audit_crowd(timed.labels, time=timed.time, **more)
+    if timed.why_not:
+        found = replace(found, screens=(*found.screens, Screen("drift", skipped=timed.why_not)))
+    return timed, found
 
 
 def _named(given: str | None, names: pa.Array) -> list[Any] | None:
@@ -81,18 +86,23 @@ def check_report() -> None:
     import crowdwise.report.page  # noqa: F401 (says what is missing)
 
 
-def write_page(found: Audit, out: Path, **more: Any) -> None:
-    """Write the page of an audit, and say where it is."""
+def write_page(found: Audit, out: Path, charts: str | None = None, *, truth: Any = None, **more: Any) -> None:
+    """Write the page of an audit, and its charts if asked for, and say where they are."""
+    from crowdwise.report.drawings import write_charts
     from crowdwise.report.page import write_report
 
-    write_report(found, out, **more)
+    write_report(found, out, truth=truth, **more)
     console = show.page()
     number = len(found.findings)
     show.paragraph(console, f"{number:,} finding{'' if number == 1 else 's'}. Open this page in a browser:")
     console.print(Text(f"  {visible(out)}", style="cyan"), soft_wrap=True)
+    if charts is not None:
+        names = write_charts(found, charts, truth=truth)
+        show.paragraph(console, f"Charts, each as SVG and PNG ({', '.join(names)}):")
+        console.print(Text(f"  {visible(charts)}", style="cyan"), soft_wrap=True)
 
 
-def facts(found: Audit) -> dict[str, Any]:
+def facts(found: Audit, time_column: str | None) -> dict[str, Any]:
     """What `--json` prints."""
     size = found.effective
     return {
@@ -100,6 +110,7 @@ def facts(found: Audit) -> dict[str, Any]:
         "n_workers": found.labels.n_workers,
         "n_labels": found.labels.n_labels,
         "level": found.level,
+        "time_column": time_column,
         "findings": [_plain(asdict(finding)) for finding in found.findings],
         "skipped": {screen.kind: screen.skipped for screen in found.screens if screen.skipped},
         **({} if size is None else {"effective_size": _plain(_numbers(size))}),
@@ -122,15 +133,18 @@ def _plain(facts: dict[str, Any]) -> dict[str, Any]:
             for name, value in facts.items()}  # fmt: skip
 
 
-def audit_page(found: Audit, reading: Reading, asked: Asked, prune_to: str | None, pruned: Any) -> None:
+def audit_page(
+    found: Audit, reading: Reading, asked: Asked, time_column: str | None, prune_to: str | None, pruned: Any
+) -> None:
     """Show what was found, what was not asked and why, and what to do next."""
     console = show.page()
     labels, findings = found.labels, found.findings
+    drift = "" if time_column is None else f" Drift is looked for over the times in column {quoted(time_column)}."
     show.paragraph(
         console,
         f"Audit of {counted(labels.n_labels, 'label')} by {counted(labels.n_workers, 'worker')} on "
         f"{counted(labels.n_tasks, 'task')}. In a crowd where there is nothing to find, the chance that anyone is "
-        f"flagged is at most {100 * found.level:.3g}%.",
+        f"flagged is at most {100 * found.level:.3g}%.{visible(drift)}",
     )
     show.heading(console, "What was found" if findings else "Nothing was found")
     for kind in dict.fromkeys(finding.kind for finding in findings):

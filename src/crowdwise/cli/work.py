@@ -53,6 +53,12 @@ class Reading:
     label: str | None = None
     classes: str | None = None
     on_duplicate: Any = "error"
+    time: str | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Give the same to `read_labels`."""
+        columns = {"task": self.task, "worker": self.worker, "label": self.label, "on_duplicate": self.on_duplicate}
+        return columns | {"classes": None if self.classes is None else listed_names(self.classes)}
 
     def words(self) -> list[str]:
         """Give the same on a command line."""
@@ -62,6 +68,7 @@ class Reading:
             "--label-column": self.label,
             "--classes": self.classes,
             "--on-duplicate": None if self.on_duplicate == "error" else self.on_duplicate,
+            "--time-column": self.time,
         }
         given = [[option, str(value)] for option, value in options.items() if value is not None]
         return [self.source, *(word for pair in given for word in pair)]
@@ -153,14 +160,7 @@ def read(reading: Reading) -> CrowdLabels:
     """Read labels as the options say."""
     from crowdwise.labels import read_labels
 
-    return read_labels(
-        reading.source,
-        task=reading.task,
-        worker=reading.worker,
-        label=reading.label,
-        classes=None if reading.classes is None else listed_names(reading.classes),
-        on_duplicate=reading.on_duplicate,
-    )
+    return read_labels(reading.source, **reading.options())
 
 
 def listed_names(given: str, option: str = "--classes") -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["background_of", "chosen_mates", "clusters", "err_alike", "kappa", "tested"]
+__all__ = ["background_of", "chosen_mates", "clusters", "err_alike", "kappa", "standing_out", "tested"]
 
 MARGIN = 0.1  # κ by which company must stand out from the background
 SHRINK = 10.0  # tasks without excess that κ of two companies starts from when they are clustered
@@ -47,13 +47,19 @@ def raised(shared: FloatArray, expected: FloatArray, background: float) -> Float
     return higher
 
 
-def chosen_mates(sums: FloatArray, background: float) -> BoolArray:
-    """Whom (columns) each worker (rows) agrees with beyond what background and margin allow; or else the nearest."""
+def standing_out(sums: FloatArray, background: float) -> FloatArray:
+    """Standard errors by which every two agree beyond what background and margin allow; -inf without two tasks."""
     shared, same, expected = sums[:3]
     null = raised(shared, expected, background)
     spread = np.sqrt(np.maximum(null * (shared - null), 1e-12) / np.maximum(shared, 1))
-    z = np.where(shared > 1, (same - null) / np.maximum(spread, 0.5), -np.inf)
+    z: FloatArray = np.where(shared > 1, (same - null) / np.maximum(spread, 0.5), -np.inf)
     np.fill_diagonal(z, -np.inf)
+    return z
+
+
+def chosen_mates(sums: FloatArray, background: float) -> BoolArray:
+    """Whom (columns) each worker (rows) agrees with beyond what background and margin allow; or else the nearest."""
+    z = standing_out(sums, background)
     mates: BoolArray = z > CHOICE
     nearest = z.argmax(axis=1)
     lonely = ~mates.any(axis=1) & np.isfinite(z.max(axis=1))

@@ -1,4 +1,4 @@
-"""Which column is the task, which the worker, which the label."""
+"""Which column is the task, which the worker, which the label, and which says when."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import TableKind
 
-__all__ = ["ROLES", "Columns", "candidates", "chosen_columns", "chosen_truth_columns"]
+__all__ = ["ROLES", "Columns", "candidates", "chosen_columns", "chosen_time_column", "chosen_truth_columns"]
 
 ROLES = ("task", "worker", "label")
 NUMBERS = {2: "two", 3: "three"}
@@ -47,6 +47,14 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
          "classname", "category", "judgment", "judgement", "vote", "verdict", "choice", "answerlabel",
          "answercategorylabel"),
         ("value", "result", "score", "output"),
+    ),
+    "time": (
+        ("time",),
+        ("timestamp", "datetime", "createdat", "created", "createtime", "creationtime", "submittedat", "submitted",
+         "submittime", "submissiontime", "submissiondate", "completedat", "completed", "completiontime", "answeredat",
+         "answertime", "annotatedat", "annotationtime", "labeledat", "labelledat", "labeltime", "judgedat", "ratedat",
+         "votedat", "updatedat"),
+        ("date", "day", "when"),
     ),
 }  # fmt: skip
 
@@ -111,6 +119,15 @@ def chosen_truth_columns(names: list[str], origin: str, task: str | None, label:
     return found[0], found[1]
 
 
+def chosen_time_column(names: list[str], origin: str, time: str, others: tuple[str, ...]) -> str:
+    """Check the column of times that the user named: it is there once, and is none of the others."""
+    name = _named(time, names, origin, "time")
+    if name in others:
+        raise InputError(f"{origin}: {quoted(name)} cannot be the time, since it is the task, the worker or the label.")
+    _refuse_repeated(names, origin, [name])
+    return name
+
+
 def _chosen(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
     taken = {name for name in given.values() if name is not None}
     found = {
@@ -125,13 +142,17 @@ def _chosen(names: list[str], origin: str, given: dict[str, str | None]) -> list
         raise InputError(
             f"{origin}: {', '.join(given)} must be {NUMBERS[len(given)]} different columns; they are {listed(result)}."
         )
-    repeated = [name for name, count in Counter(names).items() if count > 1 and name in result]
+    _refuse_repeated(names, origin, result)
+    return result
+
+
+def _refuse_repeated(names: list[str], origin: str, chosen: list[str]) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1 and name in chosen]
     if repeated:
         raise InputError(
             f"{origin} has more than one column named {listed(repeated)}. Rename the columns so that each "
             "name occurs once."
         )
-    return result
 
 
 def candidates(role: str, names: list[str], taken: set[str] | None = None) -> list[str]:
@@ -149,7 +170,8 @@ def _key(name: str) -> str:
 
 
 def _option(role: str) -> str:
-    return f"{role}= in read_labels (on the command line --{role}-column)"
+    reader = "read_timed_labels" if role == "time" else "read_labels"
+    return f"{role}= in {reader} (on the command line --{role}-column)"
 
 
 def _named(name: str, names: list[str], origin: str, role: str) -> str:

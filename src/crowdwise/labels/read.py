@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import Duplicates, TableKind
 
-__all__ = ["labels_from_table", "opened", "read_labels"]
+__all__ = ["labels_from_table", "labels_of", "opened", "read_labels"]
 
 
 def read_labels(
@@ -70,18 +70,26 @@ def read_labels(
     """
     if isinstance(source, CrowdLabels):
         return source
-    named = (task, worker, label) != (None, None, None)
-    found = opened(source)
+    return labels_of(source, opened(source), (task, worker, label), classes, on_duplicate)
+
+
+def labels_of(
+    source: Any,
+    found: Columns | Mapping[Any, Any] | np.ndarray[Any, Any],
+    named: tuple[str | None, str | None, str | None],
+    classes: Iterable[Any] | None,
+    on_duplicate: Duplicates,
+) -> CrowdLabels:
+    """Read labels from what `opened` made of the source; the columns as the user named them, None where not."""
     if isinstance(found, np.ndarray):
         return labels_from_matrix(found, classes=classes)
     if isinstance(found, Mapping):
         text = isinstance(source, str | Path) or hasattr(source, "read")
         return labels_from_nested(found, classes=classes, text=text)
-    wide = None if named else as_wide(found)
+    wide = as_wide(found) if named == (None, None, None) else None
     if wide is not None:
         return labels_from_wide(wide, classes=classes)
-    names = chosen_columns(found.names, found.place.origin, task, worker, label)
-    return _labels(found, names, classes, on_duplicate)
+    return _labels(found, chosen_columns(found.names, found.place.origin, *named), classes, on_duplicate)
 
 
 def labels_from_table(

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.metrics.calibration import Reliability
-    from crowdwise.report.portrait import Agreement
+    from crowdwise.report.graph import Graph
 
 __all__ = [
-    "agreement_chart",
     "calibration",
     "calibration_chart",
     "confidence",
     "confidence_chart",
     "confusion",
     "confusion_chart",
+    "graph_chart",
     "plot",
     "worker_chart",
     "worker_map",
@@ -48,13 +48,14 @@ __all__ = [
 WIDTH, HEIGHT = 520, 300
 # Told apart by those who see no red or no green, and on white as on black; shapes tell the same again.
 QUIET, ACCENT, CONTRARY = "#8c959f", "#2f81f7", "#bc4c00"
-COLOURS = ("#d1242f", "#2f81f7", "#bf8700", "#8250df", "#1a7f37", "#bf3989", "#bc4c00", "#57606a")
-SHAPES = ("triangle-up", "square", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right", "stroke")
+COLOURS = ("#d1242f", "#2f81f7", "#bf8700", "#8250df", "#1a7f37", "#bf3989", "#bc4c00")
+SHAPES = ("triangle-up", "square", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right")
 NUMBERED = 8  # classes, up to which a matrix has its numbers written in
 PALEST = 0.7  # opacity of what is certain, on which dark and light letters can still be read
 BIN = 0.05
 TENTHS = [each / 10 for each in range(11)]
-COMPACT = 24  # workers, beyond which their rows are drawn narrower, and their names are at the side only
+EDGE = 1.0  # around the graph, in units of the distance of two workers
+UNJOINED = "agree no more than skill explains:"
 LONGEST_TICK = 24  # letters of a name beside an axis
 
 Row = dict[str, Any]
@@ -258,39 +259,57 @@ def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> Chart:
     )
 
 
-def agreement_chart(agreement: Agreement, names: Sequence[str]) -> Chart:
-    """Cohen's kappa of every two workers, those of a group side by side."""
-    ticks = [
-        f"{group + 1} · {name}" if group >= 0 else _tick(name)
-        for name, group in zip(names, agreement.group.tolist(), strict=True)
+def graph_chart(graph: Graph, names: Sequence[str]) -> Chart:
+    """Workers as points, joined where they agree beyond what skill explains; groups in colour and with their number."""
+    groups = sorted({number for number in graph.group.tolist() if number >= 0})
+    domain = ["", *(str(number + 1) for number in groups)]
+    colours = alt.Scale(domain=domain, range=[QUIET, *(COLOURS[at % len(COLOURS)] for at in range(len(groups)))])
+    shapes = alt.Scale(domain=domain, range=["circle", *(SHAPES[at % len(SHAPES)] for at in range(len(groups)))])
+    called = [str(number + 1) if number >= 0 else "" for number in graph.group.tolist()]
+    x, y = graph.place.round(3).T.tolist()
+    points = [{"x": x[at], "y": y[at], "worker": names[at], "group": called[at]} for at in range(len(names))]
+    lines = [
+        {
+            "x": x[one], "y": y[one], "x2": x[other], "y2": y[other], "strength": round(much, 3),
+            "one": names[one], "other": names[other], "group": called[one] if called[one] == called[other] else "",
+        }
+        for one, other, much in zip(graph.first.tolist(), graph.second.tolist(), graph.strength.tolist(), strict=True)
+    ]  # fmt: skip
+    heads = []
+    for number in groups:
+        rows = graph.place[graph.group == number]
+        heads.append({"x": float(rows[:, 0].mean()), "y": float(rows[:, 1].max()), "text": str(number + 1)})
+    alone = graph.place[~graph.joined]
+    rest = [{"x": 0.0, "y": float(alone[:, 1].max()), "text": UNJOINED}] if alone.size else []
+    low, high = graph.place.min(axis=0) - EDGE, graph.place.max(axis=0) + EDGE
+    across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[float(low[0]), float(high[0])], nice=False))
+    up = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[float(low[1]), float(high[1])], nice=False))
+    query = alt.param(name="query", value="")  # what the page's reader searches for
+    found = "query == '' || indexof(lower(datum.worker), query) >= 0"
+    colour = alt.Color("group:N", scale=colours, legend=None)
+    joins = _chart_of(lines).mark_rule(aria=False, opacity=0.55).encode(
+        x=across, y=up, x2="x2:Q", y2="y2:Q", color=colour,
+        strokeWidth=alt.StrokeWidth("strength:Q", scale=alt.Scale(domain=[0, 1], range=[0.6, 2.5]), legend=None),
+        tooltip=[alt.Tooltip("one:N"), alt.Tooltip("other:N"), alt.Tooltip("strength:Q", format=".2f")],
+    )  # fmt: skip
+    nodes = _chart_of(points).add_params(query).mark_point(filled=True, size=56, aria=False).encode(
+        x=across, y=up, color=colour, shape=alt.Shape("group:N", scale=shapes, legend=None),
+        opacity=alt.when(found).then(alt.value(1.0)).otherwise(alt.value(0.1)),
+        tooltip=[alt.Tooltip("worker:N"), alt.Tooltip("group:N")],
+    )  # fmt: skip
+    above: dict[str, Any] = {"aria": False, "dy": -13}
+    layers = [
+        joins,
+        nodes,
+        _chart_of(heads).mark_text(**above, fontSize=13, fontWeight="bold").encode(x=across, y=up, text="text:N"),
+        _chart_of(rest).mark_text(**above, dx=-5, align="left").encode(x=across, y=up, text="text:N"),
     ]
-    kappa = agreement.kappa
-    rows = [
-        {"one": ticks[a], "other": ticks[b], "row": a, "column": b, "kappa": round(float(kappa[a, b]), 3)}
-        for a in range(len(ticks))
-        for b in range(len(ticks))
-        if not math.isnan(kappa[a, b])
-    ]
-    scale = alt.Scale(
-        domain=[-1, 0, 1], range=[CONTRARY, "rgba(140,149,159,0.12)", ACCENT], clamp=True, interpolate="rgb"
+    height = WIDTH * float((high - low)[1] / (high - low)[0])
+    return alt.layer(*layers).properties(
+        width=WIDTH,
+        height=height,
+        description="Workers who agree beyond what their skill explains, joined by lines.",
     )
-    step = 16 if len(ticks) > COMPACT else 22
-    chart: alt.Chart = (
-        _chart_of(rows)
-        .mark_rect(aria=False)
-        .encode(
-            x=alt.X("other:N", title=None, sort=_by("column"), axis=_ticks(-60, labels=len(ticks) <= COMPACT)),
-            y=alt.Y("one:N", title=None, sort=_by("row"), axis=_ticks(0)),
-            color=alt.Color(
-                "kappa:Q", scale=scale, legend=alt.Legend(orient="bottom", title="agreement beyond chance (κ)")
-            ),
-            tooltip=[alt.Tooltip("one:N"), alt.Tooltip("other:N"), alt.Tooltip("kappa:Q", format=".2f", title="κ")],
-        )
-        .properties(
-            width=WIDTH, height=step * len(ticks), description="Agreement beyond chance of every two workers shown."
-        )
-    )
-    return chart
 
 
 def _round_numbers(counts: IntArray) -> list[int]:

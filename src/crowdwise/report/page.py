@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, Any
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.places import counted
 from crowdwise.labels.tables import written_file
-from crowdwise.labels.truth import truth_codes
-from crowdwise.metrics.calibration import reliability_table
-from crowdwise.report import charts, rows, words
+from crowdwise.report import rows, words
+from crowdwise.report.drawings import CONFIG, audit_charts, reliability
 from crowdwise.report.names import shown
-from crowdwise.report.portrait import Portrait, drawn_workers
+from crowdwise.report.portrait import Portrait
 
 try:
     import altair as alt
@@ -48,23 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["made_report", "write_report"]
 
-MOST_DRAWN_CLASSES = 60  # classes of a matrix that is drawn
 FIRST = 25  # rows that are there without JavaScript; a page of the table with it
-N_BINS = 10
-GREY = "currentColor"
-# Text and lines take the page's own colours, dark or light, as they are at the moment of looking or printing.
-CONFIG: dict[str, Any] = {
-    "background": None,
-    "font": "system-ui, sans-serif",
-    "view": {"stroke": None},
-    "text": {"color": GREY},
-    "axis": {
-        "labelColor": GREY, "titleColor": GREY, "domainColor": GREY, "domainOpacity": 0.4, "tickColor": GREY,
-        "tickOpacity": 0.4, "gridColor": GREY, "gridOpacity": 0.12, "labelFontSize": 11, "titleFontSize": 12,
-        "titleFontWeight": "normal",
-    },
-    "legend": {"labelColor": GREY, "titleColor": GREY, "labelFontSize": 12, "titleFontWeight": "normal"},
-}  # fmt: skip
 
 
 def write_report(
@@ -90,9 +73,7 @@ def write_report(
 def made_report(audit: Audit, *, truth: Any = None, league: Comparison | None = None, title: str | None = None) -> str:
     """The page as text; parameters as for `write_report`."""
     portrait = Portrait(audit)
-    right = None
-    if truth is not None:
-        right = reliability_table(truth_codes(truth, audit.labels), audit.model.posterior_, n_bins=N_BINS)
+    right = reliability(audit, truth)
     drawn = _drawn(portrait, right)
     styles, script = _asset("page.css"), _asset("page.js")
     bundle = _bundle()
@@ -126,6 +107,8 @@ def made_report(audit: Audit, *, truth: Any = None, league: Comparison | None = 
         confused=words.confused(portrait),
         classes=rows.class_rows(portrait),
         groups=rows.group_rows(portrait),
+        n_groups=len(set(audit.group.tolist()) - {-1}),
+        graph_note=rows.graph_note(portrait),
         league=league,
         believable=words.believable(portrait),
         citations=words.citations(portrait),
@@ -202,24 +185,9 @@ def _policy(*scripts: str) -> str:
 
 def _drawn(portrait: Portrait, right: Reliability | None) -> dict[str, tuple[dict[str, Any], str]]:
     """Of each chart its specification, and a picture for readers without JavaScript."""
-    chosen = drawn_workers(portrait.flagged, portrait.labels.labels_per_worker)
-    made = {
-        "confidence": charts.confidence_chart(portrait.confidence[portrait.labelled_tasks]),
-        "workers": charts.worker_chart(
-            [portrait.workers[at] for at in chosen],
-            portrait.labels.labels_per_worker[chosen],
-            portrait.skill[chosen],
-            [portrait.verdicts[at] for at in chosen],
-            portrait.labels.n_classes,
-        ),
-    }
-    if right is not None:
-        made["calibration"] = charts.calibration_chart(right)
-    if rows.MOST_CLASSES < portrait.labels.n_classes <= MOST_DRAWN_CLASSES:
-        made["confusion"] = charts.confusion_chart(portrait.mean_confusion, portrait.classes)
-    if portrait.agreement is not None:
-        names = [portrait.workers[at] for at in portrait.agreement.workers]
-        made["agreement"] = charts.agreement_chart(portrait.agreement, [shown(each, 30) for each in names])
+    made = audit_charts(portrait, right)
+    if portrait.labels.n_classes <= rows.MOST_CLASSES:
+        made.pop("confusion")  # which is written out as a table
     found = {}
     for name, chart in made.items():
         spec = chart.to_dict()

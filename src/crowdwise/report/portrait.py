@@ -12,19 +12,18 @@ import pyarrow as pa
 
 from crowdwise.audit.audit import FINE
 from crowdwise.fitting.intervals import beta_interval
-from crowdwise.metrics import pairwise_kappas
+from crowdwise.report.graph import agreement_graph
 from crowdwise.report.names import labelled, shown
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.report.graph import Graph
 
 __all__ = [
-    "Agreement",
     "Dispute",
     "Portrait",
-    "agreement_within",
     "confusion_of",
     "crowd_confusion",
     "drawn_workers",
@@ -34,8 +33,6 @@ __all__ = [
 MOST_DRAWN = 2_000  # points of the worker map that a browser moves at ease
 LEAST_ORDINARY = 500  # of them, for workers of whom nothing was found
 MOST_FLAGGED = 4_000
-MOST_AGREEING = 40  # workers whose agreement is drawn
-COMPANY = 16  # workers shown in all, where fewer are in groups: agreement needs something to compare with
 MOST_VOTES = 6  # classes whose votes are told for a task
 LEVEL = 0.9  # of the intervals of skill
 
@@ -94,64 +91,6 @@ def drawn_workers(flagged: FloatArray, n_labels: IntArray) -> IntArray:
     if others.size > room:
         others = np.random.default_rng(0).choice(others, room, replace=False)
     return np.sort(np.concatenate([bad, others]))
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How far some workers agree beyond chance.
-
-    Attributes
-    ----------
-    workers : (m,)
-        Positions, group by group, those of no group last.
-    group : (m,)
-        -1 for no group.
-    kappa : (m, m)
-        Cohen's; not a number where two have no task in common, and on the diagonal.
-    """
-
-    workers: IntArray
-    group: IntArray
-    kappa: FloatArray
-
-    def between(self, group: int) -> tuple[float, float]:
-        """Mean kappa within a group, and of its members with those outside; not a number if there is none."""
-        inside = self.group == group
-        return _mean(self.kappa[np.ix_(inside, inside)]), _mean(self.kappa[np.ix_(inside, ~inside)])
-
-
-def _mean(values: FloatArray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
-
-
-def agreement_within(labels: CrowdLabels, group: IntArray) -> Agreement | None:
-    """Agreement of the members of groups, and of some busy workers of none; None if there is no group.
-
-    Of large groups the busiest members are taken, a share of the room for each group.
-    """
-    numbers, sizes = np.unique(group[group >= 0], return_counts=True)
-    if not numbers.size:
-        return None
-    per_worker = labels.labels_per_worker
-    numbers = np.sort(numbers[np.argsort(-sizes, kind="stable")][: MOST_AGREEING // 2])
-    share = max(2, MOST_AGREEING // numbers.size)
-    chosen = [_busiest(np.flatnonzero(group == number), per_worker, share) for number in numbers]
-    n_chosen = sum(part.size for part in chosen)
-    alone = _busiest(np.flatnonzero(group < 0), per_worker, min(max(COMPANY - n_chosen, 4), MOST_AGREEING))
-    workers = np.concatenate([*chosen, alone])
-    place = np.full(labels.n_workers, -1)
-    place[workers] = np.arange(workers.size)
-    sub = labels.keep(place[labels.worker] >= 0)
-    pairs = pairwise_kappas(sub)
-    kappa = np.full((workers.size, workers.size), np.nan)
-    one, other = place[pairs.first], place[pairs.second]
-    kappa[one, other] = kappa[other, one] = pairs.kappa
-    return Agreement(workers, group[workers], kappa)
-
-
-def _busiest(workers: IntArray, per_worker: IntArray, most: int) -> IntArray:
-    return workers[np.argsort(-per_worker[workers], kind="stable")][:most]
 
 
 @dataclass(frozen=True)
@@ -223,9 +162,11 @@ class Portrait:
         return crowd_confusion(self.model, self.labels)
 
     @cached_property
-    def agreement(self) -> Agreement | None:
-        """Of the groups' members, if there are groups."""
-        return agreement_within(self.labels, self.audit.group)
+    def graph(self) -> Graph | None:
+        """Who agrees with whom beyond what skill explains; None if nobody does, or it was not asked."""
+        if self.audit.company is None:
+            return None
+        return agreement_graph(self.audit.company, self.audit.group, self.labels.labels_per_worker)
 
     def confusion(self, worker: int) -> FloatArray:
         """A worker's matrix."""

@@ -9,6 +9,7 @@ import numpy as np
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.places import counted
 from crowdwise.metrics.calibration import mean_gap
+from crowdwise.report.graph import MOST_GROUPS, busiest
 from crowdwise.report.names import shown
 from crowdwise.report.portrait import drawn_workers
 
@@ -23,6 +24,7 @@ __all__ = [
     "MOST_CLASSES",
     "calibration_rows",
     "class_rows",
+    "graph_note",
     "group_rows",
     "map_note",
     "task_rows",
@@ -181,16 +183,36 @@ def class_rows(portrait: Portrait) -> list[tuple[str, float, float, float]]:
     return [(portrait.classes[k], float(said[k]), float(shares[k]), float(right[k])) for k in order.tolist()]
 
 
-def group_rows(portrait: Portrait) -> dict[str, Any] | None:
-    """Groups of dependent workers with their agreement, inside and outside; None if there is none."""
-    agreement = portrait.agreement
-    if agreement is None:
-        return None
-    group = portrait.audit.group
+def group_rows(portrait: Portrait) -> list[tuple[int, list[str], int, int, float, float]]:
+    """Groups of dependent workers: number, names, how many more, size; how often two of them agree, and would by skill.
+
+    The largest first; what was not asked is not a number.
+    """
+    group, company = portrait.audit.group, portrait.audit.company
+    numbers, sizes = np.unique(group[group >= 0], return_counts=True)
     rows = []
-    for number in dict.fromkeys(agreement.group[agreement.group >= 0].tolist()):
-        members = np.flatnonzero(group == number)
-        within, without = agreement.between(number)
-        names = [portrait.workers[at] for at in members[:MOST_NAMES]]
-        rows.append((number + 1, names, max(0, members.size - MOST_NAMES), int(members.size), within, without))
-    return {"rows": rows, "all": int(np.unique(group[group >= 0]).size), "drawn": int(agreement.workers.size)}
+    for at in np.argsort(-sizes, kind="stable")[:MOST_GROUPS].tolist():
+        members = np.flatnonzero(group == numbers[at])
+        names = [portrait.workers[who] for who in busiest(members, portrait.labels.labels_per_worker, MOST_NAMES)]
+        seen = expected = float("nan")
+        if company is not None:
+            inside = np.isin(company.tested, members)
+            block = np.ix_(inside, inside)
+            shared = max(float(company.shared[block].sum()), 1e-9)
+            seen, expected = (float(table[block].sum()) / shared for table in (company.same, company.expected))
+        rows.append((int(numbers[at]) + 1, names, members.size - len(names), int(members.size), seen, expected))
+    return rows
+
+
+def graph_note(portrait: Portrait) -> str:
+    """Who is drawn in the graph of agreement, where not all are."""
+    graph = portrait.graph
+    if graph is None or graph.workers.size == portrait.labels.n_workers:
+        return ""
+    n_groups = np.unique(graph.group[graph.group >= 0]).size
+    others = int((graph.group < 0).sum())
+    told = f"Drawn are {graph.workers.size} of {portrait.labels.n_workers:,} workers"
+    if not n_groups:
+        return f"{told}, the busiest first."
+    rest = f", and {counted(others, 'busy worker')} of no group" if others else ""
+    return f"{told}: the busiest of {'the group' if n_groups == 1 else f'{n_groups} groups'}{rest}."

@@ -171,7 +171,7 @@
   }
 
   const lookUp = (wanted) => {
-    if (views.workers) views.workers.signal("query", wanted).runAsync();
+    for (const name of ["workers", "agreement"]) if (views[name]) views[name].signal("query", wanted).runAsync();
   };
   const workers = new Table("workers", data.tables.workers.map(([name, n, skill, low, high, ...rest]) => [name, n, skill, [low, high], ...rest]), lookUp);
   if (data.tables.tasks.length) new Table("tasks", data.tables.tasks);
@@ -184,7 +184,7 @@
       try {
         const { view } = await vegaEmbed(place, data.charts[name], options);
         views[name] = view;
-        if (name === "workers") {
+        if (name === "workers" || name === "agreement") {
           view.addEventListener("click", (event, item) => {
             if (!item || !item.datum || !item.datum.worker) return;
             workers.input.value = item.datum.worker;

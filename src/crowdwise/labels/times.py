@@ -1,0 +1,167 @@
+"""When each label was given: a column of times beside the labels, in the labels' own order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.labels.columns import Columns, candidates, chosen_columns, chosen_time_column
+from crowdwise.labels.encode import encode
+from crowdwise.labels.errors import SHOWN, InputError, listed, quoted
+from crowdwise.labels.read import labels_of, opened
+from crowdwise.labels.sorting import group_by, group_offsets, repeats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.places import Place
+    from crowdwise.labels.types import Duplicates, IntArray
+
+__all__ = ["TimedLabels", "read_timed_labels"]
+
+DATE, ZONED = pa.timestamp("us"), pa.timestamp("us", "UTC")
+FORMS = (pa.float64(), DATE, ZONED)  # of times that are text: the first that the first of them has
+NAME_IT = "name it with time= in read_timed_labels (on the command line --time-column)"
+REMEDY = "Write numbers, or dates as 2026-05-31 or 2026-05-31 13:45:00, all with a time zone or all without"
+
+
+@dataclass(frozen=True, eq=False)
+class TimedLabels:
+    """Labels, and when they were given.
+
+    Attributes
+    ----------
+    labels
+        As `read_labels` gives them.
+    time : (n_labels,)
+        Numbers or dates in the order of the labels, NaN or NaT where unknown; None if there are none.
+    column
+        Where they were read from; None if there are none.
+    why_not
+        Why there are none, in words; "" if there are.
+    """
+
+    labels: CrowdLabels
+    time: Any = None
+    column: str | None = None
+    why_not: str = ""
+
+
+def read_timed_labels(
+    source: Any,
+    *,
+    time: str | None = None,
+    task: str | None = None,
+    worker: str | None = None,
+    label: str | None = None,
+    classes: Iterable[Any] | None = None,
+    on_duplicate: Duplicates = "error",
+) -> TimedLabels:
+    """Read labels as `read_labels` does, and the times at which they were given, if the table has them.
+
+    Parameters
+    ----------
+    time
+        Column of times: numbers, or dates as ISO 8601 writes them (2026-05-31 13:45:00). By default "time", or the one
+        column with a usual other name (timestamp, submitted_at, …); where it is not plain, there are no times.
+    source, task, worker, label, classes, on_duplicate
+        As for `read_labels`.
+
+    Raises
+    ------
+    InputError
+        As `read_labels`; and if a column that was named is not there, or cannot be read as times.
+
+    Examples
+    --------
+    >>> table = {"task": ["b", "a", "b"], "worker": [1, 1, 2], "label": ["x", "y", "y"], "submitted_at": [30, 10, 20]}
+    >>> read_timed_labels(table).time.tolist()
+    [30.0, 20.0, 10.0]
+    """
+    found = opened(source)
+    named = (task, worker, label)
+    labels = labels_of(source, found, named, classes, on_duplicate)
+    if not isinstance(found, Columns) or (named == (None, None, None) and not candidates("worker", found.names)):
+        if time is not None:
+            raise InputError(f"There is no column {quoted(time)}: only a table with a row for each answer has times.")
+        return TimedLabels(labels, why_not="There is no time column: the table does not have a row for each answer.")
+    columns = chosen_columns(found.names, found.place.origin, *named)
+    if time is not None:
+        chosen = chosen_time_column(found.names, found.place.origin, time, columns)
+        return TimedLabels(labels, _lined_up(found, columns, chosen, on_duplicate), chosen)
+    likely = candidates("time", found.names, set(columns))
+    if not likely:
+        return TimedLabels(labels, why_not=f"There is no time column; if it has an unusual name, {NAME_IT}.")
+    if len(likely) > 1:
+        return TimedLabels(labels, why_not=f"More than one column may be the time ({listed(likely)}): {NAME_IT}.")
+    try:
+        return TimedLabels(labels, _lined_up(found, columns, likely[0], on_duplicate), likely[0])
+    except InputError as error:  # nobody asked for it, and the labels are good without
+        return TimedLabels(labels, why_not=str(error))
+
+
+def _lined_up(found: Columns, columns: tuple[str, str, str], time: str, on_duplicate: Duplicates) -> Any:
+    """Times in the order of the labels, which are sorted by task, and in the order of the table within one."""
+    table = found.together([*columns[:2], time])
+    task, worker = (
+        encode(table[name], role, name=name, place=found.place, text=found.text)
+        for name, role in zip(columns, ("task", "worker"), strict=False)
+    )
+    when = _as_times(table[time], time, found.place)
+    offsets = group_offsets(task.codes, len(task.names))
+    order: IntArray = group_by(task.codes, offsets)
+    if on_duplicate in ("first", "last"):
+        later, earlier = repeats(offsets, worker.codes[order], len(worker.names))
+        order = np.delete(order, later if on_duplicate == "first" else earlier)
+    return when[order]
+
+
+def _as_times(column: pa.ChunkedArray, name: str, place: Place) -> Any:
+    """Numbers as float64, dates as datetime64; NaN and NaT where a cell is empty."""
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # Arrow gives no array of no chunks
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = array.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return array.cast(DATE, safe=False).to_numpy(zero_copy_only=False)
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+        raise InputError(f"{place.origin}: column {quoted(name)} holds no times, but {kind}. {REMEDY}.")
+    text = pc.utf8_trim_whitespace(array.cast(pa.string()))
+    text = pc.if_else(pc.equal(text, ""), None, text)
+    first = next((value for value in text if value.is_valid), None)
+    form = next((form for form in FORMS if first is None or _reads(first, form)), None)
+    try:
+        if form is not None:
+            return text.cast(form).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        pass
+    raise InputError(_unreadable(text, form, name, place))
+
+
+def _reads(value: Any, form: pa.DataType) -> bool:
+    try:
+        value.cast(form)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _unreadable(text: pa.Array, form: pa.DataType | None, name: str, place: Place) -> str:
+    """Name the first rows that do not have the form of the first time."""
+    rows: list[int] = []
+    for row, value in enumerate(text):
+        if value.is_valid and (form is None or not _reads(value, form)):
+            rows.append(row)
+        if len(rows) == SHOWN:
+            break
+    where, what = place.many(rows), listed(text[row].as_py() for row in rows)
+    return f"Column {quoted(name)} cannot be read as times: {what} ({where}). {REMEDY}."

@@ -1,0 +1,111 @@
+"""All charts of an audit: for its page, for notebooks, and as files, an SVG and a PNG of each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.tables import written_folder
+from crowdwise.labels.truth import truth_codes
+from crowdwise.metrics.calibration import reliability_table
+from crowdwise.report import charts
+from crowdwise.report.portrait import Portrait, drawn_workers
+
+try:
+    import vl_convert
+except ModuleNotFoundError as error:
+    raise InputError(
+        f"Charts as files need {error.name}, which is not installed: pip install 'crowdwise[report]'."
+    ) from error
+
+if TYPE_CHECKING:
+    from crowdwise.audit.audit import Audit
+    from crowdwise.metrics.calibration import Reliability
+    from crowdwise.report.charts import Chart
+
+__all__ = ["CONFIG", "audit_charts", "plot", "reliability", "write_charts"]
+
+MOST_DRAWN_CLASSES = 60  # classes of a matrix that is drawn
+N_BINS = 10
+SHARPNESS = 2.0  # pixels of a PNG for each unit of the chart
+INK, PAPER = "#1f2328", "#ffffff"
+GREY = "currentColor"
+# Text and lines take the page's own colours, dark or light, as they are at the moment of looking or printing.
+CONFIG: dict[str, Any] = {
+    "background": None,
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "text": {"color": GREY},
+    "axis": {
+        "labelColor": GREY, "titleColor": GREY, "domainColor": GREY, "domainOpacity": 0.4, "tickColor": GREY,
+        "tickOpacity": 0.4, "gridColor": GREY, "gridOpacity": 0.12, "labelFontSize": 11, "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    },
+    "legend": {"labelColor": GREY, "titleColor": GREY, "labelFontSize": 12, "titleFontWeight": "normal"},
+}  # fmt: skip
+# A file stands by itself: dark on white.
+FILE_CONFIG: dict[str, Any] = json.loads(json.dumps(CONFIG).replace(GREY, INK)) | {"background": PAPER, "padding": 16}
+
+
+def audit_charts(portrait: Portrait, right: Reliability | None) -> dict[str, Chart]:
+    """The charts that an audit has, by name; that of calibration only with a truth."""
+    chosen = drawn_workers(portrait.flagged, portrait.labels.labels_per_worker)
+    made = {
+        "confidence": charts.confidence_chart(portrait.confidence[portrait.labelled_tasks]),
+        "workers": charts.worker_chart(
+            [portrait.workers[at] for at in chosen],
+            portrait.labels.labels_per_worker[chosen],
+            portrait.skill[chosen],
+            [portrait.verdicts[at] for at in chosen],
+            portrait.labels.n_classes,
+        ),
+    }
+    if right is not None:
+        made["calibration"] = charts.calibration_chart(right)
+    if portrait.labels.n_classes <= MOST_DRAWN_CLASSES:
+        made["confusion"] = charts.confusion_chart(portrait.mean_confusion, portrait.classes)
+    if portrait.graph is not None:
+        made["agreement"] = charts.graph_chart(portrait.graph, [portrait.workers[at] for at in portrait.graph.workers])
+    return made
+
+
+def reliability(audit: Audit, truth: Any) -> Reliability | None:
+    """Confidence against accuracy, bin by bin; None without a truth."""
+    if truth is None:
+        return None
+    return reliability_table(truth_codes(truth, audit.labels), audit.model.posterior_, n_bins=N_BINS)
+
+
+def plot(audit: Audit, what: str, truth: Any = None) -> Chart:
+    """One chart of an audit, by name; see `Audit.plot`."""
+    made = audit_charts(Portrait(audit), reliability(audit, truth))
+    if what not in made:
+        raise InputError(f"This audit has no chart {quoted(what)}. It has: {', '.join(made)}.")
+    return made[what]
+
+
+def write_charts(audit: Audit, folder: str | Path, *, truth: Any = None) -> list[str]:
+    """Write every chart of an audit into a folder, as SVG and as PNG: all of them, or none.
+
+    Files of the same names give way; whatever else is in the folder stays.
+
+    Parameters
+    ----------
+    truth
+        True labels of some tasks, as for `write_report`. Adds the chart of calibration.
+
+    Returns
+    -------
+    list of str
+        Names of the charts; the files are NAME.svg and NAME.png.
+    """
+    made = audit_charts(Portrait(audit), reliability(audit, truth))
+    with written_folder(Path(folder)) as draft:
+        for name, chart in made.items():
+            spec = chart.to_dict()
+            picture = vl_convert.vegalite_to_svg(spec, config=FILE_CONFIG)
+            (draft / f"{name}.svg").write_text(picture, encoding="utf-8")
+            (draft / f"{name}.png").write_bytes(vl_convert.vegalite_to_png(spec, config=FILE_CONFIG, scale=SHARPNESS))
+    return list(made)
