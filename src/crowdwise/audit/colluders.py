@@ -88,7 +88,7 @@ def robust_skills(values: FloatArray, weights: FloatArray) -> FloatArray:
     skill = np.clip(skill / np.sqrt(np.median(above)), -1, 1)
     for _ in range(STEPS):
         safe = np.where(np.abs(skill) < 1e-3, 1e-3, skill)
-        step = np.clip(weighted_medians(values / safe, weights * np.abs(safe)), -1, 1) - skill
+        step = np.clip(weighted_medians(values / safe, weights), -1, 1) - skill
         skill = skill + step / 2
         if np.abs(step).max() < 1e-4:
             break
