@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import TYPE_CHECKING
 
 import crowdwise as cw
 from crowdwise.audit.spammers import find_spammers
-from crowdwise.labels import CrowdLabels
+
+if TYPE_CHECKING:
+    from crowdwise.labels import CrowdLabels
 
 
 def crowd(n_tasks: int, n_workers: int) -> CrowdLabels:
