@@ -12,7 +12,7 @@ from crowdwise.aggregate.dawid_skene import DawidSkene
 from crowdwise.audit.capacity import capacity
 from crowdwise.audit.covariance import covariance_spammers, covariances
 from crowdwise.audit.low_rank import factorise
-from crowdwise.audit.others import others_say
+from crowdwise.audit.reference import others_say
 from crowdwise.audit.spammers import dependence, find_spammers, skill_of_bits, slopes
 from crowdwise.datasets import load
 from crowdwise.kernels.habits import fit_habits

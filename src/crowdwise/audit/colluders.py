@@ -44,7 +44,7 @@ from scipy.stats import binom
 
 from crowdwise.audit.covariance import covariances
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.others import consensus
+from crowdwise.audit.reference import consensus
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import NO_GOLD, answer_sums, pair_agreements, vote_shares
 from crowdwise.labels.errors import InputError, listed

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
+    Sums = tuple[FloatArray, FloatArray]
+
 __all__ = ["Answer", "find_unidentifiable", "questions"]
 
 FLAT = 0.01  # contrast under which the consensus hardly tells some classes apart
@@ -80,13 +82,20 @@ def questions(
     reference = fit_reference(labels, fitted=reference)
     q = by_other_half(labels, seed)
     used = np.flatnonzero((q**2).sum(axis=0) >= ENOUGH)
+    q, said = q[:, used], one_hot(labels)[:, used]
+    of_workers = sums_of(q, said, labels.worker, labels.n_workers)
     return (
         linked_crowd(labels),
-        three_views(labels, q, used),
-        dominant(labels, q, used, level, seed),
+        three_views(labels, of_workers, used),
+        dominant(labels, sums_of(q, said, labels.task, labels.n_tasks), used, level, seed),
         apart(labels, reference, used),
-        anchored(labels, reference, q, used),
+        anchored(labels, reference, of_workers, used),
     )
+
+
+def sums_of(q: FloatArray, said: FloatArray, unit: IntArray, n_units: int) -> Sums:
+    """Σ q qᵀ and Σ q saidᵀ over the labels of each unit, for `rates`."""
+    return edge_outer(q, q, unit, n_units), edge_outer(said, q, unit, n_units).transpose(0, 2, 1).copy()
 
 
 def by_other_half(labels: CrowdLabels, seed: int) -> FloatArray:
@@ -168,7 +177,7 @@ def linked_crowd(labels: CrowdLabels) -> Answer:
     return Answer(LINKED, False, words, consequence, alone)
 
 
-def three_views(labels: CrowdLabels, q: FloatArray, used: IntArray) -> Answer:
+def three_views(labels: CrowdLabels, of_workers: Sums, used: IntArray) -> Answer:
     """Whether three groups of workers have mean matrices of full rank, beyond doubt by their numbers of labels."""
     active = np.flatnonzero(labels.labels_per_worker)
     if active.size < 3:
@@ -181,9 +190,8 @@ def three_views(labels: CrowdLabels, q: FloatArray, used: IntArray) -> Answer:
         )
     if used.size < 2:
         return Answer(VIEWS, None, "The labels do not show it.", "The consensus hardly ever gives a second class.")
-    group = np.zeros(labels.n_workers, np.int64)
-    group[active[np.argsort(-labels.labels_per_worker[active], kind="stable")]] = np.arange(active.size) % 3
-    gram, cross = (edge_outer(q[:, used], y[:, used], group[labels.worker], 3) for y in (q, one_hot(labels)))
+    busiest = active[np.argsort(-labels.labels_per_worker[active], kind="stable")]
+    gram, cross = (np.array([each[busiest[group::3]].sum(axis=0) for group in range(3)]) for each in of_workers)
     smallest = np.linalg.svd(rates(gram, cross), compute_uv=False)[:, -1]
     least = np.maximum(np.einsum("gkk->gk", gram).min(axis=1), 1e-12)
     if (smallest >= NOISE / np.sqrt(least)).all():
@@ -196,12 +204,11 @@ def three_views(labels: CrowdLabels, q: FloatArray, used: IntArray) -> Answer:
     )
 
 
-def dominant(labels: CrowdLabels, q: FloatArray, used: IntArray, level: float, seed: int) -> Answer:
+def dominant(labels: CrowdLabels, of_tasks: Sums, used: IntArray, level: float, seed: int) -> Answer:
     """Whether each class is said more often when it is true than when any other is, by a bootstrap of tasks."""
     if used.size < 2:
         return Answer(DOMINANT, None, "The labels do not show it.", "The consensus hardly ever gives a second class.")
-    gram = edge_outer(q[:, used], q[:, used], labels.task, labels.n_tasks)
-    cross = edge_outer(q[:, used], one_hot(labels)[:, used], labels.task, labels.n_tasks)
+    gram, cross = of_tasks
     others = ~np.eye(used.size, dtype=np.bool_)
 
     def margins(weights: FloatArray) -> FloatArray:
@@ -248,14 +255,13 @@ def apart(labels: CrowdLabels, reference: Reference, used: IntArray) -> Answer:
     )
 
 
-def anchored(labels: CrowdLabels, reference: Reference, q: FloatArray, used: IntArray) -> Answer:
+def anchored(labels: CrowdLabels, reference: Reference, of_workers: Sums, used: IntArray) -> Answer:
     """Whether each class has a task of which the consensus is sure, or a worker who says it when and only when true."""
     if used.size == 0:
         return Answer(ANCHORED, None, "The labels do not show it.", "They are too few to say.")
     cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
     said = np.bincount(cells, minlength=labels.n_workers * labels.n_classes).reshape(-1, labels.n_classes)
-    gram, cross = (edge_outer(q[:, used], y[:, used], labels.worker, labels.n_workers) for y in (q, one_hot(labels)))
-    confusion = np.clip(rates(gram, cross), 0, 1)
+    confusion = np.clip(rates(*of_workers), 0, 1)
     alone = unanchored(reference.posterior[labels.labels_per_task > 0][:, used], confusion, said[:, used])
     names = [labels.classes[int(used[k])].as_py() for k in alone]
     if not names:

@@ -1,12 +1,20 @@
 """What everyone else says of a task: the consensus that a worker's labels are held against, her own left out.
 
-One Dawid–Skene fit of the whole crowd, with a pseudo-count, gives the class shares and each worker's matrix A. By
-Bayes' rule the posterior of task t without the labels of some workers is
+There are two ways to leave her out, for two kinds of question.
+
+*Taken out of a posterior* (`Reference.from_others`). One Dawid–Skene fit of the whole crowd, with a pseudo-count, gives
+the class shares and each worker's matrix A. By Bayes' rule the posterior of task t without the labels of some is
 
     q[t, k] ∝ prior[k] Π_{others w'} A[w', k, l(t, w')],
 
 so that leaving out needs no other fit: O(labels × K). The matrices of the others were fitted with her labels in sight,
-which matters little where tasks have three labels or more.
+which matters little where tasks have three labels or more. An audit fits it once for all tests that ask.
+
+*Held out of the fit* (`others_say`), for tests of a single worker whose p-value supposes that her labels had no part at
+all in what they are compared with. Workers are dealt into folds, the busiest into different ones. For each fold the
+model is fitted to the labels of all other folds, and its posterior stands beside the labels of the fold. With ten
+workers or fewer each has a fold of her own; with more, a label also misses the few who share its fold. Cost: as many
+fits as folds, of a few dozen iterations each.
 
 Labels are noisy and so is the consensus. A table of a worker's labels against the most probable class would count the
 consensus' errors as hers. `rates` instead regresses her labels on the posterior,
@@ -36,11 +44,12 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Reference", "fit_crowd", "fit_reference", "one_hot", "rates", "task_classes"]
+__all__ = ["Reference", "consensus", "fit_reference", "one_hot", "others_say", "rates", "task_classes"]
 
 SMOOTHING = 0.5  # pseudo-count of every cell of a worker's matrix: no label is impossible
 STEPS = 100  # of EM
 TOLERANCE = 1e-5  # gain per label at which EM stops
+FOLDS = 10
 RIDGE = 0.1  # pseudo-answers of a class in the regression, which keep a class that nobody met at zero
 
 
@@ -133,6 +142,34 @@ def fit_reference(labels: CrowdLabels, truth: Any = None, fitted: Reference | No
     log_prior = np.maximum(found.log_prior, np.log(1e-12))
     confusion = np.exp(found.log_table).transpose(0, 2, 1)
     return Reference(log_prior, confusion, posterior, support, pair, names.size, known)
+
+
+def consensus(labels: CrowdLabels) -> FloatArray:
+    """Posterior of each task (N, K) by workers without those who are held out.
+
+    One answer of each kind to each class is added: workers of few labels are not taken for perfect.
+    """
+    return fit_crowd(labels, smoothing=1.0, steps=30, tolerance=1e-6)[1]
+
+
+def others_say(labels: CrowdLabels, seed: int) -> tuple[FloatArray, BoolArray]:
+    """Posterior of each label's task by the others (S, K), and where there are others at all (S,)."""
+    chance = np.random.default_rng(seed).random(labels.n_workers)
+    order = np.lexsort((chance, -labels.labels_per_worker))
+    fold = np.empty(labels.n_workers, np.int64)
+    fold[order] = np.arange(labels.n_workers) % FOLDS
+    of_label = fold[labels.worker]
+    posterior = np.empty((labels.n_labels, labels.n_classes))
+    told = np.zeros(labels.n_labels, np.bool_)
+    for number in np.unique(of_label):
+        mine = of_label == number
+        rest = labels.keep(~mine)
+        if not rest.n_labels:
+            posterior[mine] = 1 / labels.n_classes
+            continue
+        posterior[mine] = consensus(rest)[labels.task[mine]]
+        told[mine] = rest.labels_per_task[labels.task[mine]] > 0
+    return posterior, told
 
 
 def task_classes(reference: Reference) -> IntArray:

@@ -1,7 +1,7 @@
 """Spammers: workers whose labels say next to nothing, told from those who are merely weak or have done little.
 
-A worker's labels are held against what the others say of the same tasks, q (`others`), in a model of one number: with
-chance s she gives the class, else she answers by a habit h that does not look at the task,
+A worker's labels are held against what the others say of the same tasks, q (`reference.others_say`), in a model of one
+number: with chance s she gives the class, else she answers by a habit h that does not look at the task,
 
     P(label = l on task t) = (1 - s) h_l + s q_t(l).
 
@@ -32,7 +32,7 @@ the two tests share the level.
 Assumes that workers err independently given the class. A spammer who stands beside one other worker on each of her
 tasks is not found: it could be either. A majority that is wrong together makes the honest look opposite.
 
-Cost: that of `others`, O(labels × K) for each step here, and workers × K³.
+Cost: that of `reference.others_say`, O(labels × K) for each step here, and workers × K³.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ from scipy.stats import chi2
 
 from crowdwise.audit.capacity import capacity
 from crowdwise.audit.findings import Finding, Screen, holm
-from crowdwise.audit.others import others_say
-from crowdwise.audit.reference import one_hot
+from crowdwise.audit.reference import one_hot, others_say
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import answer_sums, edge_outer, worker_sums
 from crowdwise.kernels.habits import fit_habits

@@ -49,7 +49,7 @@ twice a round, at most `MOST_PAIRS`, on tasks drawn at random; the `MOST_WORKERS
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,6 +95,8 @@ class Company:
     shared, same, expected, wrong, expected_wrong, same_wrong, expected_same_wrong : (m, m)
         Of every two tested workers: tasks; those with the same answer, seen and expected; those that both got wrong, by
         what the others think, seen and expected; and of these those with the same answer, seen and expected.
+    voices
+        The labels as they were heard, if everyone is alone: a second fit would find the same.
     """
 
     tested: IntArray
@@ -108,6 +110,7 @@ class Company:
     expected_wrong: FloatArray
     same_wrong: FloatArray
     expected_same_wrong: FloatArray
+    voices: Voices | None = None
 
     @property
     def excess(self) -> FloatArray:
@@ -255,7 +258,7 @@ def pair_batches(
     tasks = generator.permutation(np.concatenate(halves(labels, generator)))
     place = np.full(labels.n_workers, -1)
     place[company.tested] = np.arange(company.tested.size)
-    voices = heard(labels, company.groups, generator)
+    voices = company.voices or heard(labels, company.groups, generator)
     for batch in np.array_split(tasks, n_batches):
         shared, same, expected = pairs_pass(voices, np.sort(batch), place, company.tested.size)[:3]
         yield same - expected, shared - expected
@@ -272,7 +275,7 @@ def _searched(
 ) -> Company:
     """Company found from given groups to begin with."""
     for _ in range(ROUNDS):
-        voices = heard(labels, groups, generator)
+        voices, alone = heard(labels, groups, generator), groups.max() < 0
         sums = [pairs_pass(voices, tasks, place, members.size) for tasks in parts]
         total = sums[0] + sums[1]
         background = background_of(total)
@@ -281,14 +284,15 @@ def _searched(
             mates = chosen_mates(sums[way], background)
             both[way] = tested(mates_pass(voices, parts[1 - way], place, mates), background)
         p_value = np.minimum(np.fmin(both[0], both[1]) * 2 * members.size, 1.0)
-        found = clusters(total, np.flatnonzero(p_value <= level), background)
+        parties = clusters(total, np.flatnonzero(p_value <= level), background)
         if labels.n_classes > 2:
-            found = [rows[err_alike(total, rows)] for rows in found]
+            parties = [rows[err_alike(total, rows)] for rows in parties]
         groups = np.full(labels.n_workers, -1)
-        for number, rows in enumerate(rows for rows in found if rows.size > 1):
+        for number, rows in enumerate(rows for rows in parties if rows.size > 1):
             groups[members[rows]] = number
         if groups.max() < 0:
             break
     every = np.full(labels.n_workers, np.nan)
     every[members] = p_value
-    return Company(members, groups, every, background, *total)
+    found = Company(members, groups, every, background, *total)
+    return replace(found, voices=voices) if alone and groups.max() < 0 else found

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from crowdwise.kernels.prefetch import LINE, prefetch
+
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -37,6 +39,7 @@ def drawn_scores(
     cumulative : (M, K, K) [worker, truth, label]
         Chance of each label or one before it.
     log_table : (M, K, K) [worker, label, truth]
+        C-ordered, both.
     """
     best, own = np.empty((2, *truth.shape))
     ptr = labels.task_ptr[tasks.start : tasks.stop + 1]
@@ -58,9 +61,15 @@ def _draw(
     own: FloatArray,
 ) -> None:
     total, last = np.empty(log_prior.size), log_prior.size - 1
+    # All matrices of a worker in one row, to be asked for while the task before is drawn.
+    tables = cumulative.reshape(cumulative.shape[0], -1), log_table.reshape(log_table.shape[0], -1)
     for task in range(best.shape[1]):
         for draw in range(best.shape[0]):
             right = truth[draw, task]
+            if task + 1 < best.shape[1] and draw * LINE < tables[0].shape[1]:
+                for edge in range(task_ptr[task + 1], task_ptr[task + 2]):
+                    prefetch(tables[0], worker[edge], draw * LINE)  # type: ignore[call-arg]
+                    prefetch(tables[1], worker[edge], draw * LINE)
             total[:] = 0.0
             for edge in range(task_ptr[task], task_ptr[task + 1]):
                 chance, number = cumulative[worker[edge], right], uniform[draw, edge]

@@ -16,15 +16,17 @@ from numba.extending import intrinsic
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["AHEAD", "prefetch_row"]
+__all__ = ["AHEAD", "LINE", "prefetch", "prefetch_row"]
 
+LINE = 8  # numbers of a line of the cache
 AHEAD = 12  # labels between asking for a row and using it: about the latency of memory in labels
 
 READ, KEEP, DATA = 0, 3, 1  # llvm.prefetch: for reading, in every level of the cache, data rather than code
 
 
 @intrinsic
-def _prefetch(_typing: Any, table: Any, _row: Any, _column: Any) -> Any:
+def prefetch(_typing: Any, table: Any, _row: Any, _column: Any) -> Any:
+    """Fetch the line of the cache with one number of a table."""
     if not (isinstance(table, types.Array) and table.layout == "C" and table.ndim == 2):
         raise TypingError("prefetch needs a C-ordered table")
 
@@ -46,5 +48,5 @@ def _prefetch(_typing: Any, table: Any, _row: Any, _column: Any) -> Any:
 @njit(inline="always")
 def prefetch_row(table: FloatArray, row: int) -> None:
     """Fetch the ends of a row; what lies between is on the same lines, or the hardware follows."""
-    _prefetch(table, row, 0)  # type: ignore[call-arg]
-    _prefetch(table, row, table.shape[1] - 1)
+    prefetch(table, row, 0)  # type: ignore[call-arg]
+    prefetch(table, row, table.shape[1] - 1)
