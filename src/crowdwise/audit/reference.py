@@ -125,6 +125,11 @@ def edge_outer(left: FloatArray, right: FloatArray, unit: IntArray, n_units: int
     """Σ left_e rightᵀ_e over the edges of each unit: (n_units, K, K)."""
     rows, columns = left.shape[1], right.shape[1]
     found = np.empty((n_units, rows, columns))
+    if n_units < rows * columns:  # fewer units than cells: unit by unit
+        order = np.argsort(unit, kind="stable")
+        for each, edges in enumerate(np.split(order, np.cumsum(np.bincount(unit, minlength=n_units))[:-1])):
+            np.matmul(left[edges].T, right[edges], out=found[each])
+        return found
     for i in range(rows):
         for j in range(columns):
             found[:, i, j] = np.bincount(unit, left[:, i] * right[:, j], n_units)

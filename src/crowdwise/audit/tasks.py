@@ -92,7 +92,7 @@ def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
     reference = fit_reference(labels)
     rng = np.random.default_rng(seed)
     prior = np.exp(reference.log_prior)
-    table, sums, flat = np.log(reference.confusion), summed(reference.confusion), np.zeros(labels.n_classes)
+    table, sums, flat = _turned(np.log(reference.confusion)), summed(reference.confusion), np.zeros(labels.n_classes)
     judged = n >= FEWEST_LABELS
 
     def drawn() -> FloatArray:
@@ -102,7 +102,7 @@ def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
         return worst
 
     mean = np.mean([drawn() for _ in range(MOMENTS)], axis=0)
-    draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
+    draws = _draws(labels)
     largest = np.sort([(drawn() - mean)[judged].max() for _ in range(draws)])
     h = -_scores(labels, labels.label, flat, table).max(axis=1) - mean
     p_value = np.where(judged, (1 + draws - np.searchsorted(largest, h, side="left")) / (draws + 1), np.nan)
@@ -148,10 +148,10 @@ def expected_differing(labels: CrowdLabels, reference: Reference) -> FloatArray:
     same = np.zeros(labels.n_tasks)
     prior = np.exp(reference.log_prior)
     for k in range(labels.n_classes):
-        for label in range(labels.n_classes):
-            chance = reference.confusion[:, k, label][labels.worker]
-            total = np.bincount(labels.task, chance, labels.n_tasks)
-            same += prior[k] * (total**2 - np.bincount(labels.task, chance**2, labels.n_tasks))
+        total = np.zeros((labels.n_tasks, labels.n_classes))
+        alone = np.zeros(labels.n_tasks)
+        _add_rows(labels.task, labels.worker, reference.confusion[:, k], total, alone)
+        same += prior[k] * ((total**2).sum(axis=1) - alone)
     return np.asarray(1 - same / pairs, np.float64)
 
 
@@ -165,7 +165,7 @@ def doubts(labels: CrowdLabels, truth: Any = None) -> FloatArray:
     """
     given = given_labels(labels, truth)
     log_prior, table = _counted(labels, given)
-    scores = _scores(labels, labels.label, log_prior, table)
+    scores = _scores(labels, labels.label, log_prior, _turned(table))
     right = np.exp(scores[np.arange(labels.n_tasks), given] - logsumexp(scores, axis=1))
     return np.where(given >= 0, 1 - right, np.nan)
 
@@ -189,15 +189,16 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     given = given_labels(labels, truth)
     log_prior, table = _counted(labels, given)
     judged = np.flatnonzero(given >= 0)
+    turned = _turned(table)
 
     def doubt(label: IntArray) -> tuple[FloatArray, IntArray]:
-        scores = _scores(labels, label, log_prior, table)[judged]
+        scores = _scores(labels, label, log_prior, turned)[judged]
         best = scores.argmax(axis=1)
         return scores.max(axis=1) - scores[np.arange(judged.size), given[judged]], best
 
     observed, best = doubt(labels.label)
     rng = np.random.default_rng(seed)
-    draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
+    draws = _draws(labels)
     sums, truths = summed(np.exp(table)), np.maximum(given, 0)[labels.task]
     largest = [doubt(draw_from_sums(labels.worker, truths, sums, rng))[0].max() for _ in range(draws)]
     reached = draws - np.searchsorted(np.sort(largest), observed * (1 - 1e-9), side="left")
@@ -253,17 +254,36 @@ def _counted(labels: CrowdLabels, given: IntArray) -> tuple[FloatArray, FloatArr
 
 
 def _scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray, table: FloatArray) -> FloatArray:
-    """Log of prior times likelihood of every class (N, K)."""
+    """Log of prior times likelihood of every class (N, K), by a `table` of log-probabilities [worker, label, truth]."""
     found = np.zeros((labels.n_tasks, labels.n_classes))
     _add_up(labels.task, labels.worker, label, table, found)
     return log_prior + found
 
 
 @njit(cache=True, nogil=True)
+def _add_rows(task: IntArray, worker: IntArray, rows: FloatArray, total: FloatArray, squares: FloatArray) -> None:
+    for edge in range(task.size):
+        for k in range(total.shape[1]):
+            chance = rows[worker[edge], k]
+            total[task[edge], k] += chance
+            squares[task[edge]] += chance * chance
+
+
+def _turned(table: FloatArray) -> FloatArray:
+    """[worker, label, truth] for [worker, truth, label]: what a label adds lies side by side."""
+    return np.ascontiguousarray(table.swapaxes(1, 2))
+
+
+def _draws(labels: CrowdLabels) -> int:
+    """How many draws of all labels can be paid for."""
+    return int(np.clip(MOST_DRAWN // (labels.n_labels * max(4, labels.n_classes // 4)), 199, DRAWS))
+
+
+@njit(cache=True, nogil=True)
 def _add_up(task: IntArray, worker: IntArray, label: IntArray, table: FloatArray, found: FloatArray) -> None:
     for edge in range(task.size):
         for k in range(found.shape[1]):
-            found[task[edge], k] += table[worker[edge], k, label[edge]]
+            found[task[edge], k] += table[worker[edge], label[edge], k]
 
 
 # ---- classes mixed up --------------------------------------------------------------------------------------
@@ -281,8 +301,7 @@ def find_confused_classes(labels: CrowdLabels, *, level: float = 0.05, seed: int
     seed
         Same seed, same answer.
     """
-    size = labels.n_classes
-    if size < 3:
+    if int((labels.class_shares > 0).sum()) < 3:
         return Screen("confused classes", skipped="With two classes there is but one wrong class to lean to.")
     if (labels.labels_per_worker > 0).sum() < FEWEST_WORKERS:
         return Screen("confused classes", skipped=f"A confusion that is shared needs {FEWEST_WORKERS} workers.")
@@ -291,25 +310,25 @@ def find_confused_classes(labels: CrowdLabels, *, level: float = 0.05, seed: int
     cross = edge_outer(q, one_hot(labels), labels.worker, labels.n_workers)
     part = rates(gram.sum(axis=0), cross)  # what each worker adds to the crowd's mean matrix
     met = np.einsum("wkk->wk", gram)
-    usable = (met >= FEWEST_MET).sum(axis=0) >= FEWEST_WORKERS
-    if not usable.any():
+    usable = np.flatnonzero(((met >= FEWEST_MET).sum(axis=0) >= FEWEST_WORKERS) & (labels.class_shares > 0))
+    if not usable.size:
         return Screen("confused classes", skipped="No class was met often enough by enough workers.")
-    wrong = np.array([[j for j in range(size) if j != k] for k in range(size)])
-    errors = part[:, np.arange(size)[:, None], wrong]  # (M, K, K-1)
+    said = np.flatnonzero(labels.class_shares)  # nobody leans to a class that nobody says
+    wrong = np.array([[j for j in said if j != k] for k in usable])
+    errors = part[:, usable[:, None], wrong]  # (M, usable, said - 1)
     errors = errors - errors.mean(axis=2, keepdims=True)
-    spread = np.sqrt((errors**2).sum(axis=(0, 2)) / (size - 2))  # (K,)
+    spread = np.sqrt((errors**2).sum(axis=(0, 2)) / (said.size - 2))  # (usable,)
     spread = np.where(spread > 1e-12, spread, np.inf)
-    spread[~usable] = np.inf
     t = errors.sum(axis=0) / spread[:, None]
     rng = np.random.default_rng(seed)
     draws = int(np.clip(MOST_DRAWN // errors.size, 199, DRAWS))
     largest = np.array([(rng.permuted(errors, axis=2).sum(axis=0) / spread[:, None]).max() for _ in range(draws)])
     p_value = (1 + draws - np.searchsorted(np.sort(largest), t * (1 - 1e-9), side="left")) / (draws + 1)
     findings = []
-    for k, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
-        label = int(wrong[k, place])
+    for row, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
+        k, label = int(usable[row]), int(wrong[row, place])
         findings.append(
-            _confusion(labels, gram, cross, met[:, k] >= FEWEST_MET, (int(k), label), float(p_value[k, place]), seed)
+            _confusion(labels, gram, cross, met[:, k] >= FEWEST_MET, (k, label), float(p_value[row, place]), seed)
         )
     return Screen("confused classes", tuple(sorted(findings, key=lambda finding: -finding.score)))
 
@@ -324,7 +343,7 @@ def _confusion(
     seed: int,
 ) -> Finding:
     k, label = cell
-    n_others = labels.n_classes - 1
+    n_others = int((labels.class_shares > 0).sum()) - 1
 
     def rate(weights: FloatArray) -> FloatArray:
         found: FloatArray = rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))[:, k, label]

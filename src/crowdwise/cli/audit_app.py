@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from crowdwise.cli.options import Classes, Duplicates, Json, LabelColumn, Labels, OnDuplicate, TaskColumn, WorkerColumn
+from crowdwise.labels.errors import InputError
 
 __all__ = ["audit", "report"]
 
@@ -36,7 +36,10 @@ def audit(
     trusted: Trusted = None,
     level: Level = 0.05,
     prune_to: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the labels without the workers flagged, as CSV.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Write the labels without the workers flagged, as CSV; - for standard output."
+        ),
     ] = None,
     seed: Seed = 0,
     json: Json = False,
@@ -52,7 +55,9 @@ def audit(
     from crowdwise.cli import put, work
 
     if prune_to is not None:
-        put.checked_place(str(Path(prune_to).parent), "--prune-to")
+        put.checked_file(prune_to, "--prune-to", (labels, truth, task_attributes, worker_attributes))
+        if json and prune_to == "-":
+            raise InputError("--json and --prune-to - would both go to standard output. Write the labels to a file.")
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
     asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
     answers, found = pages.audited(reading, asked)
@@ -62,7 +67,7 @@ def audit(
         put.put_csv(kept.to_table(), prune_to)
     if json:
         put.print_json(pages.facts(found))
-    else:
+    elif prune_to != "-":
         pages.audit_page(found, reading, asked, prune_to, pruned)
 
 
@@ -72,7 +77,9 @@ def report(
     truth: Truth = None,
     task_attributes: TaskAttributes = None,
     worker_attributes: WorkerAttributes = None,
-    out: Annotated[str, typer.Option(metavar="FILE", help="Where the page goes.")] = "report.html",
+    out: Annotated[
+        str, typer.Option(metavar="FILE", help="Where the page goes; - for standard output.")
+    ] = "report.html",
     compare: Annotated[
         bool, typer.Option("--compare", help="Also compare the methods that apply; takes a while.")
     ] = False,
@@ -90,10 +97,10 @@ def report(
     from crowdwise.cli import audit_pages as pages
     from crowdwise.cli import put, work
 
-    put.checked_place(str(Path(out).parent))
+    put.checked_file(out, "--out", (labels, truth, task_attributes, worker_attributes))
     pages.check_report()
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
     asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
     answers, found = pages.audited(reading, asked)
     league = work.compared(answers, None, found.truth, 5, seed) if compare else None
-    pages.write_page(found, Path(out), truth=found.truth, league=league, title=title)
+    pages.put_page(found, out, truth=found.truth, league=league, title=title)

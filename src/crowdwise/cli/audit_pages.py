@@ -15,8 +15,6 @@ from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.places import counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
     from rich.console import Console
 
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from crowdwise.cli.work import Reading
     from crowdwise.labels.model import CrowdLabels
 
-__all__ = ["Asked", "audit_page", "audited", "check_report", "facts", "write_page"]
+__all__ = ["Asked", "audit_page", "audited", "check_report", "facts", "put_page"]
 
 MOST = 6  # findings of a kind that are told
 MOST_NAMES = 8  # of a group, that are written out
@@ -72,7 +70,9 @@ def _named(given: str | None, names: pa.Array) -> list[Any] | None:
     asked = work.listed_names(given, "--trusted")
     strange = [name for name in asked if name not in known]
     if strange:
-        raise InputError(f"--trusted: {listed(strange)} are no workers of these labels.")
+        raise InputError(
+            f"--trusted: no worker of these labels is called {listed(strange)}; there are {listed(known)}."
+        )
     return [known[name] for name in asked]
 
 
@@ -81,10 +81,13 @@ def check_report() -> None:
     import crowdwise.report.page  # noqa: F401 (says what is missing)
 
 
-def write_page(found: Audit, out: Path, **more: Any) -> None:
-    """Write the page of an audit, and say where it is."""
-    from crowdwise.report.page import write_report
+def put_page(found: Audit, out: str, **more: Any) -> None:
+    """Write the page of an audit, and say where it is; to standard output, if that is "-"."""
+    from crowdwise.report.page import made_report, write_report
 
+    if out == "-":
+        print(made_report(found, **more))
+        return
     write_report(found, out, **more)
     console = show.page()
     number = len(found.findings)
