@@ -13,6 +13,7 @@ from tests.audit.crowds import Crowd, honest, relabelled, varied
 
 from crowdwise.audit.bias import find_bias
 from crowdwise.labels import CrowdLabels, read_labels
+from crowdwise.simulate import simulate
 
 if TYPE_CHECKING:
     from crowdwise.audit.findings import Finding
@@ -184,3 +185,11 @@ def test_popquorn() -> None:
     screen = find_bias(labels, worker_attributes=folder / "workers.csv")
     assert not screen.skipped
     assert not screen.findings  # 262 people of 50 labels each differ more among themselves than their groups do
+
+
+@pytest.mark.parametrize("groups", [dict.fromkeys(range(6), "all"), {worker: worker % 2 for worker in range(6)}])
+def test_groups_that_cannot_be_told_from_chance_are_not_asked(groups: dict[int, object]) -> None:
+    """One group has no other; of six workers, three can be chosen in twenty ways, which is no rare event."""
+    crowd = simulate("one-coin", n_tasks=100, n_workers=6, n_classes=2, seed=0)
+    assert "told from chance" in find_bias(crowd.labels, worker_attributes=groups, level=0.01).skipped
+    assert not find_bias(crowd.labels, worker_attributes={each: each % 2 for each in range(6)}, level=0.1).skipped

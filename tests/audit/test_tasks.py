@@ -186,3 +186,15 @@ def test_breeds_of_dogs_that_look_alike() -> None:
     dog = cw.datasets.load("dog")
     found = {f.names for f in find_confused_classes(dog.labels).findings}
     assert found == {(1, 2), (2, 1), (3, 4), (4, 3)}
+
+
+def test_classes_that_nobody_says_make_no_confusion() -> None:
+    """Errors never go to a class that was declared and not used; that is no leaning to the others."""
+    crowd = cw.simulate.simulate("one-coin", n_tasks=120, n_workers=8, n_classes=3, seed=0)
+    wider = CrowdLabels.from_codes(
+        crowd.labels.task, crowd.labels.worker, crowd.labels.label, tasks=120, workers=8, classes=9
+    )
+    narrow, wide = (find_confused_classes(labels) for labels in (crowd.labels, wider))
+    assert narrow.findings == wide.findings == ()
+    two = CrowdLabels.from_codes([0, 0], [0, 1], [0, 1], tasks=1, workers=2, classes=9)
+    assert "two classes" in find_confused_classes(two).skipped

@@ -74,7 +74,7 @@ def test_hostile_names_are_inert(cw: Callable[..., Any], many: Path) -> None:
     ("words", "message"),
     [
         (["--level", "0"], "--level must lie between 0 and 1"),
-        (["--trusted", "nobody"], "'nobody' are no workers of these labels"),
+        (["--trusted", "nobody"], "no worker of these labels is called 'nobody'; there are 'ann', 'bob', 'cy'"),
         (["--seed", "-1"], "--seed"),
     ],
 )

@@ -15,6 +15,7 @@ from crowdwise.audit.dependence import company_of, screen_of
 from crowdwise.audit.drift import find_drift
 from crowdwise.audit.effective_size import size_of
 from crowdwise.audit.fairness import find_disparity
+from crowdwise.audit.gold import find_strange_truth
 from crowdwise.audit.identifiability import find_unidentifiable
 from crowdwise.audit.reference import fit_reference
 from crowdwise.audit.spammers import find_spammers
@@ -174,6 +175,8 @@ def audit_crowd(
         (find_confused_classes, reference),
         (find_unidentifiable, reference),
     ]
+    if known.truth is not None:
+        others.insert(0, (find_strange_truth, {"truth": known.truth}))
     share = level / (len(accusing) + 1)  # dependence is the one besides, which has more to tell
     with counted_work("audit", len(accusing) + len(others) + 1, "tests") as advance:
         company = company_of(answers, share, seed)

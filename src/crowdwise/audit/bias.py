@@ -34,6 +34,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
 
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.groups import EVERYONE, ONESELF, Effect, Group, Side, groups_of, sized, together
@@ -103,11 +104,15 @@ def find_bias(
         return Screen("bias", skipped="No attribute of tasks or workers is given: there are no groups to compare.")
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels < 4 * ENOUGH:
         return Screen("bias", skipped=f"Bias needs two workers, two classes and {4 * ENOUGH} labels.")
+    times = bool(of_tasks) + bool(of_workers)
+    if not any(
+        _told_from_chance(attribute, labels.labels_per_task, level / times) for attribute in of_tasks
+    ) and not any(_told_from_chance(attribute, labels.labels_per_worker, level / times) for attribute in of_workers):
+        return Screen("bias", skipped="No attribute has two groups large enough to be told from chance.")
     reference = fit_reference(labels, truth, reference)
     if truth is not None:
         known = reference.truth[labels.task] >= 0
         labels, reference = labels.keep(known), reference.keep(known)
-    times = bool(of_tasks) + bool(of_workers)
     findings = [
         *_everywhere(labels, reference, of_workers, level, seed, times),
         *_on_tasks(labels, reference, of_tasks, of_workers, level, seed, times),
@@ -228,6 +233,13 @@ def _pair(
     right = float(cell[0] == cell[1])
     there, elsewhere = (abs(found.each[i] - (right if alone else found.each[i + 2])) for i in (0, 1))
     return effect(1 - value) if elsewhere > there else found
+
+
+def _told_from_chance(attribute: Attribute, n_labels: IntArray, level: float) -> bool:
+    """Whether there are so many ways to deal some group anew that the one given can be rare among them."""
+    sizes = np.bincount(attribute.code[(attribute.code >= 0) & (n_labels > 0)])
+    ways = gammaln(sizes.sum() + 1) - gammaln(sizes + 1) - gammaln(sizes.sum() - sizes + 1)  # log of n over k
+    return bool((ways > -np.log(level)).any())
 
 
 # ---- parts -------------------------------------------------------------------------------------------------

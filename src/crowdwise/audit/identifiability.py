@@ -48,6 +48,7 @@ __all__ = ["Answer", "find_unidentifiable", "questions"]
 FLAT = 0.01  # contrast under which the consensus hardly tells some classes apart
 ENOUGH = 10  # labels of tasks of a class by the consensus, without which nothing is claimed of it
 NOISE = 2.0  # deviations of its least known row that a matrix's smallest singular value has, to be of full rank
+MOST_CELLS = 10**8  # of matrices of all tasks, in memory at one time
 SHOWN = "a fact of the labels, not a test"
 
 
@@ -208,6 +209,8 @@ def dominant(labels: CrowdLabels, of_tasks: Sums, used: IntArray, level: float, 
     """Whether each class is said more often when it is true than when any other is, by a bootstrap of tasks."""
     if used.size < 2:
         return Answer(DOMINANT, None, "The labels do not show it.", "The consensus hardly ever gives a second class.")
+    if labels.n_tasks * used.size**2 > MOST_CELLS:
+        return Answer(DOMINANT, None, "Not asked: there are too many tasks and classes.", "Classes may be swapped.")
     gram, cross = of_tasks
     others = ~np.eye(used.size, dtype=np.bool_)
 

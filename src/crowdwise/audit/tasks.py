@@ -41,6 +41,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import njit
 from scipy.special import logsumexp
 
 from crowdwise.audit.drawing import TOGETHER, drawn_again, largest_p_values
@@ -113,7 +114,7 @@ def find_hard_tasks(
     mean = np.zeros(labels.n_tasks)
     for _, tasks, worst in drawn(MOMENTS):
         mean[tasks] += worst.sum(axis=0) / MOMENTS
-    draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
+    draws = _draws(labels)
     h = np.where(judged, -_scores(labels, labels.label, flat, table).max(axis=1) - mean, np.nan)
     beyond = ((some, np.where(judged[tasks], worst - mean[tasks], -np.inf)) for some, tasks, worst in drawn(draws))
     p_value = largest_p_values(h, beyond, draws, level)
@@ -161,10 +162,10 @@ def expected_differing(labels: CrowdLabels, reference: Reference) -> FloatArray:
     same = np.zeros(labels.n_tasks)
     prior = np.exp(reference.log_prior)
     for k in range(labels.n_classes):
-        for label in range(labels.n_classes):
-            chance = reference.confusion[:, k, label][labels.worker]
-            total = np.bincount(labels.task, chance, labels.n_tasks)
-            same += prior[k] * (total**2 - np.bincount(labels.task, chance**2, labels.n_tasks))
+        total = np.zeros((labels.n_tasks, labels.n_classes))
+        alone = np.zeros(labels.n_tasks)
+        _add_rows(labels.task, labels.worker, reference.confusion[:, k], total, alone)
+        same += prior[k] * ((total**2).sum(axis=1) - alone)
     return np.asarray(1 - same / pairs, np.float64)
 
 
@@ -208,7 +209,7 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     likeliest, score = scores.argmax(axis=1), _doubts(scores, given)
     observed = np.where(given >= 0, scores.max(axis=1) - scores[np.arange(labels.n_tasks), given], np.nan)
     rng = np.random.default_rng(seed)
-    draws = int(np.clip(MOST_DRAWN // (4 * labels.n_labels), 199, DRAWS))
+    draws = _draws(labels)
     right = np.maximum(given, 0)
     drawn = drawn_again(labels, lambda tasks: right[tasks], np.exp(table), log_prior, table, rng, draws)
     p_value = largest_p_values(
@@ -276,6 +277,20 @@ def _scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray, table: 
     return found
 
 
+@njit(cache=True, nogil=True)
+def _add_rows(task: IntArray, worker: IntArray, rows: FloatArray, total: FloatArray, squares: FloatArray) -> None:
+    for edge in range(task.size):
+        for k in range(total.shape[1]):
+            chance = rows[worker[edge], k]
+            total[task[edge], k] += chance
+            squares[task[edge]] += chance * chance
+
+
+def _draws(labels: CrowdLabels) -> int:
+    """How many draws of all labels can be paid for."""
+    return int(np.clip(MOST_DRAWN // (labels.n_labels * max(4, labels.n_classes // 4)), 199, DRAWS))
+
+
 # ---- classes mixed up --------------------------------------------------------------------------------------
 
 
@@ -295,8 +310,7 @@ def find_confused_classes(
     reference
         The crowd's model, if it is at hand.
     """
-    size = labels.n_classes
-    if size < 3:
+    if int((labels.class_shares > 0).sum()) < 3:
         return Screen("confused classes", skipped="With two classes there is but one wrong class to lean to.")
     if (labels.labels_per_worker > 0).sum() < FEWEST_WORKERS:
         return Screen("confused classes", skipped=f"A confusion that is shared needs {FEWEST_WORKERS} workers.")
@@ -305,15 +319,15 @@ def find_confused_classes(
     cross = edge_outer(q, one_hot(labels), labels.worker, labels.n_workers)
     part = rates(gram.sum(axis=0), cross)  # what each worker adds to the crowd's mean matrix
     met = np.einsum("wkk->wk", gram)
-    usable = (met >= FEWEST_MET).sum(axis=0) >= FEWEST_WORKERS
-    if not usable.any():
+    usable = np.flatnonzero(((met >= FEWEST_MET).sum(axis=0) >= FEWEST_WORKERS) & (labels.class_shares > 0))
+    if not usable.size:
         return Screen("confused classes", skipped="No class was met often enough by enough workers.")
-    wrong = np.array([[j for j in range(size) if j != k] for k in range(size)])
-    errors = part[:, np.arange(size)[:, None], wrong]  # (M, K, K-1)
+    said = np.flatnonzero(labels.class_shares)  # nobody leans to a class that nobody says
+    wrong = np.array([[j for j in said if j != k] for k in usable])
+    errors = part[:, usable[:, None], wrong]  # (M, usable, said - 1)
     errors = errors - errors.mean(axis=2, keepdims=True)
-    spread = np.sqrt((errors**2).sum(axis=(0, 2)) / (size - 2))  # (K,)
+    spread = np.sqrt((errors**2).sum(axis=(0, 2)) / (said.size - 2))  # (usable,)
     spread = np.where(spread > 1e-12, spread, np.inf)
-    spread[~usable] = np.inf
     t = errors.sum(axis=0) / spread[:, None]
     rng = np.random.default_rng(seed)
     draws = int(np.clip(MOST_DRAWN // errors.size, 199, DRAWS))
@@ -328,10 +342,10 @@ def find_confused_classes(
 
     p_value = largest_p_values(t, dealt(), draws, level)
     findings = []
-    for k, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
-        label = int(wrong[k, place])
+    for row, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
+        k, label = int(usable[row]), int(wrong[row, place])
         findings.append(
-            _confusion(labels, gram, cross, met[:, k] >= FEWEST_MET, (int(k), label), float(p_value[k, place]), seed)
+            _confusion(labels, gram, cross, met[:, k] >= FEWEST_MET, (k, label), float(p_value[row, place]), seed)
         )
     return Screen("confused classes", tuple(sorted(findings, key=lambda finding: -finding.score)))
 
@@ -346,7 +360,7 @@ def _confusion(
     seed: int,
 ) -> Finding:
     k, label = cell
-    n_others = labels.n_classes - 1
+    n_others = int((labels.class_shares > 0).sum()) - 1
 
     def rate(weights: FloatArray) -> FloatArray:
         found: FloatArray = rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))[:, k, label]

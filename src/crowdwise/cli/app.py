@@ -279,4 +279,4 @@ def demo(
     except InputError as error:  # altair is not installed
         pages.say_notes([str(error)])
     else:
-        audit_pages.write_page(audit_crowd(result.labels), place / "report.html", title="The anaesthetists of 1979")
+        audit_pages.put_page(audit_crowd(result.labels), str(place / "report.html"), title="The anaesthetists of 1979")

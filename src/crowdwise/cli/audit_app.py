@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +17,7 @@ from crowdwise.cli.options import (
     TaskColumn,
     WorkerColumn,
 )
+from crowdwise.labels.errors import InputError
 
 __all__ = ["audit", "report"]
 
@@ -49,7 +49,10 @@ def audit(
     trusted: Trusted = None,
     level: Level = 0.05,
     prune_to: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the labels without the workers flagged, as CSV.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Write the labels without the workers flagged, as CSV; - for standard output."
+        ),
     ] = None,
     seed: Seed = 0,
     json: Json = False,
@@ -66,7 +69,9 @@ def audit(
     from crowdwise.cli import put, work
 
     if prune_to is not None:
-        put.checked_place(str(Path(prune_to).parent), "--prune-to")
+        put.checked_file(prune_to, "--prune-to", (labels, truth, task_attributes, worker_attributes))
+        if json and prune_to == "-":
+            raise InputError("--json and --prune-to - would both go to standard output. Write the labels to a file.")
     reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value, time_column)
     asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
     timed, found = pages.audited(reading, asked)
@@ -76,7 +81,7 @@ def audit(
         put.put_csv(kept.to_table(), prune_to)
     if json:
         put.print_json(pages.facts(found, timed.column))
-    else:
+    elif prune_to != "-":
         pages.audit_page(found, reading, asked, timed.column, prune_to, pruned)
 
 
@@ -86,7 +91,9 @@ def report(
     truth: Truth = None,
     task_attributes: TaskAttributes = None,
     worker_attributes: WorkerAttributes = None,
-    out: Annotated[str, typer.Option(metavar="FILE", help="Where the page goes.")] = "report.html",
+    out: Annotated[
+        str, typer.Option(metavar="FILE", help="Where the page goes; - for standard output.")
+    ] = "report.html",
     charts: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Also write every chart there, as SVG and as PNG.")
     ] = None,
@@ -108,7 +115,7 @@ def report(
     from crowdwise.cli import audit_pages as pages
     from crowdwise.cli import put, work
 
-    put.checked_place(str(Path(out).parent))
+    put.checked_file(out, "--out", (labels, truth, task_attributes, worker_attributes))
     if charts is not None:
         put.checked_place(charts, "--charts")
     pages.check_report()
@@ -116,4 +123,4 @@ def report(
     asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
     timed, found = pages.audited(reading, asked)
     league = work.compared(timed.labels, None, found.truth, 5, seed) if compare else None
-    pages.write_page(found, Path(out), charts, truth=found.truth, league=league, title=title)
+    pages.put_page(found, out, charts, truth=found.truth, league=league, title=title)

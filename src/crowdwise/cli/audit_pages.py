@@ -15,8 +15,6 @@ from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.places import counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
     from rich.console import Console
 
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from crowdwise.cli.work import Reading
     from crowdwise.labels.times import TimedLabels
 
-__all__ = ["Asked", "audit_page", "audited", "check_report", "facts", "write_page"]
+__all__ = ["Asked", "audit_page", "audited", "check_report", "facts", "put_page"]
 
 MOST = 6  # findings of a kind that are told
 MOST_NAMES = 8  # of a group, that are written out
@@ -77,7 +75,9 @@ def _named(given: str | None, names: pa.Array) -> list[Any] | None:
     asked = work.listed_names(given, "--trusted")
     strange = [name for name in asked if name not in known]
     if strange:
-        raise InputError(f"--trusted: {listed(strange)} are no workers of these labels.")
+        raise InputError(
+            f"--trusted: no worker of these labels is called {listed(strange)}; there are {listed(known)}."
+        )
     return [known[name] for name in asked]
 
 
@@ -86,18 +86,21 @@ def check_report() -> None:
     import crowdwise.report.page  # noqa: F401 (says what is missing)
 
 
-def write_page(found: Audit, out: Path, charts: str | None = None, *, truth: Any = None, **more: Any) -> None:
-    """Write the page of an audit, and its charts if asked for, and say where they are."""
+def put_page(found: Audit, out: str, charts: str | None = None, *, truth: Any = None, **more: Any) -> None:
+    """Write the page of an audit, and its charts if asked for, and say where they are; "-" is standard output."""
     from crowdwise.report.drawings import write_charts
-    from crowdwise.report.page import write_report
+    from crowdwise.report.page import made_report, write_report
 
+    names = [] if charts is None else write_charts(found, charts, truth=truth)
+    if out == "-":
+        print(made_report(found, truth=truth, **more))
+        return
     write_report(found, out, truth=truth, **more)
     console = show.page()
     number = len(found.findings)
     show.paragraph(console, f"{number:,} finding{'' if number == 1 else 's'}. Open this page in a browser:")
     console.print(Text(f"  {visible(out)}", style="cyan"), soft_wrap=True)
-    if charts is not None:
-        names = write_charts(found, charts, truth=truth)
+    if names:
         show.paragraph(console, f"Charts, each as SVG and PNG ({', '.join(names)}):")
         console.print(Text(f"  {visible(charts)}", style="cyan"), soft_wrap=True)
 

@@ -15,9 +15,11 @@ from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import defused, write_csv, written_file, written_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from crowdwise.cli.work import Fitted
 
-__all__ = ["checked_place", "print_csv", "print_json", "put_csv", "write", "write_text"]
+__all__ = ["checked_file", "checked_place", "print_csv", "print_json", "put_csv", "write", "write_text"]
 
 BATCH = 1 << 16  # rows of CSV made at a time for standard output
 
@@ -36,6 +38,27 @@ def checked_place(out: str, option: str = "--out") -> Path:
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise InputError(f"{option}: you may not write in {quoted(str(nearest))}. Choose another place.")
     return place
+
+
+def checked_file(out: str, option: str, inputs: Iterable[str | None]) -> None:
+    """Refuse, before any long work, a file that cannot be written, and one that is read."""
+    if out == "-":
+        return
+    if not out:
+        raise InputError(f"{option} is empty. Give the name of a file, or - for standard output.")
+    place = Path(out)
+    checked_place(str(place.parent), option)
+    try:
+        place.stat()
+        there = True
+    except FileNotFoundError:
+        there = False
+    except (OSError, ValueError) as error:
+        raise InputError(f"{option} {quoted(out)} is no name for a file: {error}.") from error
+    if place.is_dir() or out.endswith(("/", os.sep)):
+        raise InputError(f"{option} {quoted(out)} is a folder. Give the name of a file in it.")
+    if there and any(given and Path(given).exists() and place.samefile(given) for given in inputs):
+        raise InputError(f"{option} {quoted(out)} is a file that is read, and would be lost. Choose another name.")
 
 
 def write(result: Fitted, place: Path, **more: pa.Table) -> None:

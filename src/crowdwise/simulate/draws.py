@@ -82,7 +82,11 @@ def _pick(cumulative: FloatArray, worker: IntArray, given: IntArray, uniform: Fl
     last = cumulative.shape[2] - 1
     for edge in range(worker.size):
         who, truth, draw = worker[edge], given[edge], uniform[edge]
-        answer = 0
-        while answer < last and cumulative[who, truth, answer] <= draw:
-            answer += 1
-        label[edge] = answer
+        low, high = 0, last
+        while low < high:
+            middle = (low + high) // 2
+            if cumulative[who, truth, middle] <= draw:
+                low = middle + 1
+            else:
+                high = middle
+        label[edge] = low
