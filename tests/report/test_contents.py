@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -14,6 +15,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.audit.audit import FINE, Audit
+from crowdwise.audit.effective_size import effective_size
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.evaluate.compare import Comparison, Standing
 from crowdwise.labels.errors import InputError
@@ -174,6 +176,11 @@ def test_tests_are_told_with_what_they_ask(portrait: Portrait) -> None:
     assert asked["Spammers"] == ("Whose labels carry no information, or say the opposite?", "12 findings")
     assert asked["Drift"][1] == "Not tested: The labels have no order in time."
     assert "at least 95 of 100 such audits would flag no worker at all" in made_report(portrait.audit)
+
+
+def test_what_the_crowd_is_worth_is_told(portrait: Portrait) -> None:
+    worth = effective_size(portrait.labels)
+    assert f"What the crowd is worth: {worth.summary}" in made_report(replace(portrait.audit, effective=worth))
 
 
 def test_a_crowd_of_one_volume_is_told_as_such(portrait: Portrait) -> None:
