@@ -101,7 +101,7 @@ def test_report_is_one_page(cw: Callable[..., Any], many: Path, tmp_path: Path) 
     page = out.read_text(encoding="utf-8")
     assert "Who &lt;b&gt;can&lt;/b&gt; be trusted" in page
     assert "spammer" in page
-    assert "Does not apply: There is no time column" in page
+    assert "Not tested: There is no time column" in page
 
 
 def test_report_with_its_charts_as_files(cw: Callable[..., Any], many: Path, tmp_path: Path) -> None:

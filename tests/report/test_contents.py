@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
-import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -16,12 +15,12 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.audit.audit import FINE, Audit
-from crowdwise.audit.findings import Screen
+from crowdwise.audit.effective_size import effective_size
+from crowdwise.audit.findings import Finding, Screen
 from crowdwise.evaluate.compare import Comparison, Standing
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.calibration import reliability_table
-from crowdwise.report import charts, rows, words
-from crowdwise.report.drawings import write_charts
+from crowdwise.report import rows, words
 from crowdwise.report.names import labelled, shown
 from crowdwise.report.page import escaped_json, made_report, write_report
 from crowdwise.report.portrait import (
@@ -146,11 +145,49 @@ def test_flagged_scores_and_verdicts_agree(portrait: Portrait) -> None:
 
 def test_summary_counts_what_was_found(portrait: Portrait) -> None:
     text = " ".join(words.summary(portrait, None))
-    assert "40 workers gave 1,500 labels on 300 tasks, 5.0 a task, choosing between 3 classes." in text
-    assert "20 workers are flagged: 12 as spammer, 8 as dependent workers" in text
-    assert "mislabel (1), bias (1)" in text
+    assert "40 workers gave 1,500 labels on 300 tasks, 5 a task, choosing between 3 classes." in text
+    assert "20 of 40 workers are flagged: 12 spammers, 8 dependent workers. False alarms are rare" in text
+    assert "at least 95 of 100 such audits would flag no worker at all." in text
+    assert "Besides the workers: 1 probably wrong label, 1 bias of a group." in text
     wrong = (1 - portrait.confidence).sum()
     assert f"about {wrong:,.0f} of its answers are wrong" in text
+
+
+def test_findings_are_sentences_with_those_they_are_about(portrait: Portrait) -> None:
+    def found(about: str, names: tuple[Any, ...], verdict: str) -> dict[str, Any]:
+        finding = Finding("spammer", about, names, 0.5, verdict, "So it is.", 0.01, "how", "Do it.")
+        audit = Audit(portrait.labels, portrait.model, (Screen("spammer", (finding,)),), np.full(40, -1), 0.05)
+        (kind,) = rows.told_findings(audit)
+        assert kind["title"] == "Spammers"
+        told: dict[str, Any] = kind["told"][0]
+        return told
+
+    said = found("worker", ("ann",), "labels carry nothing")
+    assert (said["who"], said["names"], said["alone"]) == ("Worker", ["ann"], False)
+    assert said["verdict"] == "labels carry nothing."
+    whole = found("task", ("t1",), "Task 't1' is hard.")
+    assert (whole["names"], whole["alone"], whole["verdict"]) == ([], True, "Task 't1' is hard.")
+    several = found("class", ("cat", "dog"), "The crowd takes one for the other.")
+    assert (several["who"], several["names"], several["alone"]) == ("Classes", ["cat", "dog"], True)
+
+
+def test_tests_are_told_with_what_they_ask(portrait: Portrait) -> None:
+    asked = {title: (asks, result) for title, asks, result in rows.told_tests(portrait.audit)}
+    assert asked["Spammers"] == ("Whose labels carry no information, or say the opposite?", "12 findings")
+    assert asked["Drift"][1] == "Not tested: The labels have no order in time."
+    assert "at least 95 of 100 such audits would flag no worker at all" in made_report(portrait.audit)
+
+
+def test_what_the_crowd_is_worth_is_told(portrait: Portrait) -> None:
+    worth = effective_size(portrait.labels)
+    assert f"What the crowd is worth: {worth.summary}" in made_report(replace(portrait.audit, effective=worth))
+
+
+def test_a_crowd_of_one_volume_is_told_as_such(portrait: Portrait) -> None:
+    assert rows.map_note(portrait).startswith("Skill against the number of labels.")
+    labels = cw.simulate.simulate("one-coin", n_tasks=50, n_workers=4, n_classes=2, labels_per_task=4).labels
+    whole = Portrait(Audit(labels, cw.DawidSkene().fit(labels), (), np.full(4, -1), 0.05))
+    assert rows.map_note(whole).startswith("Workers by skill; each gave 50 labels.")
 
 
 def test_nothing_to_find_is_said_so(portrait: Portrait) -> None:
@@ -308,93 +345,3 @@ def test_a_page_that_fails_leaves_the_old_one(tmp_path: Path, audited: Any) -> N
 
 def test_same_audit_same_page(audited: Any) -> None:
     assert made_report(audited()[0]) == made_report(audited()[0])
-
-
-# ---- charts of models -------------------------------------------------------------------------------------
-
-
-def test_charts_of_an_audit_can_be_saved(tmp_path: Path, audited: Any) -> None:
-    audit, truth = audited()
-    for what in ("workers", "agreement", "confidence", "confusion", "calibration"):
-        options = {"truth": truth} if what == "calibration" else {}
-        audit.plot(what, **options).save(str(tmp_path / f"{what}.svg"))
-        assert (tmp_path / f"{what}.svg").read_text(encoding="utf-8").startswith("<svg")
-    (verdicts,) = (
-        {row["verdict"] for row in values}
-        for values in audit.plot().to_dict()["datasets"].values()
-        if "verdict" in values[0]
-    )
-    assert verdicts == {FINE, "spammer", "dependent workers"}
-    with pytest.raises(InputError, match=r"no chart 'calibration'\. It has: confidence, workers, confusion, agreement"):
-        audit.plot("calibration")
-
-
-def test_charts_as_files_are_whole_or_not_there(tmp_path: Path, hostile_audit: Any) -> None:
-    folder = tmp_path / "charts"
-    (folder / "agreement.svg").mkdir(parents=True)
-    (folder / "workers.png").write_text("old")
-    with pytest.raises(InputError, match=r"agreement.svg' exists and is a folder\. Nothing was changed"):
-        write_charts(hostile_audit[0], folder)
-    assert (folder / "workers.png").read_text() == "old"
-    assert sorted(each.name for each in folder.iterdir()) == ["agreement.svg", "workers.png"]
-    assert write_charts(hostile_audit[0], tmp_path / "new") == ["confidence", "workers", "confusion", "agreement"]
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["charts", "new"]
-    for file in (tmp_path / "new").glob("*.svg"):
-        root = ET.fromstring(file.read_text(encoding="utf-8"))  # noqa: S314
-        assert not [each.tag for each in root.iter() if each.tag in (f"{SVG}script", f"{SVG}image", f"{SVG}a")]
-
-
-@pytest.mark.parametrize("what", ["overview", "confidence", "workers", "confusion", "calibration"])
-@pytest.mark.parametrize("kind", ["svg", "png"])
-def test_charts_of_a_model_can_be_saved(tmp_path: Path, portrait: Portrait, audited: Any, what: str, kind: str) -> None:
-    options = {"truth": audited()[1]} if what == "calibration" else {}
-    path = tmp_path / f"chart.{kind}"
-    portrait.model.plot(what, **options).save(str(path))
-    start = {"svg": b"<svg", "png": b"\x89PNG"}[kind]
-    assert path.read_bytes().startswith(start)
-
-
-def test_a_workers_matrix_is_drawn_by_name(portrait: Portrait) -> None:
-    chart = portrait.model.plot("confusion", worker="worker-0003")
-    (values,) = chart.to_dict()["datasets"].values()
-    assert values[1] == {
-        "truth": "class 0",
-        "label": "class 1",
-        "row": 0,
-        "column": 1,
-        "chance": round(float(portrait.model.confusion_[3, 0, 1]), 4),
-    }
-
-
-def test_what_cannot_be_drawn(portrait: Portrait) -> None:
-    with pytest.raises(InputError, match=r"There is no chart 'pie'\. There are: overview, confidence"):
-        portrait.model.plot("pie")
-    with pytest.raises(InputError, match="knows no worker 'nobody'"):
-        portrait.model.plot("confusion", worker="nobody")
-    with pytest.raises(InputError, match="not fitted yet"):
-        cw.DawidSkene().plot()
-    with pytest.raises(InputError, match="MajorityVote has no confusion matrices"):
-        cw.MajorityVote().fit(portrait.labels).plot("confusion")
-
-
-def test_bins_of_confidence_hold_every_task(portrait: Portrait) -> None:
-    chart = charts.confidence_chart(np.array([0.35, 0.4, 1.0, 1.0 + 1e-12, 0.95]))
-    (values,) = chart.to_dict()["datasets"].values()
-    assert {row["low"]: row["tasks"] for row in values if row["tasks"]} == {0.35: 1, 0.4: 1, 0.95: 3}
-    assert values[0]["low"] == 0.35
-
-
-def test_without_the_extra_one_is_told_what_to_install() -> None:
-    program = (
-        "import importlib, sys\n"
-        "for extra, module in (('altair', 'charts'), ('vl_convert', 'page')):\n"
-        "    sys.modules[extra] = None\n"
-        "    try:\n        importlib.import_module(f'crowdwise.report.{module}')\n"
-        "    except ValueError as error:\n        print(error)\n"
-        "    del sys.modules[extra]"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
-        "Charts need altair, which is not installed: pip install 'crowdwise[report]'.",
-        "Charts as files need vl_convert, which is not installed: pip install 'crowdwise[report]'.",
-    ]

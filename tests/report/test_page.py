@@ -218,6 +218,16 @@ def test_nothing_sticks_out_on_a_narrow_screen(
         assert all(opened.charts.values())
 
 
+@pytest.mark.parametrize("which", ["plain", "evil"])
+def test_nothing_sticks_out_on_paper(browser: Browser, request: pytest.FixtureRequest, which: str) -> None:
+    address = request.getfixturevalue(which)
+    with Opened(browser, address, viewport={"width": 688, "height": 970}) as opened:  # A4 within its margins
+        opened.page.emulate_media(media="print")
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= 688
+        opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert opened.page.locator("details:not([open])").count() == 0
+
+
 def test_words_tables_and_pictures_without_javascript(browser: Browser, plain: str) -> None:
     with Opened(browser, plain, java_script_enabled=False) as opened:
         page = opened.page

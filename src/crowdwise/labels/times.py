@@ -26,7 +26,7 @@ __all__ = ["TimedLabels", "read_timed_labels"]
 
 DATE, ZONED = pa.timestamp("us"), pa.timestamp("us", "UTC")
 FORMS = (pa.float64(), DATE, ZONED)  # of times that are text: the first that the first of them has
-NAME_IT = "name it with time= in read_timed_labels (on the command line --time-column)"
+NAME_IT = "name it with --time-column (in Python time= in read_timed_labels)"
 REMEDY = "Write numbers, or dates as 2026-05-31 or 2026-05-31 13:45:00, all with a time zone or all without"
 
 
@@ -96,7 +96,7 @@ def read_timed_labels(
         return TimedLabels(labels, _lined_up(found, columns, chosen, on_duplicate), chosen)
     likely = candidates("time", found.names, set(columns))
     if not likely:
-        return TimedLabels(labels, why_not=f"There is no time column; if it has an unusual name, {NAME_IT}.")
+        return TimedLabels(labels, why_not=f"There is no time column. If there is one of an unusual name, {NAME_IT}.")
     if len(likely) > 1:
         return TimedLabels(labels, why_not=f"More than one column may be the time ({listed(likely)}): {NAME_IT}.")
     try:

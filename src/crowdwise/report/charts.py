@@ -18,7 +18,7 @@ from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.metrics.calibration import reliability_table
 from crowdwise.report.names import labelled
-from crowdwise.report.portrait import drawn_workers
+from crowdwise.report.portrait import drawn_workers, one_volume
 
 try:
     import altair as alt
@@ -53,9 +53,11 @@ SHAPES = ("triangle-up", "square", "diamond", "cross", "triangle-down", "triangl
 NUMBERED = 8  # classes, up to which a matrix has its numbers written in
 PALEST = 0.7  # opacity of what is certain, on which dark and light letters can still be read
 BIN = 0.05
+HALF = 10  # the bin of 50 %, from which a histogram begins at the latest
 TENTHS = [each / 10 for each in range(11)]
 EDGE = 1.0  # around the graph, in units of the distance of two workers
 UNJOINED = "agree no more than skill explains:"
+LETTERS = 60  # of names side by side below an axis; more are written aslant
 LONGEST_TICK = 24  # letters of a name beside an axis
 
 Row = dict[str, Any]
@@ -131,7 +133,7 @@ def confidence_chart(sure: FloatArray) -> Chart:
     """A histogram of confidences (N,), in bins of 5 %."""
     edges = np.round(np.arange(0, 1 + BIN / 2, BIN), 10)
     counts, _ = np.histogram(np.minimum(sure, 1.0), edges)
-    first = int(np.flatnonzero(counts)[0]) if counts.any() else 0
+    first = min(int(np.flatnonzero(counts)[0]) if counts.any() else 0, HALF)
     rows = [
         {"low": float(edges[at]), "high": float(edges[at + 1]), "tasks": int(counts[at])}
         for at in range(first, counts.size)
@@ -188,13 +190,30 @@ def wilson(share: float, n: int, z: float = 1.6449) -> tuple[float, float]:
 def worker_chart(
     names: Sequence[str], n_labels: IntArray, skill: FloatArray, verdicts: Sequence[str], n_classes: int
 ) -> Chart:
-    """Skill against number of labels, coloured by verdict; those of whom something was found lie on top."""
+    """Skill against number of labels, coloured by verdict; those of whom something was found lie on top.
+
+    Where all gave as many labels, workers stand side by side, the least skilled first.
+    """
     order = sorted(range(len(names)), key=lambda at: verdicts[at] != FINE)
+    rank = np.argsort(np.argsort(skill, kind="stable"), kind="stable")
+    x = alt.X(
+        "labels:Q", title="labels given (log)", scale=alt.Scale(type="log", nice=False, padding=12),
+        axis=alt.Axis(format="~s", values=_round_numbers(n_labels)),
+    )  # fmt: skip
+    if one_volume(n_labels):
+        side_by_side = alt.Scale(nice=False, zero=False, padding=12)
+        x = alt.X(
+            "rank:Q",
+            title="workers, the least skilled first",
+            scale=side_by_side,
+            axis=alt.Axis(labels=False, ticks=False, grid=False),
+        )
     rows = [
         {
             "worker": names[at],
             "labels": int(n_labels[at]),
             "skill": round(float(skill[at]), 4),
+            "rank": int(rank[at]),
             "verdict": verdicts[at],
         }
         for at in order
@@ -211,10 +230,7 @@ def worker_chart(
         .add_params(query)
         .mark_point(filled=True, size=48, aria=False)
         .encode(
-            x=alt.X(
-                "labels:Q", title="labels given (log)", scale=alt.Scale(type="log", nice=False, padding=12),
-                axis=alt.Axis(format="~s", values=_round_numbers(n_labels)),
-            ),
+            x=x,
             y=alt.Y("skill:Q", title="skill", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
             color=alt.Color("verdict:N", scale=alt.Scale(domain=domain, range=colours), legend=legend),
             shape=alt.Shape("verdict:N", scale=alt.Scale(domain=domain, range=shapes), legend=legend),
@@ -235,13 +251,14 @@ def worker_chart(
 def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> Chart:
     """A matrix (K, K) [truth, label] as a heat map, with numbers where classes are few."""
     names = [_tick(name) for name in names]
+    long = max(map(len, names), default=0) * len(names) > LETTERS
     rows = [
         {"truth": names[k], "label": names[said], "row": k, "column": said, "chance": round(float(matrix[k, said]), 4)}
         for k in range(len(names))
         for said in range(len(names))
     ]
     base = _chart_of(rows).encode(
-        x=alt.X("label:N", title="what workers say", sort=_by("column"), axis=_ticks(-40)),
+        x=alt.X("label:N", title="what workers say", sort=_by("column"), axis=_ticks(-40 if long else 0)),
         y=alt.Y("truth:N", title="what is true", sort=_by("row"), axis=_ticks(0)),
     )
     chance = alt.Tooltip("chance:Q", format=".1%")

@@ -94,7 +94,7 @@ def made_report(audit: Audit, *, truth: Any = None, league: Comparison | None = 
         summary=words.summary(portrait, right),
         findings=rows.told_findings(audit),
         tests=rows.told_tests(audit),
-        level=audit.level,
+        promise=words.promise(audit.level),
         method=audit.model.slug,
         calibration=rows.calibration_rows(right),
         workers=data["tables"]["workers"],
@@ -109,6 +109,7 @@ def made_report(audit: Audit, *, truth: Any = None, league: Comparison | None = 
         groups=rows.group_rows(portrait),
         n_groups=len(set(audit.group.tolist()) - {-1}),
         graph_note=rows.graph_note(portrait),
+        worth="" if audit.effective is None else audit.effective.summary or audit.effective.skipped,
         league=league,
         believable=words.believable(portrait),
         citations=words.citations(portrait),
@@ -145,10 +146,21 @@ def _asset(name: str) -> str:
 @cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["percent"] = lambda share: "–" if math.isnan(share) else f"{share:.1%}"
+    environment.filters["percent"] = _percent
     environment.filters["score"] = lambda value: "–" if math.isnan(value) else f"{value:.3f}"
     environment.filters["chance"] = _chance
     return environment.from_string(_asset("page.html"))
+
+
+def _percent(share: float) -> str:
+    """A share to a tenth of a percent; 100 % only where that is so.
+
+    >>> _percent(0.1234), _percent(0.99996), _percent(1.0)
+    ('12.3%', '>99.9%', '100.0%')
+    """
+    if math.isnan(share):
+        return "–"
+    return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
 
 
 def _chance(p_value: float) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "crowd_confusion",
     "drawn_workers",
     "entropy_of",
+    "one_volume",
 ]
 
 MOST_DRAWN = 2_000  # points of the worker map that a browser moves at ease
@@ -69,6 +70,11 @@ def entropy_of(posterior: FloatArray) -> FloatArray:
     plogp = np.where(posterior > 0, posterior * np.log(np.maximum(posterior, 1e-300)), 0.0)
     entropy: FloatArray = np.maximum(-plogp.sum(axis=1), 0.0)
     return entropy
+
+
+def one_volume(n_labels: IntArray) -> bool:
+    """Whether several workers gave as many labels each, so that there is nothing to compare their skill with."""
+    return n_labels.size > 1 and bool((n_labels == n_labels[0]).all())
 
 
 def drawn_workers(flagged: FloatArray, n_labels: IntArray) -> IntArray:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.audit.audit import FINE
+from crowdwise.labels.errors import quoted
 from crowdwise.labels.places import counted
 from crowdwise.metrics.calibration import mean_gap
 from crowdwise.report.graph import MOST_GROUPS, busiest
+from crowdwise.report.kinds import kind_of
 from crowdwise.report.names import shown
-from crowdwise.report.portrait import drawn_workers
+from crowdwise.report.portrait import drawn_workers, one_volume
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -41,32 +43,39 @@ MOST_OF_A_KIND = 5  # findings of one kind that are told in full
 MOST_NAMES = 12  # workers or tasks named in one finding
 MOST_CLASSES = 12  # classes of a matrix that is written out
 FEW_CLASSES = 8  # classes up to which more workers' matrices are
+NOUNS = {"worker": "Worker", "workers": "Workers", "task": "Task", "class": "Classes", "attribute": "Attribute"}
 LONGEST_SENTENCE = 2_000  # letters of a finding's sentence
 
 
 def map_note(portrait: Portrait) -> str:
-    """Who is drawn on the map of workers, where not all are."""
-    there = portrait.labels.labels_per_worker > 0
-    drawn = drawn_workers(portrait.flagged, portrait.labels.labels_per_worker)
+    """What the map of workers shows, and who is drawn where not all are."""
+    per_worker = portrait.labels.labels_per_worker
+    there = per_worker > 0
+    drawn = drawn_workers(portrait.flagged, per_worker)
+    told = "Skill against the number of labels"
+    if one_volume(per_worker[drawn]):
+        told = f"Workers by skill; each gave {counted(int(per_worker[drawn[0]]), 'label')}"
+    told = f"{told}. The dashed line is guessing."
     if drawn.size == there.sum():
-        return "Every worker with a label is drawn."
+        return f"{told} Every worker with a label is drawn."
     flagged = portrait.flagged >= 0
     n_flagged, n_others = int(flagged[drawn].sum()), int((~flagged[drawn]).sum())
     all_flagged, all_others = int((flagged & there).sum()), int((~flagged & there).sum())
     others = f"{n_others:,} of the {all_others:,} workers of whom nothing was found, at random"
     if not n_flagged:
-        return f"Drawn are {others}."
+        return f"{told} Drawn are {others}."
     bad = f"all {n_flagged:,} flagged workers"
     if n_flagged < all_flagged:
         bad = f"the worst {n_flagged:,} of {all_flagged:,} flagged workers"
-    return f"Drawn are {bad} and {others}."
+    return f"{told} Drawn are {bad} and {others}."
 
 
 def worker_rows(portrait: Portrait) -> list[list[Any]]:
-    """Name, labels, skill, its interval, verdict and group; the flagged first, then the busiest."""
+    """Name, labels, skill, its interval, verdict and, if there are any, group; the flagged first, then the busiest."""
     per_worker = portrait.labels.labels_per_worker
     order = np.lexsort((-per_worker, -portrait.flagged))[:MOST_WORKERS]
     group = portrait.audit.group
+    grouped = bool((group >= 0).any())
     return [
         [
             portrait.workers[at],
@@ -75,7 +84,7 @@ def worker_rows(portrait: Portrait) -> list[list[Any]]:
             round(float(portrait.low[at]), 4),
             round(float(portrait.high[at]), 4),
             "" if portrait.verdicts[at] == FINE else portrait.verdicts[at],
-            int(group[at]) + 1 if group[at] >= 0 else None,
+            *([int(group[at]) + 1 if group[at] >= 0 else None] if grouped else []),
         ]
         for at in order.tolist()
     ]
@@ -121,33 +130,40 @@ def told_findings(audit: Audit) -> list[dict[str, Any]]:
     for finding in audit.findings:
         kinds.setdefault(finding.kind, []).append(finding)
     return [
-        {"kind": shown(kind), "n": len(found), "told": [_told(each) for each in found[:MOST_OF_A_KIND]]}
+        {
+            "title": shown(kind_of(kind).title),
+            "n": len(found),
+            "about": found[0].about,
+            "told": [_told(each) for each in found[:MOST_OF_A_KIND]],
+        }
         for kind, found in kinds.items()
     ]
 
 
 def _told(finding: Finding) -> dict[str, Any]:
+    verdict = shown(finding.verdict, LONGEST_SENTENCE)
+    alone = verdict[:1].isupper()  # a sentence by itself, and not what is said of those named
+    named = alone and len(finding.names) == 1 and quoted(finding.names[0]) in verdict
     return {
-        "names": [shown(name) for name in finding.names[:MOST_NAMES]],
+        "names": [] if named else [shown(name) for name in finding.names[:MOST_NAMES]],
         "more": max(0, len(finding.names) - MOST_NAMES),
-        "about": finding.about,
+        "who": NOUNS.get(finding.about, ""),
+        "alone": alone,
+        "verdict": verdict if verdict.endswith((".", "!", "?", "…")) else f"{verdict}.",
         "score": finding.score,
         "p_value": finding.p_value,
-        **{name: shown(getattr(finding, name), LONGEST_SENTENCE) for name in ("verdict", "evidence", "how", "advice")},
+        **{name: shown(getattr(finding, name), LONGEST_SENTENCE) for name in ("evidence", "how", "advice")},
     }
 
 
-def told_tests(audit: Audit) -> list[tuple[str, str]]:
-    """Every test, and what came of it."""
+def told_tests(audit: Audit) -> list[tuple[str, str, str]]:
+    """Every test, what it asks, and what came of it."""
     rows = []
     for screen in audit.screens:
         found = counted(len(screen.findings), "finding") if screen.findings else "nothing found"
-        rows.append(
-            (
-                shown(screen.kind),
-                f"Does not apply: {shown(screen.skipped, LONGEST_SENTENCE)}" if screen.skipped else found,
-            )
-        )
+        skipped = f"Not tested: {shown(screen.skipped, LONGEST_SENTENCE)}"
+        kind = kind_of(screen.kind)
+        rows.append((shown(kind.title), kind.asks, skipped if screen.skipped else found))
     return rows
 
 

@@ -14,13 +14,14 @@ from crowdwise.labels.places import counted
 from crowdwise.learner_registry import learner
 from crowdwise.metrics.dominance import not_dominant
 from crowdwise.registry import method
+from crowdwise.report.kinds import kind_of
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.metrics.calibration import Reliability
     from crowdwise.report.portrait import Portrait
 
-__all__ = ["believable", "citations", "confused", "headlines", "percent", "summary"]
+__all__ = ["believable", "citations", "confused", "headlines", "percent", "promise", "summary"]
 
 SURE, UNSURE = 0.9, 0.6
 LOOSE = 0.05  # mean distance of confidence to accuracy from which it is called too sure or not sure enough
@@ -75,7 +76,7 @@ def _crowd(portrait: Portrait) -> str:
     average = labels.n_labels / max(labels.n_tasks, 1)
     return (
         f"{counted(labels.n_workers, 'worker')} gave {counted(labels.n_labels, 'label')} on "
-        f"{counted(labels.n_tasks, 'task')}, {average:.1f} a task, choosing between "
+        f"{counted(labels.n_tasks, 'task')}, {f'{average:,.1f}'.removesuffix('.0')} a task, choosing between "
         f"{counted(labels.n_classes, 'class', 'classes')}."
     )
 
@@ -83,21 +84,21 @@ def _crowd(portrait: Portrait) -> str:
 def _consensus(portrait: Portrait, right: Reliability | None) -> str:
     sure = portrait.confidence[portrait.labelled_tasks]
     doubtful = int((sure < UNSURE).sum())
-    told = (
-        f"The consensus is at least 90% sure of {percent(_share(sure >= SURE))} of the tasks, and less than 60% sure "
-        f"of {counted(doubtful, 'task')} ({percent(doubtful / max(sure.size, 1))})."
-    )
+    most = _share(sure >= SURE)
+    rest = f"{counted(doubtful, 'task')} ({percent(doubtful / max(sure.size, 1))})" if doubtful else "none"
+    sure_of = "all" if most == 1 else f"{percent(most)} of the"
+    told = f"The consensus is at least 90% sure of {sure_of} tasks, and less than 60% sure of {rest}."
     if right is None:
         wrong = float((1 - sure).sum())
         return f"{told} If that confidence is right, about {wrong:,.0f} of its answers are wrong."
     n = right.n_tasks.sum()
     accuracy = float(np.nansum(right.accuracy * right.n_tasks) / n)
     gap = float(np.nansum(right.confidence * right.n_tasks) / n) - accuracy
-    verdict = "its confidence can be taken at its word"
+    verdict = "and its confidence can be taken at its word"
     if abs(gap) > LOOSE:
-        verdict = "it is surer than it is right" if gap > 0 else "it is right more often than it thinks"
+        verdict = "but it is surer than that" if gap > 0 else "more often than it thinks"
     known = counted(int(n), "task")
-    return f"{told} Where the truth is known ({known}) it is right {accuracy:.1%} of the time, and {verdict}."
+    return f"{told} Where the truth is known ({known}) it is right {accuracy:.1%} of the time, {verdict}."
 
 
 def _skill(portrait: Portrait) -> str:
@@ -117,23 +118,34 @@ def _skill(portrait: Portrait) -> str:
 
 
 def _flags(portrait: Portrait) -> str:
-    promise = (
-        f"in a crowd with nothing to find, the tests flag anyone at all with a chance of {portrait.audit.level:.0%}"
-    )
-    if all(each == FINE for each in portrait.verdicts):
-        return f"No worker is flagged ({promise})."
     times = Counter(each for each in portrait.verdicts if each != FINE)
-    named = ", ".join(f"{n:,} as {kind}" for kind, n in times.most_common())
-    return f"{counted(sum(times.values()), 'worker is', 'workers are')} flagged: {named} ({promise})."
+    flagged, n_workers = sum(times.values()), portrait.labels.n_workers
+    if not flagged:
+        return "No worker is flagged. That is no proof of honesty: those with few labels cannot be told from chance."
+    told = f"{flagged:,} of {counted(n_workers, 'worker')} {'is' if flagged == 1 else 'are'} flagged: {_counts(times)}."
+    return f"{told} {promise(portrait.audit.level)}"
+
+
+def promise(level: float) -> str:
+    """How often the tests would accuse where there is nothing to find.
+
+    >>> promise(0.05)
+    'False alarms are rare: if there were nothing to find, at least 95 of 100 such audits would flag no worker at all.'
+    """
+    rare = "False alarms are rare: if" if level <= 0.1 else "If"
+    quiet = f"{100 - 100 * level:.3g} of 100 such audits"
+    return f"{rare} there were nothing to find, at least {quiet} would flag no worker at all."
+
+
+def _counts(times: Counter[str]) -> str:
+    return ", ".join(f"{n:,} {kind_of(kind).one if n == 1 else kind_of(kind).many}" for kind, n in times.most_common())
 
 
 def _about_rest(portrait: Portrait) -> list[str]:
     """Findings that are not about workers, counted."""
-    times = Counter(each.kind for each in portrait.audit.findings if each.about not in ("worker", "workers"))
-    if not times:
-        return []
-    named = ", ".join(f"{kind} ({n:,})" for kind, n in times.most_common())
-    return [f"Besides, about tasks, classes, attributes or the whole crowd: {named}."]
+    found = [each for each in portrait.audit.findings if each.about not in ("worker", "workers")]
+    times = Counter("bias of groups" if each.kind == "bias" else each.kind for each in found)
+    return [f"Besides the workers: {_counts(times)}."] if times else []
 
 
 def confused(portrait: Portrait, most: int = 10) -> list[tuple[str, str, float]]:
@@ -149,7 +161,7 @@ def _confusion(portrait: Portrait) -> list[str]:
     if not worst:
         return ["Classes are hardly ever confused."]
     truth, said, chance = worst[0]
-    told = f"what is {_apart(truth)} is called {_apart(said)} {percent(chance)} of the time"
+    told = f"when {_apart(truth)} is true, {percent(chance)} of the labels say {_apart(said)}"
     return [f"The commonest confusion: {told}."]
 
 

@@ -33,7 +33,7 @@
     return node;
   };
   const number = new Intl.NumberFormat("en");
-  const percent = (share) => (share === null ? "–" : (100 * share).toFixed(1) + "%");
+  const percent = (share) => (share === null ? "–" : share >= 0.9995 && share < 1 ? ">99.9%" : (100 * share).toFixed(1) + "%");
   const named = (text) => made("bdi", text);
   const whole = (share) => (100 * share).toFixed(0);
   const cells = {
