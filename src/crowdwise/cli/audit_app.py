@@ -17,7 +17,6 @@ from crowdwise.cli.options import (
     TaskColumn,
     WorkerColumn,
 )
-from crowdwise.labels.errors import InputError
 
 __all__ = ["audit", "report"]
 
@@ -67,6 +66,7 @@ def audit(
     from crowdwise.audit.prune import prune
     from crowdwise.cli import audit_pages as pages
     from crowdwise.cli import put, work
+    from crowdwise.labels.errors import InputError
 
     if prune_to is not None:
         put.checked_file(prune_to, "--prune-to", (labels, truth, task_attributes, worker_attributes))
