@@ -107,7 +107,7 @@ def find_hard_tasks(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
     h = -_scores(labels, labels.label, flat, table).max(axis=1) - mean
     p_value = np.where(judged, (1 + draws - np.searchsorted(largest, h, side="left")) / (draws + 1), np.nan)
     expected, observed = expected_differing(labels, reference), differing(labels, labels.label)
-    flagged = np.flatnonzero(p_value <= level)
+    flagged = np.flatnonzero((p_value <= level) & (observed > expected))  # strange, but not disputed, is not hard
     findings = [
         Finding(
             kind="hard task",

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from crowdwise.cli.options import Classes, Duplicates, Json, LabelColumn, Labels, OnDuplicate, TaskColumn, WorkerColumn
-from crowdwise.labels.errors import InputError
 
 __all__ = ["audit", "report"]
 
@@ -53,6 +52,7 @@ def audit(
     from crowdwise.audit.prune import prune
     from crowdwise.cli import audit_pages as pages
     from crowdwise.cli import put, work
+    from crowdwise.labels.errors import InputError
 
     if prune_to is not None:
         put.checked_file(prune_to, "--prune-to", (labels, truth, task_attributes, worker_attributes))
