@@ -198,3 +198,9 @@ def test_classes_that_nobody_says_make_no_confusion() -> None:
     assert narrow.findings == wide.findings == ()
     two = CrowdLabels.from_codes([0, 0], [0, 1], [0, 1], tasks=1, workers=2, classes=9)
     assert "two classes" in find_confused_classes(two).skipped
+
+
+def test_a_task_on_which_workers_differ_less_than_expected_is_not_called_hard() -> None:
+    """Where a block colludes, tasks may be strange to the model without being disputed."""
+    crowd = cw.simulate.simulate("colluders", n_tasks=800, n_workers=20, share=0.3, seed=0)
+    assert all(finding.score > 0 for finding in find_hard_tasks(crowd.labels).findings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     Test = tuple[Callable[..., Screen], dict[str, Any]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Audit:
     """Everything that was found in a crowd.
 
@@ -75,6 +76,11 @@ class Audit:
     effective: EffectiveSize | None = None
     truth: Truth | None = None
     company: Company | None = None
+
+    def __repr__(self) -> str:
+        times = Counter(finding.kind for finding in self.findings)
+        found = ", ".join(f"{kind} ({n:,})" for kind, n in times.items()) or FINE
+        return f"Audit of {self.labels!r}: {found}"
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -150,6 +156,8 @@ def audit_crowd(
     >>> found = audit_crowd(crowd.labels)
     >>> [(finding.kind, finding.names) for finding in found.findings if finding.about == "worker"]
     [('spammer', (8,)), ('spammer', (9,))]
+    >>> found
+    Audit of CrowdLabels: 5,000 labels by 10 workers on 500 tasks, 3 classes (0, 1, 2): spammer (2)
     """
     check_number("level", level, low=0, high=1, above=True)
     check_count("seed", seed, low=0)

@@ -118,10 +118,10 @@ def find_hard_tasks(
     h = np.where(judged, -_scores(labels, labels.label, flat, table).max(axis=1) - mean, np.nan)
     beyond = ((some, np.where(judged[tasks], worst - mean[tasks], -np.inf)) for some, tasks, worst in drawn(draws))
     p_value = largest_p_values(h, beyond, draws, level)
-    flagged = np.flatnonzero(p_value <= level)
-    if not flagged.size:
+    if not (p_value <= level).any():
         return Screen("hard task")
     expected, observed = expected_differing(labels, model), differing(labels, labels.label)
+    flagged = np.flatnonzero((p_value <= level) & (observed > expected))  # strange, but not disputed, is not hard
     findings = [
         Finding(
             kind="hard task",
