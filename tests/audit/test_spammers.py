@@ -249,6 +249,14 @@ def test_honest_crowds_raise_no_alarm():
     assert sum(bool(find_spammers(honest_crowd(seed)).findings) for seed in range(30)) <= 2
 
 
+def test_spammers_with_a_hundred_labels_each_among_ten_classes():
+    crowd = spammers(n_tasks=2000, n_workers=100, n_classes=10, labels_per_task=5, seed=0)
+    spam = {name for name, kind in zip(crowd.labels.workers.to_pylist(), crowd.kinds, strict=True) if kind != "honest"}
+    found = flagged(find_spammers(crowd.labels))
+    assert found <= spam
+    assert len(found) >= 0.7 * len(spam)
+
+
 def test_level_is_kept_at_the_bound_itself():
     """Of workers whose skill is the bound, at most one crowd in twenty flags any; far below it, nearly all do."""
 
@@ -297,5 +305,3 @@ def test_what_cannot_be_tested_is_said():
     assert not find_spammers(unanimous).findings
     with pytest.raises(InputError, match="level is 0"):
         find_spammers(few, level=0)
-    with pytest.raises(InputError, match="log2 of the number of classes, 1"):
-        find_spammers(few, bits=2)

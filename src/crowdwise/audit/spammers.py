@@ -8,10 +8,11 @@ number: with chance s she gives the class, else she answers by a habit h that do
 s is her *skill*: 1 for who always gives the class, 0 for a spammer, be she random or always of one mind.
 
 The null is that she is honest: s ≥ bound. She is flagged where that is rejected, i.e. where labels enough show that
-whatever she knows is below the bound; too few labels flag nobody. The bound is the skill at which a label tells
-`BITS` (of two equal classes, an accuracy of 2/3), or half the skill that the others show on her own tasks if that is
-less: where the tasks are hard or the others are no better, so that q is poor, everyone's s looks small, and she is
-judged by their measure. Who is honest but below the bound, sure enough, is flagged: her labels say as little.
+whatever she knows is below the bound; too few labels flag nobody. The bound is the skill at which a label tells the
+share `TOLD` of what it can, log2 K bits (of two equal classes, an accuracy of 2/3), or half the skill that the others
+show on her own tasks if that is less: where the tasks are hard or the others are no better, so that q is poor,
+everyone's s looks small, and she is judged by their measure. Who is honest but below the bound, sure enough, is
+flagged: her labels say as little.
 
 | quantity | here |
 |---|---|
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find_spammers"]
 
-BITS = 0.08  # that a label tells, from which on nobody is a spammer
+TOLD = 0.08  # share of log2 K bits that a label tells, from which on nobody is a spammer
 SHARE = 0.5  # of the others' skill on the same tasks, from which on nobody is a spammer
 FEWEST = 20  # labels of a worker who is tested
 STEPS = 200  # of EM for one worker's skill
@@ -91,8 +92,8 @@ def too_weak(labels: CrowdLabels, beside: FloatArray, bound: FloatArray) -> tupl
 def skill_of_bits(bits: float, n_classes: int) -> float:
     """The skill at which a label tells so many bits, where classes and habits are equally shared.
 
-    >>> [round(skill_of_bits(0.08, n_classes), 2) for n_classes in (2, 4, 10)]
-    [0.33, 0.2, 0.13]
+    >>> [round(skill_of_bits(0.08 * np.log2(n_classes), n_classes), 2) for n_classes in (2, 4, 10)]
+    [0.33, 0.29, 0.25]
     """
 
     def told(skill: float) -> float:
@@ -174,7 +175,7 @@ def dependence(labels: CrowdLabels, said: FloatArray, found: Slopes) -> Dependen
     return Dependence(trace, freedom.astype(np.float64), z)
 
 
-def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, bits: float = BITS) -> Screen:
+def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
     """Flag workers whose labels carry next to no information, and those who say the opposite.
 
     Parameters
@@ -183,8 +184,6 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, bi
         Chance of flagging anyone honest (skill at the bound or above) over the whole crowd.
     seed
         For how workers and tasks are dealt into folds.
-    bits
-        What a label tells, at most (capacity, between 0 and log2 K), of whom may be flagged.
 
     Returns
     -------
@@ -205,9 +204,6 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, bi
     kind = "spammer"
     if labels.n_classes < 2:
         return Screen(kind, skipped="There is one class only.")
-    if not 0 < bits < np.log2(labels.n_classes):
-        most = np.log2(labels.n_classes)
-        raise InputError(f"bits is {bits}; it must lie between 0 and log2 of the number of classes, {most:.2f}.")
     said, told = others_say(labels, seed)
     kept = labels.keep(told)
     said = said[told]
@@ -216,7 +212,9 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, bi
         return Screen(kind, skipped=f"No worker has {FEWEST} labels on tasks that others have labelled too.")
     found = slopes(kept, said)
     typical = skill_beside(kept, found, seed)
-    bound = np.clip(SHARE * np.where(np.isnan(typical), 0.0, typical), 0.0, skill_of_bits(bits, kept.n_classes))
+    used = max(int((kept.class_shares > 0).sum()), 2)
+    most = skill_of_bits(TOLD * np.log2(used), used)
+    bound = np.clip(SHARE * np.where(np.isnan(typical), 0.0, typical), 0.0, most)
     mean = _means(kept, said)
     variance = np.stack([worker_sums(kept, (said[:, k] - mean[kept.worker, k]) ** 2) for k in range(kept.n_classes)], 1)
     # What a worker at the bound adds to Pillai's trace; and what one without skill can show against the bound.
