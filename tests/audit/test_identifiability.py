@@ -7,11 +7,13 @@ import pytest
 from tests.audit.crowds import honest, varied
 
 from crowdwise.audit.identifiability import (
+    AGREEING,
     ANCHORED,
     APART,
     DOMINANT,
     LINKED,
     VIEWS,
+    agreeing,
     find_unidentifiable,
     questions,
 )
@@ -25,8 +27,39 @@ def answers(labels: CrowdLabels) -> dict[str, bool | None]:
 
 def test_a_good_crowd() -> None:
     labels = honest(1000, 20, 3, 5, np.random.default_rng(0)).labels
-    assert answers(labels) == dict.fromkeys([LINKED, VIEWS, DOMINANT, APART, ANCHORED], True)
+    assert answers(labels) == dict.fromkeys([AGREEING, LINKED, VIEWS, DOMINANT, APART, ANCHORED], True)
     assert not find_unidentifiable(labels).findings
+
+
+def guessers(n_tasks: int, seed: int) -> CrowdLabels:
+    rng = np.random.default_rng(seed)
+    habits = rng.dirichlet(np.ones(3), 12)
+    return simulate_workers(np.repeat(habits[:, None], 3, axis=1), n_tasks, 4, seed=seed).labels
+
+
+def test_a_crowd_of_guessers_is_called_so() -> None:
+    (found,) = (each for each in find_unidentifiable(guessers(3000, 0)).findings if each.names == (AGREEING,))
+    assert found.verdict.startswith("No: ")
+    assert "guesses" in found.evidence
+    assert found.score > 0.5
+    assert sum(answers(guessers(300, seed))[AGREEING] is True for seed in range(40)) <= 5
+    weak = (honest(40, 8, 3, 3, np.random.default_rng(seed), skill=0.7).labels for seed in range(20))
+    assert all(agreeing(labels, 0.05).holds is not False for labels in weak)
+
+
+def test_agreement_beyond_habits_by_hand() -> None:
+    # Two workers, habits of 1/2 each, four tasks: two pairs of four agree, and as many would by habit.
+    labels = CrowdLabels.from_codes(
+        np.repeat(np.arange(4), 2), np.tile([0, 1], 4), np.array([0, 0, 0, 1, 1, 1, 1, 0]),
+        tasks=4, workers=2, classes=2,
+    )  # fmt: skip
+    found = agreeing(labels, 0.05)
+    assert found.words == "The labels do not show it: 50% of the pairs agree, 50% would by habit alone."
+    more = CrowdLabels.from_codes(
+        np.repeat(np.arange(40), 2), np.tile([0, 1], 40), np.repeat(np.arange(40) % 2, 2),
+        tasks=40, workers=2, classes=2,
+    )  # fmt: skip
+    assert agreeing(more, 0.05).words == "Yes: 100% of the pairs agree, 50% would by habit alone."
 
 
 def test_two_crowds_that_never_met() -> None:

@@ -2,6 +2,7 @@
 
 | question | who needs it | here |
 |---|---|---|
+| do workers agree more than by chance? | everyone | `agreeing` |
 | are all workers linked by tasks in common? | every method that compares workers | `linked_crowd` |
 | do three groups of workers tell all classes apart? | Dawid–Skene by moments (Zhang et al. 2014) | `three_views` |
 | is the mean matrix diagonally dominant? | Tanno et al. 2019 (seed 000), theorem 1; EM's start | `dominant` |
@@ -27,6 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.reference import fit_reference, one_hot, rates
@@ -45,11 +47,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "find_unidentifiable", "questions"]
 
+GUESSES = 0.05  # agreement beyond habits, as a share of what is possible (κ), under which workers might all guess
 FLAT = 0.01  # contrast under which the consensus hardly tells some classes apart
 ENOUGH = 10  # labels of tasks of a class by the consensus, without which nothing is claimed of it
 NOISE = 2.0  # deviations of its least known row that a matrix's smallest singular value has, to be of full rank
 MOST_CELLS = 10**8  # of matrices of all tasks, in memory at one time
-SHOWN = "a fact of the labels, not a test"
 
 
 class Answer(NamedTuple):
@@ -86,6 +88,7 @@ def questions(
     q, said = q[:, used], one_hot(labels)[:, used]
     of_workers = sums_of(q, said, labels.worker, labels.n_workers)
     return (
+        agreeing(labels, level),
         linked_crowd(labels),
         three_views(labels, of_workers, used),
         dominant(labels, sums_of(q, said, labels.task, labels.n_tasks), used, level, seed),
@@ -137,8 +140,8 @@ def find_unidentifiable(
             score=answer.score,
             verdict=answer.words,
             evidence=answer.consequence,
-            p_value=level if answer.question == DOMINANT else 0.0,
-            how="bootstrap of tasks" if answer.question == DOMINANT else SHOWN,
+            p_value=level if answer.question in HOW else 0.0,
+            how=HOW.get(answer.question, "a fact of the labels, not a test"),
             advice="Find the truth of some tasks of each class and part, give it as gold; collect labels that overlap.",
         )
         for answer in questions(labels, level=level, seed=seed, reference=reference)
@@ -149,11 +152,43 @@ def find_unidentifiable(
 
 # ---- the questions -----------------------------------------------------------------------------------------
 
+AGREEING = "Do workers agree more than by chance?"
 LINKED = "Are all workers linked by tasks in common?"
 VIEWS = "Do three groups of workers tell all classes apart?"
 DOMINANT = "Is every class said most often when it is true?"
 APART = "Does the consensus tell all classes apart?"
 ANCHORED = "Has every class a sure task or an expert?"
+HOW = {AGREEING: f"κ with the tasks as sample, surely under {GUESSES}", DOMINANT: "bootstrap of tasks"}
+
+
+def agreeing(labels: CrowdLabels, level: float) -> Answer:
+    """Whether labels of a task agree more often than their workers' habits make them; tasks are the sample."""
+    alike, by_habit = np.zeros((2, labels.n_tasks))
+    for k in range(labels.n_classes):
+        said = labels.label == k
+        habit = np.bincount(labels.worker, said, labels.n_workers) / np.maximum(labels.labels_per_worker, 1)
+        times = np.bincount(labels.task, said, labels.n_tasks)
+        chances = habit[labels.worker]
+        alike += times * (times - 1) / 2
+        by_habit += np.bincount(labels.task, chances, labels.n_tasks) ** 2 / 2
+        by_habit -= np.bincount(labels.task, chances**2, labels.n_tasks) / 2
+    pairs = labels.labels_per_task * (labels.labels_per_task - 1) / 2
+    left = float((pairs - by_habit).sum())  # what habits leave to agree on
+    if left <= 0:
+        return Answer(
+            AGREEING, None, "The labels do not show it.", "No task has labels of two workers that can differ."
+        )
+    kappa = float((alike - by_habit).sum()) / left
+    error = float(np.sqrt(((alike - by_habit - kappa * (pairs - by_habit)) ** 2).sum())) / left
+    shares = (
+        f"{alike.sum() / pairs.sum():.0%} of the pairs agree, {by_habit.sum() / pairs.sum():.0%} would by habit alone"
+    )
+    if kappa > ndtri(1 - level) * error:
+        return Answer(AGREEING, True, f"Yes: {shares}.", "There is something in the tasks that workers see.")
+    consequence = "The labels may be guesses, and then so is all that is said of tasks and workers here."
+    if kappa + ndtri(1 - level) * error < GUESSES:
+        return Answer(AGREEING, False, f"No: {shares}.", consequence, 1 - max(kappa, 0.0) / GUESSES)
+    return Answer(AGREEING, None, f"The labels do not show it: {shares}.", consequence)
 
 
 def linked_crowd(labels: CrowdLabels) -> Answer:

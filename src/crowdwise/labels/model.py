@@ -96,7 +96,7 @@ class CrowdLabels:
             Says in an error where a row came from (file and line); the row number otherwise.
         """
         vocabularies = [
-            pa.array(np.arange(names)) if isinstance(names, int) else as_vocabulary(names, what)
+            pa.array(np.arange(names)) if isinstance(names, int | np.integer) else as_vocabulary(names, what)
             for names, what in ((tasks, "task"), (workers, "worker"), (classes, "class"))
         ]
         columns = [
