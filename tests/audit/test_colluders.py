@@ -13,6 +13,7 @@ from crowdwise.labels.errors import InputError
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate.adversaries import colluders
 from crowdwise.simulate.dawid_skene import simulate_crowd
+from crowdwise.simulate.dependence import dependent_groups
 from crowdwise.simulate.known import simulate_workers
 from crowdwise.simulate.workers import constant, symmetric
 
@@ -79,6 +80,18 @@ def test_simulated_colluders_are_found(share):
 def test_colluders_who_attack_few_tasks_or_share_few_are_found_too():
     assert f1(colluders(p_corr=0.3, share=0.2, seed=0)) >= 0.9
     assert f1(colluders(labels_per_task=10, share=0.3, seed=0)) >= 0.9
+
+
+def test_those_who_depend_on_each_other_collude_only_against_the_others():
+    settled = colluders(n_tasks=1000, n_workers=30, share=0.2, seed=0).labels
+    group = np.where(np.arange(30) >= 24, 0, -1)
+    assert len(find_colluders(settled, groups=group).findings) == 1
+    copies = dependent_groups(n_tasks=1500, n_workers=40, n_classes=3, seed=0)
+    blocks = find_colluders(copies.labels).findings
+    assert blocks
+    assert find_colluders(copies.labels, groups=np.asarray(copies.groups)).findings == ()
+    elsewhere = np.roll(np.asarray(copies.groups), 4)  # no block lies within one of these
+    assert find_colluders(copies.labels, groups=elsewhere).findings == blocks
 
 
 def test_a_trusted_worker_tells_which_half_is_honest():

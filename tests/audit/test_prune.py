@@ -33,6 +33,16 @@ def test_labels_of_the_named_go_and_are_listed():
     assert labels.n_labels == 5
 
 
+def test_of_those_who_answer_as_one_the_busiest_stays():
+    labels = read_labels(TABLE)
+    together = finding("cy", "bob", "ann", kind="dependent workers", about="workers", verdict="err together")
+    left, table = prune(labels, [together])
+    assert table.column("worker").to_pylist() == ["ann", "cy"]
+    assert np.unique(left.worker).tolist() == [1]
+    _, table = prune(labels, [finding("cy", "bob", kind="dependent workers", about="workers"), finding("bob")])
+    assert table.column("worker").to_pylist() == ["bob", "cy"]
+
+
 def test_findings_that_name_no_worker_change_nothing():
     labels = read_labels(TABLE)
     left, table = prune(labels, [finding("bob", kind="mislabel", about="task"), finding("x", about="class")])

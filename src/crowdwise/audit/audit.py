@@ -166,13 +166,10 @@ def audit_crowd(
     refuse_numbers(answers)
     known = known_of(answers, truth, task_attributes, worker_attributes, time, trusted)
     model, reference = DawidSkene().fit(answers), {"reference": fit_reference(answers)}
-    accusing: list[Test] = [
-        (find_spammers, {}),
-        (find_colluders, {"trusted": trusted}),
-    ]
-    groups = {"task_attributes": known.of_tasks, "worker_attributes": known.of_workers}
-    if any(groups.values()):
-        accusing.append((find_bias, groups | {"truth": known.truth} | reference))
+    accusing: list[Test] = [(find_spammers, {})]
+    attributes = {"task_attributes": known.of_tasks, "worker_attributes": known.of_workers}
+    if any(attributes.values()):
+        accusing.append((find_bias, attributes | {"truth": known.truth} | reference))
     if known.of_tasks:
         accusing.append((find_disparity, {"task_attributes": known.of_tasks, "truth": known.truth} | reference))
     if time is not None:
@@ -185,12 +182,13 @@ def audit_crowd(
     ]
     if known.truth is not None:
         others.insert(0, (find_strange_truth, {"truth": known.truth}))
-    share = level / (len(accusing) + 1)  # dependence is the one besides, which has more to tell
-    with counted_work("audit", len(accusing) + len(others) + 1, "tests") as advance:
+    share = level / (len(accusing) + 2)  # besides these dependence, which has more to tell, and then collusion
+    with counted_work("audit", len(accusing) + len(others) + 2, "tests") as advance:
         company = company_of(answers, share, seed)
         screens = [screen_of(answers, company)]
         effective = size_of(answers, company, seed)
         advance()
+        accusing.insert(1, (find_colluders, {"trusted": trusted, "groups": effective.groups}))
         for tests, each in ((accusing, share), (others, level)):
             for test, more in tests:
                 screens.append(test(answers, level=each, seed=seed, **more))

@@ -18,13 +18,15 @@ agreement matrix". The block is told from the honest by a trusted worker, or bec
 | σ = u · u' with u = vec(D^½ A), A the members' confusion matrices against the outsiders' consensus | `unexplained` |
 
 A block is flagged if its members agree beyond `MARGIN` of σ = u · u' too: workers who merely share a confusion of
-classes agree beyond one skill each, but not beyond their matrices.
+classes agree beyond one skill each, but not beyond their matrices. Those who copy each other but know something agree
+as well; where they are known to depend on each other (`groups`), they are flagged only if most others say something
+else more often than not where they are of one mind (`against_others`).
 
 Assumes that honest workers err independently given the class and how hard the task is: if skill on hard tasks falls by
 a common factor, c is still s s' up to that factor, and the margin is for the rest. Sees no block of fewer than three
 workers or fewer than `FEWEST` shared tasks. If colluders are the majority and nobody is trusted, the honest are the
 block that stands out. Of two classes, colluders who are nearly always wrong agree little beyond that, and may be found
-as workers who say the opposite instead (`find_spammers`). Two who copy are the matter of the test of dependence.
+as workers who say the opposite instead (`find_spammers`).
 
 Cost: O(pairs of labels that share a task × K), and workers² log workers a step, of the `MOST_WORKERS` busiest.
 
@@ -62,6 +64,7 @@ FEWEST = 20  # tasks that two share, to be compared
 SMALLEST = 3  # workers of a block
 HONEST = 0.25  # of the crowd, at least, that are honest where a trusted worker says who
 MOST_WORKERS = 500
+AGAINST = 0.5  # of the tasks a block is of one mind on, that it stands against the others, to be called colluding
 STEPS = 100  # of the medians
 
 
@@ -128,8 +131,23 @@ def unexplained(labels: CrowdLabels, block: BoolArray, agreement: FloatArray, sh
     return found
 
 
+def against_others(labels: CrowdLabels, block: BoolArray) -> float:
+    """Share of the tasks on which a block's members are of one mind, where most others say something else."""
+    theirs = block[labels.worker]
+    outsiders, members = labels.keep(~theirs), labels.keep(theirs)
+    votes = members.vote_counts()
+    settled = (votes.max(axis=1) >= 2) & (votes.max(axis=1) == votes.sum(axis=1)) & (outsiders.labels_per_task > 0)
+    against = votes.argmax(axis=1) != vote_shares(outsiders, NO_GOLD).argmax(axis=1)
+    return float(against[settled].mean()) if settled.any() else 0.0
+
+
 def find_colluders(
-    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, trusted: Sequence[Any] | None = None
+    labels: CrowdLabels,
+    *,
+    level: float = 0.05,
+    seed: int = 0,
+    trusted: Sequence[Any] | None = None,
+    groups: IntArray | None = None,
 ) -> Screen:
     """Flag blocks of workers who agree with each other beyond what their skill explains.
 
@@ -141,6 +159,9 @@ def find_colluders(
         Not used: nothing here is random.
     trusted
         Workers who are known to be honest. Without them, at least half of the crowd is taken to be.
+    groups : (M,)
+        Who is known to depend on whom, -1 for those who depend on nobody. A block within a group is flagged only if it
+        stands against the others.
 
     Returns
     -------
@@ -195,8 +216,13 @@ def find_colluders(
             continue
         inside = p_values[np.ix_(block, block)]
         least = np.nanmin(np.where(np.isnan(inside), 1.0, inside), axis=1)
+        against = against_others(part, block)
+        if against < AGAINST and _in_one(groups, busiest[block]):
+            continue
         score[block], p_value[block] = np.clip(excess[block], 0, 1), least
-        findings.append(_finding(part, block, values, float(excess[block].mean()), float(least.max()), n_pairs))
+        findings.append(
+            _finding(part, block, values, float(excess[block].mean()), float(least.max()), n_pairs, against)
+        )
     if undecided and not findings:
         return Screen(
             kind,
@@ -205,16 +231,21 @@ def find_colluders(
     return Screen(kind, tuple(findings), _spread(score, busiest, labels), _spread(p_value, busiest, labels))
 
 
+def _in_one(groups: IntArray | None, members: IntArray) -> bool:
+    """Whether all members belong to the same group."""
+    return groups is not None and bool(groups[members[0]] >= 0) and bool((groups[members] == groups[members[0]]).all())
+
+
 def _finding(
-    labels: CrowdLabels, block: BoolArray, values: FloatArray, excess: float, p_value: float, n_pairs: int
+    labels: CrowdLabels,
+    block: BoolArray,
+    values: FloatArray,
+    excess: float,
+    p_value: float,
+    n_pairs: int,
+    against: float,
 ) -> Finding:
     names = [name for name, member in zip(labels.workers.to_pylist(), block, strict=True) if member]
-    theirs = block[labels.worker]
-    outsiders, members = labels.keep(~theirs), labels.keep(theirs)
-    votes = members.vote_counts()
-    settled = (votes.max(axis=1) >= 2) & (votes.max(axis=1) == votes.sum(axis=1)) & (outsiders.labels_per_task > 0)
-    against = votes.argmax(axis=1) != vote_shares(outsiders, NO_GOLD).argmax(axis=1)
-    share = float(against[settled].mean()) if settled.any() else 0.0
     within = values[np.ix_(block, block)]
     without = values[np.ix_(block, ~block)]
     return Finding(
@@ -227,7 +258,7 @@ def _finding(
             f"{len(names)} workers ({listed(names)}): agreement beyond habit "
             f"{within.sum() / max(len(names) * (len(names) - 1), 1):.2f} among them, {without.mean():.2f} with others; "
             f"{excess:.2f} of it is unexplained. Where they are of one mind, most others say something else on "
-            f"{share:.0%} of tasks."
+            f"{against:.0%} of tasks."
         ),
         p_value=p_value,
         how=f"exact binomial tail of each pair's agreement, Bonferroni over {n_pairs:,} pairs",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.audit.dependence import KIND as DEPENDENT
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.tables import native_table
 
@@ -19,10 +20,11 @@ __all__ = ["prune"]
 
 
 def prune(labels: CrowdLabels, findings: Iterable[Finding]) -> tuple[CrowdLabels, Any]:
-    """Leave out all labels of the workers whom findings name.
+    """Leave out all labels of the workers whom findings name; of a group that answers as one, one voice stays.
 
-    Findings about tasks, classes or the crowd name no workers and change nothing. All names stay in the vocabularies,
-    so that results before and after have the same rows; tasks that lose all their labels stay without.
+    That is the one of the dependent workers who has labelled most, unless she is named for something else. Findings
+    about tasks, classes or the crowd name no workers and change nothing. All names stay in the vocabularies, so that
+    results before and after have the same rows; tasks that lose all their labels stay without.
 
     Returns
     -------
@@ -31,17 +33,20 @@ def prune(labels: CrowdLabels, findings: Iterable[Finding]) -> tuple[CrowdLabels
     table
         Who was left out (worker, n_labels, why), in the order of `labels.workers`, as the kind of table that came in.
     """
-    why: dict[Any, list[str]] = {}
-    for finding in findings:
-        if finding.about in ("worker", "workers"):
-            for name in finding.names:
-                why.setdefault(name, []).append(f"{finding.kind}: {finding.verdict}")
+    named = [finding for finding in findings if finding.about in ("worker", "workers")]
     names = labels.workers.to_pylist()
-    if unknown := [name for name in why if name not in set(names)]:
+    times = dict(zip(names, labels.labels_per_worker.tolist(), strict=True))
+    if unknown := list(dict.fromkeys(name for finding in named for name in finding.names if name not in times)):
         raise InputError(
             f"The findings name workers who are not in these labels: {listed(unknown)}. Give the findings of an audit "
             "of the same labels."
         )
+    why: dict[Any, list[str]] = {}
+    for finding in named:
+        voice = max(finding.names, key=times.__getitem__) if finding.kind == DEPENDENT else None
+        for name in finding.names:
+            if name != voice:
+                why.setdefault(name, []).append(f"{finding.kind}: {finding.verdict}")
     flagged = np.fromiter((name in why for name in names), np.bool_, len(names))
     edges = flagged[labels.worker]
     if labels.n_labels and edges.all():
