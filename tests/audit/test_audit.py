@@ -32,6 +32,25 @@ def test_a_block_that_answers_as_one_is_one_voice() -> None:
     assert found.effective.size < 16
 
 
+@pytest.mark.parametrize(("share", "skill", "seed"), [(0.3, 0.5, 1), (0.3, 0.5, 2), (0.4, 0.7, 0)])
+def test_colluders_who_lead_the_consensus_accuse_nobody(share: float, skill: float, seed: int) -> None:
+    crowd = simulate("colluders", n_tasks=1000, n_workers=20, share=share, skill=skill, seed=seed)
+    found = audit_crowd(crowd.labels)
+    accused = {verdict != FINE for verdict, kind in zip(found.verdicts, crowd.kinds, strict=True) if kind == "honest"}
+    assert accused == {False}
+    assert all(verdict != FINE for verdict, kind in zip(found.verdicts, crowd.kinds, strict=True) if kind != "honest")
+
+
+def test_the_consensus_shown_counts_those_who_copy_once() -> None:
+    crowd = simulate("groups", n_tasks=1500, n_workers=40, n_classes=3, seed=0)
+    found = audit_crowd(crowd.labels)
+    assert found.model.slug == "group-dawid-skene"
+    assert np.array_equal(found.model.group_ >= 0, found.group >= 0)
+    plain = cw.DawidSkene().fit(crowd.labels)
+    right = [float(np.mean(model.predict() == crowd.truth)) for model in (found.model, plain)]
+    assert right[0] > right[1]
+
+
 def test_honest_crowds_are_left_alone() -> None:
     flagged = 0
     for seed in range(12):

@@ -12,6 +12,7 @@ import pytest
 from tests.audit.crowds import Crowd, honest, relabelled, varied
 
 from crowdwise.audit.bias import find_bias
+from crowdwise.audit.prune import prune
 from crowdwise.labels import CrowdLabels, read_labels
 from crowdwise.simulate import simulate
 
@@ -106,7 +107,9 @@ def test_one_biased_worker() -> None:
     hit = (labels.worker == 4) & z[labels.task] & (labels.label == 2) & (rng.random(labels.n_labels) < 0.6)
     crowd = relabelled(crowd, hit, 0)
     screen = find_bias(crowd.labels, task_attributes={t: "young" if z[t] else "old" for t in range(1000)})
-    assert {f.names for f in screen.findings} == {(4, "attribute = young")}
+    assert {f.names for f in screen.findings} == {(4,)}
+    assert "attribute = 'young'" in screen.findings[0].verdict
+    assert prune(crowd.labels, screen.findings)[0].n_labels == (labels.worker != 4).sum()
     assert screen.findings[0].about == "worker"
     assert screen.findings[0].verdict.startswith("Worker 4 says")
 

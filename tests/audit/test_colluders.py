@@ -7,7 +7,14 @@ import os
 import numpy as np
 import pytest
 
-from crowdwise.audit.colluders import find_colluders, pair_p_values, robust_skills, unexplained, weighted_medians
+from crowdwise.audit.colluders import (
+    against_others,
+    find_colluders,
+    pair_p_values,
+    robust_skills,
+    unexplained,
+    weighted_medians,
+)
 from crowdwise.datasets import load
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.model import CrowdLabels
@@ -94,10 +101,19 @@ def test_those_who_depend_on_each_other_collude_only_against_the_others():
     assert find_colluders(copies.labels, groups=elsewhere).findings == blocks
 
 
+def test_ties_of_the_others_are_not_against_a_block_whatever_the_classes_are_called():
+    said = np.tile([0, 0, 0, 0, 1], (30, 1))
+    block = np.array([True, True, True, False, False])
+    assert against_others(CrowdLabels.from_dense(said), block) == 0
+    assert against_others(CrowdLabels.from_dense(1 - said), block) == 0
+    assert against_others(CrowdLabels.from_dense(np.tile([0, 0, 0, 1, 1], (30, 1))), block) == 1
+
+
 def test_a_trusted_worker_tells_which_half_is_honest():
     many = colluders(share=0.6, seed=0)
     assert f1(many) == 0
     assert f1(many, trusted=[0]) >= 0.9
+    assert all(finding.p_value <= 0.05 for finding in find_colluders(many.labels, trusted=[0]).findings)
     assert "Name one you trust" in find_colluders(colluders(share=0.5, seed=0).labels).skipped
     assert f1(colluders(share=0.5, seed=0), trusted=[3]) >= 0.9
 

@@ -58,6 +58,22 @@ def test_nobody_is_flagged_where_nobody_drifts(kind: str) -> None:
     assert alarms <= 7  # 5 % of 50 is 2.5; eight or more have a chance under 1 %
 
 
+def test_beside_one_who_drifts_the_steady_are_left_alone() -> None:
+    accused = found = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(0, 2, 400)
+        skill = np.full((400, 5), 0.85)
+        skill[:, 4] = np.linspace(0.98, 0.45, 400)
+        said = np.where(rng.random((400, 5)) < skill, truth[:, None], 1 - truth[:, None])
+        screen = find_drift(CrowdLabels.from_dense(said), np.repeat(np.arange(400), 5))
+        names = {finding.names[0] for finding in screen.findings}
+        accused += bool(names - {4})
+        found += 4 in names
+    assert found >= 8
+    assert accused <= 1
+
+
 def test_times_by_name_in_any_order_and_of_any_kind() -> None:
     labels, time = drifting(0)
     rng = np.random.default_rng(1)

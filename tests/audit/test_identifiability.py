@@ -47,6 +47,16 @@ def test_a_crowd_of_guessers_is_called_so() -> None:
     assert all(agreeing(labels, 0.05).holds is not False for labels in weak)
 
 
+def test_who_labels_once_shows_no_habit() -> None:
+    once = CrowdLabels.from_codes(
+        np.repeat(np.arange(300), 5), np.arange(1500), np.repeat(np.arange(300) % 2, 5),
+        tasks=300, workers=1500, classes=2,
+    )  # fmt: skip
+    assert agreeing(once, 0.05).holds is None
+    few = (honest(4, 5, 2, 5, np.random.default_rng(seed)).labels for seed in range(20))
+    assert all(agreeing(labels, 0.05).holds is None for labels in few)
+
+
 def test_agreement_beyond_habits_by_hand() -> None:
     # Two workers, habits of 1/2 each, four tasks: two pairs of four agree, and as many would by habit.
     labels = CrowdLabels.from_codes(
@@ -54,7 +64,7 @@ def test_agreement_beyond_habits_by_hand() -> None:
         tasks=4, workers=2, classes=2,
     )  # fmt: skip
     found = agreeing(labels, 0.05)
-    assert found.words == "The labels do not show it: 50% of the pairs agree, 50% would by habit alone."
+    assert found.words == "The labels do not show it."  # of so few tasks
     more = CrowdLabels.from_codes(
         np.repeat(np.arange(40), 2), np.tile([0, 1], 40), np.repeat(np.arange(40) % 2, 2),
         tasks=40, workers=2, classes=2,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.aggregate.dawid_skene import DawidSkene
+from crowdwise.aggregate.group_dawid_skene import GroupDawidSkene
 from crowdwise.audit.bias import find_bias
 from crowdwise.audit.colluders import find_colluders
 from crowdwise.audit.dependence import company_of, screen_of
@@ -18,6 +19,7 @@ from crowdwise.audit.effective_size import size_of
 from crowdwise.audit.fairness import find_disparity
 from crowdwise.audit.gold import find_strange_truth
 from crowdwise.audit.identifiability import find_unidentifiable
+from crowdwise.audit.prune import prune
 from crowdwise.audit.reference import fit_reference
 from crowdwise.audit.spammers import find_spammers
 from crowdwise.audit.subject import known_of, refuse_numbers
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from crowdwise.audit.effective_size import EffectiveSize
     from crowdwise.audit.findings import Finding, Screen
+    from crowdwise.fitting.base import Aggregator
     from crowdwise.fitting.company import Company
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.truth import Truth
@@ -53,7 +56,8 @@ class Audit:
     labels
         What was audited.
     model
-        The fitted aggregator whose consensus, workers and matrices are shown.
+        The fitted aggregator whose consensus, workers and matrices are shown: Dawid and Skene's, group-aware where
+        workers depend on each other.
     screens
         What each test says, the ones that do not apply included.
     group : (M,)
@@ -165,8 +169,8 @@ def audit_crowd(
     check_enough(answers)
     refuse_numbers(answers)
     known = known_of(answers, truth, task_attributes, worker_attributes, time, trusted)
-    model, reference = DawidSkene().fit(answers), {"reference": fit_reference(answers)}
-    accusing: list[Test] = [(find_spammers, {})]
+    reference = {"reference": fit_reference(answers)}
+    accusing: list[Test] = []
     attributes = {"task_attributes": known.of_tasks, "worker_attributes": known.of_workers}
     if any(attributes.values()):
         accusing.append((find_bias, attributes | {"truth": known.truth} | reference))
@@ -182,15 +186,22 @@ def audit_crowd(
     ]
     if known.truth is not None:
         others.insert(0, (find_strange_truth, {"truth": known.truth}))
-    share = level / (len(accusing) + 2)  # besides these dependence, which has more to tell, and then collusion
-    with counted_work("audit", len(accusing) + len(others) + 2, "tests") as advance:
+    share = level / (len(accusing) + 3)  # besides these dependence, collusion and spam, of which one hears of another
+    with counted_work("audit", len(accusing) + len(others) + 3, "tests") as advance:
         company = company_of(answers, share, seed)
         screens = [screen_of(answers, company)]
         effective = size_of(answers, company, seed)
         advance()
-        accusing.insert(1, (find_colluders, {"trusted": trusted, "groups": effective.groups}))
+        blocks = find_colluders(answers, level=share, seed=seed, trusted=trusted, groups=effective.groups)
+        advance()
+        # Who colludes is known by now; heard once more, a block would make the honest look opposite.
+        screens += [find_spammers(prune(answers, blocks.findings)[0], level=share, seed=seed), blocks]
+        advance()
         for tests, each in ((accusing, share), (others, level)):
             for test, more in tests:
                 screens.append(test(answers, level=each, seed=seed, **more))
                 advance()
-    return Audit(answers, model, tuple(screens), effective.groups, level, effective, known.truth, company)
+    model: Aggregator = DawidSkene()
+    if (effective.groups >= 0).any():
+        model = GroupDawidSkene(groups=effective.groups)
+    return Audit(answers, model.fit(answers), tuple(screens), effective.groups, level, effective, known.truth, company)

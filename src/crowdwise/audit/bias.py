@@ -21,8 +21,8 @@ her own. With a truth, the crowd as a whole is a group too, with no others to co
 
 Assumes that, but for the bias, tasks (workers) of a group are exchangeable with others of their class. Fails where a
 whole crowd shares a bias, which its consensus then shares (only a truth shows it), and where G gives most labels of
-most tasks, so that few others are left to hold it against. A rate with fewer than `ENOUGH` labels in any corner is not
-tested.
+most tasks, so that few others are left to hold it against. Where one worker's bias is large, others seem biased the
+other way beside her: believe the largest first. A rate with fewer than `ENOUGH` labels in any corner is not tested.
 
 Intervals are 95 % bootstrap, of tasks and of workers apart, of which the wider is given.
 
@@ -273,7 +273,9 @@ def _corners(labels: CrowdLabels, reference: Reference, group: Group) -> Corners
     kept = (group.mine | group.others)[labels.worker[edges]]
     edges, q = edges[kept], q[kept]
     worker, said = labels.worker[edges], np.eye(labels.n_classes)[labels.label[edges]]
-    beyond = said - np.einsum("ek,ekl->el", q, reference.confusion[worker])
+    beyond = said.copy()
+    for k in range(labels.n_classes):
+        beyond -= q[:, [k]] * reference.confusion[worker, k]
     return Corners(edges, group.mine[worker], q, said, beyond)
 
 
@@ -301,7 +303,7 @@ def _cells(size: int) -> BoolArray:
 def _finding(
     labels: CrowdLabels, reference: Reference, found: Effect, cell: tuple[int, int], chance: float, dealt: str
 ) -> Finding:
-    group, each = found.group, found.each
+    group, each = found.group, np.clip(found.each, 0.0, 1.0)  # corrected rates may stray
     assert group is not None  # noqa: S101
     truth, label = (quoted(labels.classes[k].as_py()) for k in cell)
     one = group.attribute == ONESELF
@@ -311,7 +313,7 @@ def _finding(
         tasks = "tasks"
         shown = f"{each[0]:.0%} of their labels are {label} there, {each[1]:.0%} of the other workers'"
     else:
-        names = (name, f"{found.where[0]} = {found.where[1]}")
+        names = (name,) if one else (name, f"{found.where[0]} = {found.where[1]}")  # of a worker, her name alone
         tasks = f"tasks with {found.where[0]} = {quoted(found.where[1])}"
         shown = f"{each[0]:.0%} of the labels are {label} there, {each[1]:.0%} on other such tasks"
         if group.others.any():

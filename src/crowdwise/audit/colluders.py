@@ -48,7 +48,7 @@ from crowdwise.audit.covariance import covariances
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.reference import consensus
 from crowdwise.fitting.parameters import check_count
-from crowdwise.kernels import NO_GOLD, answer_sums, pair_agreements, vote_shares
+from crowdwise.kernels import answer_sums, pair_agreements
 from crowdwise.labels.errors import InputError, listed
 
 if TYPE_CHECKING:
@@ -132,12 +132,13 @@ def unexplained(labels: CrowdLabels, block: BoolArray, agreement: FloatArray, sh
 
 
 def against_others(labels: CrowdLabels, block: BoolArray) -> float:
-    """Share of the tasks on which a block's members are of one mind, where most others say something else."""
+    """Share of the tasks on which a block is of one mind, and another class has more of the others' votes."""
     theirs = block[labels.worker]
     outsiders, members = labels.keep(~theirs), labels.keep(theirs)
     votes = members.vote_counts()
     settled = (votes.max(axis=1) >= 2) & (votes.max(axis=1) == votes.sum(axis=1)) & (outsiders.labels_per_task > 0)
-    against = votes.argmax(axis=1) != vote_shares(outsiders, NO_GOLD).argmax(axis=1)
+    others = outsiders.vote_counts()
+    against = others[np.arange(labels.n_tasks), votes.argmax(axis=1)] < others.max(axis=1)
     return float(against[settled].mean()) if settled.any() else 0.0
 
 
@@ -167,7 +168,7 @@ def find_colluders(
     -------
     Screen
         One finding for each block. `score` is a member's mean agreement with her block beyond what is explained, 0 for
-        the others; `p_value` that of her most suspicious pair, corrected for all pairs.
+        the others; `p_value` that of the block's least suspicious member, corrected for all pairs.
 
     Examples
     --------
@@ -201,7 +202,7 @@ def find_colluders(
     findings = []
     undecided = False
     for number in np.flatnonzero(np.bincount(block_of) >= SMALLEST):
-        block = block_of == number
+        block = apart = block_of == number
         if honest[block].any():
             # Too few to be all that is honest: she may be whom the others copy.
             if int(block.sum()) < HONEST * int(compared.sum()):
@@ -214,15 +215,13 @@ def find_colluders(
         block &= (excess > MARGIN) & ~(score > 0)
         if int(block.sum()) < SMALLEST:
             continue
-        inside = p_values[np.ix_(block, block)]
-        least = np.nanmin(np.where(np.isnan(inside), 1.0, inside), axis=1)
+        inside = p_values[np.ix_(apart, apart)]
+        least = float(np.nanmin(inside, axis=1).max())  # of those who stand apart, on this side or the other
         against = against_others(part, block)
         if against < AGAINST and _in_one(groups, busiest[block]):
             continue
         score[block], p_value[block] = np.clip(excess[block], 0, 1), least
-        findings.append(
-            _finding(part, block, values, float(excess[block].mean()), float(least.max()), n_pairs, against)
-        )
+        findings.append(_finding(part, block, values, float(excess[block].mean()), least, n_pairs, against))
     if undecided and not findings:
         return Screen(
             kind,

@@ -14,6 +14,8 @@ her n labels, in order of time,
 (the CUSUM statistic of Page 1954, at the j where her time moves on). Her order is dealt anew, and the share of deals
 that reach D is her p-value, exact where under "no drift" her labels are exchangeable in time. Deals stop once ten have
 reached D (Besag & Clifford 1991), so that only workers who may be flagged cost many. Holm's correction over workers.
+Beside one who drifts, the steady seem to drift the other way: the surest is believed first, and the next must be
+flagged once more with those before her left out of the others' mean.
 
 Assumes that tasks get neither harder nor easier for her alone. Fails, in that nobody is flagged, where most workers
 drift the same way on the same tasks, and where tasks have two labels only: whose a disagreement is cannot be told.
@@ -22,7 +24,7 @@ Workers with fewer than `FEWEST` timed labels are not tested. Changes back and f
 The time of the labels is not kept by `CrowdLabels`, whose rows are sorted by task. `read_timed_labels` reads a column
 of times in their order; `label_times` lines up times that come otherwise, by the names of task and worker.
 
-Cost: O(labels × K), and about 20 passes over a worker's labels; thousands for those who are flagged.
+Cost: O(labels × K²), and about 20 passes over a worker's labels; thousands for those who are flagged.
 """
 
 from __future__ import annotations
@@ -136,43 +138,67 @@ def find_drift(
     counts = np.bincount(labels.worker[timed], minlength=labels.n_workers)
     if (counts >= FEWEST).sum() == 0:
         return Screen("drift", skipped=f"No worker has {FEWEST} labels with a time.")
-    agreement, beyond = _agreement(labels, fit_reference(labels, truth, reference))
+    reference = fit_reference(labels, truth, reference)
+    agreement, beyond = _agreement(labels, reference)
+    steady = np.ones(labels.n_workers, np.bool_)
+    d = _less_others(labels, reference, beyond, steady)
     n_tested = int((counts >= FEWEST).sum())
     score, p_value = np.full((2, labels.n_workers), np.nan)
     changes: dict[int, tuple[float, float, Any]] = {}
     edge, ptr = labels.by_worker
-    for worker in np.flatnonzero(counts >= FEWEST):
+
+    def tested(worker: int, d: FloatArray) -> float:
         mine = edge[ptr[worker] : ptr[worker + 1]]
         mine = mine[timed[mine]]
         mine = mine[np.argsort(when[mine], kind="stable")]
         moves = np.append(when[mine][1:] != when[mine][:-1], False)
-        z = beyond[mine] - beyond[mine].mean()
+        z = d[mine] - d[mine].mean()
         spread = float(z.std())
         if spread <= 1e-12 or not moves.any():
-            continue
+            return np.nan
         deals = min(max(FEWEST_DEALS, int(2 * n_tested / level)), max(FEWEST_DEALS, MOST_WORK // mine.size))
-        rng = np.random.default_rng([seed, int(worker)])
-        p_value[worker], last = _deal(z / (spread * np.sqrt(mine.size)), moves, rng, deals)
+        rng = np.random.default_rng([seed, worker])
+        found, last = _deal(z / (spread * np.sqrt(mine.size)), moves, rng, deals)
         before, after = (float(agreement[part].mean()) for part in np.split(mine, [last + 1]))
         score[worker] = min(1.0, abs(after - before))
-        changes[int(worker)] = before, after, when[mine[last + 1]]
+        changes[worker] = before, after, when[mine[last + 1]]
+        return found
+
+    for worker in np.flatnonzero(counts >= FEWEST):
+        p_value[worker] = tested(int(worker), d)
     corrected = holm(p_value)
-    flagged = [w for w in np.argsort(corrected, kind="stable") if corrected[w] <= level]
-    findings = tuple(_finding(labels, int(w), changes[int(w)], float(score[w]), float(corrected[w])) for w in flagged)
-    return Screen("drift", findings, score, corrected)
+    findings: list[Finding] = []
+    yardstick = "The others' consensus" if truth is None else "The truth, and where it is not known the consensus,"
+    for worker in np.argsort(corrected, kind="stable")[: int((corrected <= level).sum())]:
+        if findings:  # Beside one who drifts, the steady seem to drift the other way: she is not heard any more.
+            again = tested(int(worker), _less_others(labels, reference, beyond, steady)) * (n_tested - len(findings))
+            corrected[worker] = max(corrected[worker], min(again, 1.0))
+        if corrected[worker] <= level:
+            steady[worker] = False
+            findings.append(_finding(labels, int(worker), changes[int(worker)], float(score[worker]),
+                                     float(corrected[worker]), yardstick))  # fmt: skip
+    return Screen("drift", tuple(findings), score, corrected)
 
 
 def _agreement(labels: CrowdLabels, reference: Reference) -> tuple[FloatArray, FloatArray]:
-    """Probability of each label by everyone else; and what it is beyond expectation, less that of the others."""
+    """Probability of each label by everyone else; and what it is beyond expectation."""
     q = reference.from_others(labels)
     agreement = q[np.arange(labels.n_labels), labels.label]
-    expected = np.einsum("ek,ekl,el->e", q, reference.confusion[labels.worker], q, optimize=True)
-    beyond = agreement - expected
-    own = np.bincount(reference.pair, beyond)[reference.pair]
-    times = np.bincount(reference.pair)[reference.pair]
-    others = labels.labels_per_task[labels.task] - times
-    rest = np.bincount(labels.task, beyond, labels.n_tasks)[labels.task] - own
-    return agreement, np.where(others > 0, beyond - rest / np.maximum(others, 1), 0.0)
+    expected = np.zeros(labels.n_labels)
+    for k in range(labels.n_classes):
+        expected += q[:, k] * np.einsum("el,el->e", reference.confusion[labels.worker, k], q)
+    return agreement, agreement - expected
+
+
+def _less_others(labels: CrowdLabels, reference: Reference, beyond: FloatArray, heard: BoolArray) -> FloatArray:
+    """What each label is beyond expectation, less the mean of those who are heard, herself left out."""
+    counts = heard[labels.worker].astype(np.float64)
+    others, rest = (
+        np.bincount(labels.task, values, labels.n_tasks)[labels.task]
+        - np.bincount(reference.pair, values)[reference.pair]
+        for values in (counts, counts * beyond)
+    )
+    return np.where(others > 0, beyond - rest / np.maximum(others, 1), 0.0)
 
 
 def _deal(z: FloatArray, moves: BoolArray, rng: np.random.Generator, deals: int) -> tuple[float, int]:
@@ -231,7 +257,7 @@ def _moment(when: Any) -> str:
 
 
 def _finding(
-    labels: CrowdLabels, worker: int, change: tuple[float, float, Any], score: float, p_value: float
+    labels: CrowdLabels, worker: int, change: tuple[float, float, Any], score: float, p_value: float, yardstick: str
 ) -> Finding:
     before, after, when = change
     name = labels.workers[worker].as_py()
@@ -242,7 +268,7 @@ def _finding(
         names=(name,),
         score=score,
         verdict=f"Worker {quoted(name)} got {'worse' if worse else 'better'} from about {_moment(when)} on.",
-        evidence=f"The others' consensus agrees with {before:.0%} of the labels before, with {after:.0%} after.",
+        evidence=f"{yardstick} agrees with {before:.0%} of the labels before, with {after:.0%} after.",
         p_value=p_value,
         how=f"permutation of her order, at least {FEWEST_DEALS} draws, Holm's correction over workers",
         advice="Look at labels from before and after; ask what changed (tiredness, new instructions, another person)."

@@ -10,7 +10,9 @@ import numpy as np
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["Finding", "Screen", "holm"]
+__all__ = ["FACT", "Finding", "Screen", "holm"]
+
+FACT = "a fact of the labels, not a test"  # `how` of a finding without chance
 
 
 @dataclass(frozen=True)

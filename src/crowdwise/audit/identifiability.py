@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.findings import FACT, Finding, Screen
 from crowdwise.audit.reference import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap
 from crowdwise.kernels import edge_outer
@@ -91,7 +91,7 @@ def questions(
         agreeing(labels, level),
         linked_crowd(labels),
         three_views(labels, of_workers, used),
-        dominant(labels, sums_of(q, said, labels.task, labels.n_tasks), used, level, seed),
+        dominant(labels, q, said, used, level, seed),
         apart(labels, reference, used),
         anchored(labels, reference, of_workers, used),
     )
@@ -141,7 +141,7 @@ def find_unidentifiable(
             verdict=answer.words,
             evidence=answer.consequence,
             p_value=level if answer.question in HOW else 0.0,
-            how=HOW.get(answer.question, "a fact of the labels, not a test"),
+            how=HOW.get(answer.question, FACT),
             advice="Find the truth of some tasks of each class and part, give it as gold; collect labels that overlap.",
         )
         for answer in questions(labels, level=level, seed=seed, reference=reference)
@@ -163,6 +163,7 @@ HOW = {AGREEING: f"κ with the tasks as sample, surely under {GUESSES}", DOMINAN
 
 def agreeing(labels: CrowdLabels, level: float) -> Answer:
     """Whether labels of a task agree more often than their workers' habits make them; tasks are the sample."""
+    labels = labels.keep(labels.labels_per_worker[labels.worker] > 1)  # one label shows no habit
     alike, by_habit = np.zeros((2, labels.n_tasks))
     for k in range(labels.n_classes):
         said = labels.label == k
@@ -174,10 +175,9 @@ def agreeing(labels: CrowdLabels, level: float) -> Answer:
         by_habit -= np.bincount(labels.task, chances**2, labels.n_tasks) / 2
     pairs = labels.labels_per_task * (labels.labels_per_task - 1) / 2
     left = float((pairs - by_habit).sum())  # what habits leave to agree on
-    if left <= 0:
-        return Answer(
-            AGREEING, None, "The labels do not show it.", "No task has labels of two workers that can differ."
-        )
+    if left <= 0 or (pairs > 0).sum() < ENOUGH:
+        why = "Too few tasks have labels of two workers whose habits are known."
+        return Answer(AGREEING, None, "The labels do not show it.", why)
     kappa = float((alike - by_habit).sum()) / left
     error = float(np.sqrt(((alike - by_habit - kappa * (pairs - by_habit)) ** 2).sum())) / left
     shares = (
@@ -240,13 +240,13 @@ def three_views(labels: CrowdLabels, of_workers: Sums, used: IntArray) -> Answer
     )
 
 
-def dominant(labels: CrowdLabels, of_tasks: Sums, used: IntArray, level: float, seed: int) -> Answer:
+def dominant(labels: CrowdLabels, q: FloatArray, said: FloatArray, used: IntArray, level: float, seed: int) -> Answer:
     """Whether each class is said more often when it is true than when any other is, by a bootstrap of tasks."""
     if used.size < 2:
         return Answer(DOMINANT, None, "The labels do not show it.", "The consensus hardly ever gives a second class.")
     if labels.n_tasks * used.size**2 > MOST_CELLS:
         return Answer(DOMINANT, None, "Not asked: there are too many tasks and classes.", "Classes may be swapped.")
-    gram, cross = of_tasks
+    gram, cross = sums_of(q, said, labels.task, labels.n_tasks)
     others = ~np.eye(used.size, dtype=np.bool_)
 
     def margins(weights: FloatArray) -> FloatArray:

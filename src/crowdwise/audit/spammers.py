@@ -245,8 +245,9 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) ->
             verdict=_verdict(kept, int(w)),
             evidence=(
                 f"{number[w]:,} labels beside others'; skill {skill[w]:.2f} (0: none, 1: always right), where others "
-                f"show {typical[w]:.2f} on the same tasks; a label tells {tells[w]:.3f} bits. Labels given "
-                f"without a look depend as much on the others' with a chance of {depends.p_value[w]:.2g}."
+                f"show {typical[w]:.2f} on the same tasks; a label tells {tells[w]:.3f} bits. Had "
+                f"she never looked, her labels would follow the others' as closely with a chance of "
+                f"{depends.p_value[w]:.2g}."
             ),
             p_value=float(spam[w]),
             how=f"likelihood ratio against a skill of {bound[w]:.2f} or more, Holm over {int(tested.sum())} workers",

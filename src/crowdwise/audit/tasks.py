@@ -203,7 +203,11 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     """
     if labels.n_classes < 2 or labels.n_workers < 2 or labels.n_labels == 0:
         return Screen("mislabel", skipped="Mislabels need two workers and two classes.")
+    if truth is None and labels.labels_per_task.max(initial=0) < 2:
+        return Screen("mislabel", skipped="No task has two labels.")
     given = given_labels(labels, truth)
+    if not (given >= 0).any():
+        return Screen("mislabel", skipped="No task with labels has a truth.")
     log_prior, table = _counted(labels, given)
     scores = _scores(labels, labels.label, log_prior, table)
     likeliest, score = scores.argmax(axis=1), _doubts(scores, given)
@@ -312,6 +316,8 @@ def find_confused_classes(
     """
     if int((labels.class_shares > 0).sum()) < 3:
         return Screen("confused classes", skipped="With two classes there is but one wrong class to lean to.")
+    if labels.labels_per_task.max(initial=0) < 2:
+        return Screen("confused classes", skipped="No task has two labels.")
     if (labels.labels_per_worker > 0).sum() < FEWEST_WORKERS:
         return Screen("confused classes", skipped=f"A confusion that is shared needs {FEWEST_WORKERS} workers.")
     q = fit_reference(labels, fitted=reference).from_others(labels)

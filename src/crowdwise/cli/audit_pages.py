@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.padding import Padding
 from rich.text import Text
 
+from crowdwise.audit.findings import FACT
 from crowdwise.cli import show, work
 from crowdwise.cli.safe import shell, shown, visible
 from crowdwise.labels.errors import InputError, listed, quoted
@@ -179,13 +180,14 @@ def _kind(console: Console, findings: list[Finding]) -> None:
     console.print(Text(f"  {visible(findings[0].kind)}", style="bold"))
     for finding in findings[:MOST]:
         console.print(Padding(Text.assemble(_who(finding), visible(finding.verdict)), (0, 0, 0, 4)))
-        chance = f", p = {finding.p_value:.2g}" if finding.p_value > 0 else ""  # 0: no test, but a fact
+        chance = "" if finding.how == FACT else f", p = {finding.p_value:.2g}"
         sure = f"score {finding.score:.2f}{chance}: {finding.how}"
         for line, style in ((finding.evidence, ""), (sure, "dim")):
             console.print(Padding(Text(visible(line), style=style), (0, 0, 0, 6)))
     if len(findings) > MOST:
         console.print(Padding(Text(f"… and {len(findings) - MOST:,} more: --json has all of them."), (0, 0, 0, 4)))
-    console.print(Padding(Text(visible(findings[0].advice), style="green"), (0, 0, 0, 4)))
+    for advice in dict.fromkeys(finding.advice for finding in findings[:MOST]):
+        console.print(Padding(Text(visible(advice), style="green"), (0, 0, 0, 4)))
 
 
 def _who(finding: Finding) -> Text:

@@ -47,7 +47,7 @@ __all__ = [
 
 WIDTH, HEIGHT = 520, 300
 # Told apart by those who see no red or no green, and on white as on black; shapes tell the same again.
-QUIET, ACCENT, CONTRARY = "#8c959f", "#2f81f7", "#bc4c00"
+QUIET, ACCENT = "#8c959f", "#2f81f7"
 COLOURS = ("#d1242f", "#2f81f7", "#bf8700", "#8250df", "#1a7f37", "#bf3989", "#bc4c00")
 SHAPES = ("triangle-up", "square", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right")
 NUMBERED = 8  # classes, up to which a matrix has its numbers written in
@@ -351,5 +351,5 @@ def _tick(name: str) -> str:
     return f"‘{name}’" if name == "__proto__" else name
 
 
-def _ticks(angle: int, *, labels: bool = True) -> alt.Axis:
-    return alt.Axis(labels=labels, labelAngle=angle, labelLimit=110, labelOverlap=False, ticks=False, domain=False)
+def _ticks(angle: int) -> alt.Axis:
+    return alt.Axis(labelAngle=angle, labelLimit=110, labelOverlap=False, ticks=False, domain=False)

@@ -42,6 +42,12 @@ KINDS = {
     "drift": Kind(
         "Drift", "who changed on the way", "who changed on the way", "Does anyone get better or worse on the way?"
     ),
+    "strange truth": Kind(
+        "The truth that was given",
+        "truth that does not fit the labels",
+        "truths that do not fit the labels",
+        "Is the truth about these labels at all?",
+    ),
     "mislabel": Kind(
         "Probably wrong labels",
         "probably wrong label",

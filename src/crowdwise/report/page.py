@@ -22,6 +22,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.audit.findings import FACT
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.places import counted
 from crowdwise.labels.tables import written_file
@@ -83,6 +84,7 @@ def made_report(audit: Audit, *, truth: Any = None, league: Comparison | None = 
         "tables": {"workers": rows.worker_rows(portrait), "tasks": rows.task_rows(portrait)},
     }
     return _template().render(
+        fact=FACT,
         title=shown(title, 200) if title else f"Audit of {counted(audit.labels.n_workers, 'worker')}",
         policy=_policy(bundle, script),
         styles=Markup(styles),  # noqa: S704

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.audit.audit import FINE
 from crowdwise.fitting.intervals import beta_interval
 from crowdwise.report.graph import agreement_graph
 from crowdwise.report.names import labelled, shown
@@ -155,12 +154,6 @@ class Portrait:
     def workers(self) -> list[str]:
         """Names of the workers, no two alike."""
         return labelled(self.labels.workers.to_pylist())
-
-    @cached_property
-    def kinds(self) -> list[str]:
-        """What workers were flagged for, the most frequent first."""
-        found, times = np.unique([each for each in self.verdicts if each != FINE], return_counts=True)
-        return [str(found[at]) for at in np.argsort(-times, kind="stable")]
 
     @cached_property
     def mean_confusion(self) -> FloatArray:
