@@ -67,16 +67,18 @@ def test_the_crowds_matrix_is_the_workers_mean_by_labels(portrait: Portrait) -> 
 def test_consensus_is_the_models_own(portrait: Portrait) -> None:
     table = portrait.model.consensus()
     np.testing.assert_allclose(portrait.confidence, table["confidence"].to_numpy())
-    np.testing.assert_allclose(portrait.entropy, table["entropy"].to_numpy(), atol=1e-12)
     names = [portrait.classes[at] for at in portrait.chosen]
     assert names == table["label"].to_pylist()
 
 
-def test_disputes_are_the_tasks_of_most_entropy_with_their_votes(portrait: Portrait) -> None:
+def test_disputes_are_the_tasks_whose_votes_differ_most(portrait: Portrait) -> None:
     disputes = portrait.disputes(10)
     table = portrait.model.consensus()
-    order = np.argsort(-table["entropy"].to_numpy(), kind="stable")[:10]
-    assert [each.task for each in disputes] == [table["task"][int(at)].as_py() for at in order]
+    shares = portrait.labels.vote_counts() / portrait.labels.labels_per_task[:, None]
+    differing = [-sum(share * np.log(share) for share in row if share > 0) for row in shares.tolist()]
+    order = sorted(range(len(differing)), key=lambda at: (-round(differing[at], 9), table["confidence"][at].as_py()))
+    order = order[:10]
+    assert [each.task for each in disputes] == [table["task"][at].as_py() for at in order]
     votes = portrait.labels.vote_counts()[order]
     for dispute, counts in zip(disputes, votes, strict=True):
         assert {name: n for n, name in dispute.votes} == {

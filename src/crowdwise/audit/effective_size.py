@@ -221,6 +221,8 @@ def _of_all(n_workers: int, labels: CrowdLabels) -> str:
 
 def _words(who: str, n_groups: int, size: float, low: float, high: float, vote: float, rest: float) -> str:
     common = f"; {rest:.1f} in a plain vote if what all share, such as hard tasks, is counted as dependence too."
+    if n_groups and round(rest, 1) == round(vote, 1):
+        common = "."
     if not n_groups:
         return f"{who}, among whom no dependence was found: worth as many{common}"
     between = f" ({low:.1f} to {high:.1f})" if high - low >= 0.1 else ""

@@ -28,6 +28,7 @@ __all__ = ["Asked", "audit_page", "audited", "check_report", "facts", "put_page"
 
 MOST = 6  # findings of a kind that are told
 MOST_NAMES = 8  # of a group, that are written out
+MOST_NAMED = 12  # of those left out, that are written out
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,11 @@ def audit_page(
     if prune_to is not None:
         show.heading(console, "Left out")
         who = counted(len(pruned), "worker is", "workers are")
-        show.paragraph(console, f"{who} left out of {visible(prune_to)}.")
+        show.paragraph(console, f"{who} left out of {visible(prune_to)}{':' if len(pruned) else '.'}")
+        for row in pruned.to_pylist()[:MOST_NAMED]:
+            console.print(Padding(Text.assemble(shown(row["worker"], 40), visible(f": {row['why']}")), (0, 0, 0, 4)))
+        if len(pruned) > MOST_NAMED:
+            console.print(Padding(Text(f"… and {len(pruned) - MOST_NAMED:,} more."), (0, 0, 0, 4)))
     elif any(finding.about in ("worker", "workers") for finding in findings):
         show.heading(console, "What next")
         command = shell("crowdwise", "audit", *reading.words(), *asked.words(), "--prune-to", "pruned.csv")

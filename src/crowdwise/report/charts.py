@@ -48,6 +48,7 @@ __all__ = [
 WIDTH, HEIGHT = 520, 300
 # Told apart by those who see no red or no green, and on white as on black; shapes tell the same again.
 QUIET, ACCENT = "#8c959f", "#2f81f7"
+MOST_NAMED = 24  # workers of a graph that have room for their names
 COLOURS = ("#d1242f", "#2f81f7", "#bf8700", "#8250df", "#1a7f37", "#bf3989", "#bc4c00")
 SHAPES = ("triangle-up", "square", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right")
 NUMBERED = 8  # classes, up to which a matrix has its numbers written in
@@ -321,6 +322,9 @@ def graph_chart(graph: Graph, names: Sequence[str]) -> Chart:
         _chart_of(heads).mark_text(**above, fontSize=13, fontWeight="bold").encode(x=across, y=up, text="text:N"),
         _chart_of(rest).mark_text(**above, dx=-5, align="left").encode(x=across, y=up, text="text:N"),
     ]
+    if len(names) <= MOST_NAMED:
+        below = _chart_of(points).mark_text(aria=False, dy=16, fontSize=11, limit=110)
+        layers.append(below.encode(x=across, y=up, text="worker:N"))
     height = WIDTH * float((high - low)[1] / (high - low)[0])
     return alt.layer(*layers).properties(
         width=WIDTH,

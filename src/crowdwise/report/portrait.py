@@ -64,9 +64,9 @@ def _counted(posterior: FloatArray, task: IntArray, label: IntArray) -> FloatArr
     return shares
 
 
-def entropy_of(posterior: FloatArray) -> FloatArray:
-    """Of each task's posterior, in nats."""
-    plogp = np.where(posterior > 0, posterior * np.log(np.maximum(posterior, 1e-300)), 0.0)
+def entropy_of(shares: FloatArray) -> FloatArray:
+    """Of each task's shares of the classes, in nats."""
+    plogp = np.where(shares > 0, shares * np.log(np.maximum(shares, 1e-300)), 0.0)
     entropy: FloatArray = np.maximum(-plogp.sum(axis=1), 0.0)
     return entropy
 
@@ -131,7 +131,8 @@ class Portrait:
         self.classes = labelled(self.labels.classes.to_pylist(), 40)
         self.chosen: IntArray = model._decide(model.posterior_)
         self.confidence: FloatArray = model.posterior_[np.arange(self.chosen.size), self.chosen]
-        self.entropy = entropy_of(model.posterior_)
+        votes = self.labels.vote_counts()
+        self.entropy = entropy_of(votes / np.maximum(votes.sum(axis=1, keepdims=True), 1))
         self.labelled_tasks = self.labels.labels_per_task > 0
         self.skill: FloatArray = model.skill_
         low, high = beta_interval(model.skill_beta_, LEVEL)
@@ -194,8 +195,8 @@ class Portrait:
         return [(why, who) for who, why in picked.items()]
 
     def disputes(self, most: int = 200) -> list[Dispute]:
-        """The tasks that are least sure, and how their votes fell."""
-        order = np.argsort(-self.entropy, kind="stable")
+        """The tasks whose votes differ most, of those that do alike the least sure first, and how their votes fell."""
+        order = np.lexsort((self.confidence, -self.entropy))
         order = order[self.labelled_tasks[order] & (self.entropy[order] > 1e-3)][:most]
         names = self.labels.tasks.take(pa.array(order)).to_pylist()
         ptr = self.labels.task_ptr
