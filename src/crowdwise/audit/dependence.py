@@ -101,9 +101,10 @@ def _finding(labels: CrowdLabels, company: Company, members: IntArray, rows: Int
     strength = float(np.clip((same - expected) / max(shared - expected, 1e-9), 0, 1))
     wrong, alike = total(company.wrong), total(company.same_wrong)
     usual_wrong, usual_alike = total(company.expected_wrong), total(company.expected_same_wrong)
+    who = "They" if members.size == 2 else "Two of them"
     evidence = (
-        f"Two of them give the same answer to {same / shared:.0%} of the tasks they share; independent workers of "
-        f"their skill would to {expected / shared:.0%}."
+        f"{who} give the same answer to {same / shared:.0%} of the tasks they share; independent workers of their skill "
+        f"would to {expected / shared:.0%}."
     )
     if labels.n_classes > 2 and wrong >= 1:
         evidence += (

@@ -174,10 +174,14 @@ def audit_page(
             console.print(Padding(Text.assemble(shown(row["worker"], 40), visible(f": {row['why']}")), (0, 0, 0, 4)))
         if len(pruned) > MOST_NAMED:
             console.print(Padding(Text(f"… and {len(pruned) - MOST_NAMED:,} more."), (0, 0, 0, 4)))
-    elif any(finding.about in ("worker", "workers") for finding in findings):
-        show.heading(console, "What next")
-        command = shell("crowdwise", "audit", *reading.words(), *asked.words(), "--prune-to", "pruned.csv")
-        show.commands(console, [("the labels without those flagged", command)])
+        return
+    words = [*reading.words(), *asked.words()]
+    next_steps = [("workers, tasks and classes, on a page", shell("crowdwise", "report", *words))]
+    if any(finding.about in ("worker", "workers") for finding in findings):
+        pruning = shell("crowdwise", "audit", *words, "--prune-to", "pruned.csv")
+        next_steps.insert(0, ("the labels without those flagged; of copies, one stays", pruning))
+    show.heading(console, "What next")
+    show.commands(console, next_steps)
 
 
 def _kind(console: Console, findings: list[Finding]) -> None:

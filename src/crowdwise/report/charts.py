@@ -325,7 +325,7 @@ def graph_chart(graph: Graph, names: Sequence[str]) -> Chart:
     if len(names) <= MOST_NAMED:
         below = _chart_of(points).mark_text(aria=False, dy=16, fontSize=11, limit=110)
         layers.append(below.encode(x=across, y=up, text="worker:N"))
-    height = WIDTH * float((high - low)[1] / (high - low)[0])
+    height = min(WIDTH * float((high - low)[1] / (high - low)[0]), 80 + 25 * len(names))  # a few need little room
     return alt.layer(*layers).properties(
         width=WIDTH,
         height=height,
