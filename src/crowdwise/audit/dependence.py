@@ -103,8 +103,8 @@ def _finding(labels: CrowdLabels, company: Company, members: IntArray, rows: Int
     usual_wrong, usual_alike = total(company.expected_wrong), total(company.expected_same_wrong)
     who = "They" if members.size == 2 else "Two of them"
     evidence = (
-        f"{who} give the same answer to {same / shared:.0%} of the tasks they share; independent workers of their skill "
-        f"would to {expected / shared:.0%}."
+        f"{who} give the same answer to {same / shared:.0%} of the tasks they share; independent workers of "
+        f"their skill would to {expected / shared:.0%}."
     )
     if labels.n_classes > 2 and wrong >= 1:
         evidence += (
