@@ -41,6 +41,12 @@ def test_colluders_who_lead_the_consensus_accuse_nobody(share: float, skill: flo
     assert all(verdict != FINE for verdict, kind in zip(found.verdicts, crowd.kinds, strict=True) if kind != "honest")
 
 
+def test_a_crowd_of_nothing_but_blocks_is_audited() -> None:
+    said = np.repeat(np.random.default_rng(0).integers(0, 3, (300, 6)), 4, axis=1)
+    found = audit_crowd(cw.CrowdLabels.from_dense(said))
+    assert FINE not in found.verdicts
+
+
 def test_the_consensus_shown_counts_those_who_copy_once() -> None:
     crowd = simulate("groups", n_tasks=1500, n_workers=40, n_classes=3, seed=0)
     found = audit_crowd(crowd.labels)

@@ -74,6 +74,19 @@ def test_beside_one_who_drifts_the_steady_are_left_alone() -> None:
     assert accused <= 1
 
 
+def test_of_two_workers_the_one_who_leaves_the_truth_drifts() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 400)
+    skill = np.column_stack([np.full(400, 0.9), np.linspace(0.98, 0.4, 400)])
+    said = np.where(rng.random((400, 2)) < skill, truth[:, None], 1 - truth[:, None])
+    screen = find_drift(
+        CrowdLabels.from_dense(said), np.repeat(np.arange(400), 2), truth=dict(enumerate(truth.tolist()))
+    )
+    (found,) = screen.findings
+    assert found.names == (1,)
+    assert found.evidence.startswith("The truth")
+
+
 def test_times_by_name_in_any_order_and_of_any_kind() -> None:
     labels, time = drifting(0)
     rng = np.random.default_rng(1)

@@ -195,7 +195,9 @@ def audit_crowd(
         blocks = find_colluders(answers, level=share, seed=seed, trusted=trusted, groups=effective.groups)
         advance()
         # Who colludes is known by now; heard once more, a block would make the honest look opposite.
-        screens += [find_spammers(prune(answers, blocks.findings)[0], level=share, seed=seed), blocks]
+        alone = int((answers.labels_per_worker > 0).sum()) > sum(len(block.names) for block in blocks.findings)
+        heard = prune(answers, blocks.findings)[0] if alone else answers
+        screens += [find_spammers(heard, level=share, seed=seed), blocks]
         advance()
         for tests, each in ((accusing, share), (others, level)):
             for test, more in tests:

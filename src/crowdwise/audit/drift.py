@@ -169,10 +169,10 @@ def find_drift(
     corrected = holm(p_value)
     findings: list[Finding] = []
     yardstick = "The others' consensus" if truth is None else "The truth, and where it is not known the consensus,"
-    for worker in np.argsort(corrected, kind="stable")[: int((corrected <= level).sum())]:
+    for worker in np.lexsort((-score, corrected))[: int((corrected <= level).sum())]:
         if findings:  # Beside one who drifts, the steady seem to drift the other way: she is not heard any more.
             again = tested(int(worker), _less_others(labels, reference, beyond, steady)) * (n_tested - len(findings))
-            corrected[worker] = max(corrected[worker], min(again, 1.0))
+            corrected[worker] = max(corrected[worker], np.fmin(again, 1.0))  # 1 where nobody is left to compare with
         if corrected[worker] <= level:
             steady[worker] = False
             findings.append(_finding(labels, int(worker), changes[int(worker)], float(score[worker]),
