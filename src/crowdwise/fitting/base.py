@@ -118,7 +118,8 @@ class Aggregator(CrowdModel):
         if labels is None:
             fitted: FloatArray = self.posterior_
             return fitted
-        return self._posterior_of(self._aligned(read_labels(labels)))
+        # The model knows the classes: a few labels of new tasks are not asked whether they are values.
+        return self._posterior_of(self._aligned(read_labels(labels, kind="labels")))
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder (JSON, Parquet and npz; no pickle). `crowdwise.load` reads it."""
