@@ -68,7 +68,8 @@ class Aggregator(CrowdModel):
             Known shares of the classes, which are then not learnt: a mapping from class to share, or an array.
         known_workers
             Workers met in an earlier project, matched by name: a fitted model, or a mapping from worker to confusion
-            matrix (K, K) [truth, label].
+            matrix (K, K) [truth, label]. A model's classes are matched by name as well: answers of classes that the
+            labels do not have are left out, and of a new class nothing is taken as known.
         known_weight
             How many answers for each true class a known matrix counts as; above 0, at most 1e9.
 
