@@ -127,8 +127,10 @@ def test_repeated_answers_are_asked_about(name: str, cw: Callable[..., Any]) -> 
 def test_numbers_are_refused(name: str, command: str, cw: Callable[..., Any]) -> None:
     ran = cw(command, DATA / name / "labels.csv", "--truth", DATA / name / "truth.csv")
     assert ran.code == 2
-    assert "These labels are numbers, not classes" in ran.err
+    assert "these look like values, not classes" in ran.err
     assert "into a few bands" in ran.err
+    assert f"crowdwise {command}" in ran.err
+    assert "--kind labels" in ran.err.splitlines()[-1]
 
 
 def test_numbers_in_bands_are_audited(cw: Callable[..., Any], tmp_path: Path) -> None:

@@ -212,6 +212,38 @@ def test_json_text_that_looks_like_a_date_stays_text(tmp_path: Path) -> None:
     assert edges(read_labels(path)) == [("2024-01-01", "1", "x"), ("2024-01-02", "b", "y")]
 
 
+@pytest.mark.parametrize("first", [{"source": "web", "tags": ["a", "b"]}, None, [1, 2], "text"])
+def test_json_lines_with_nested_fields(first: Any, tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    rows = [
+        {"meta": first, "task": "a", "worker": "ann", "label": "x"},
+        {"meta": {"source": "mail", "deep": [{"x": [1]}]}, "task": "a", "worker": "bob", "label": "y"},
+        {"task": "b", "worker": "ann", "label": "x", "later": {"only": "here"}},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    expected = [("a", "ann", "x"), ("a", "bob", "y"), ("b", "ann", "x")]
+    assert edges(read_labels(path)) == expected
+    path.write_text(json.dumps(rows[1]) + "\n")  # a single line is a record too
+    assert edges(read_labels(path)) == expected[1:2]
+
+
+def test_json_lines_name_their_fields_where_the_first_lacks_one(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    path.write_text('{"task": "a", "worker": "ann", "answer": "x"}\n{"task": "b", "worker": "ann", "label": "y", "answer": "x"}\n')
+    with pytest.raises(InputError, match=r"column 'label' has 1 missing value: l\.jsonl, line 1"):
+        read_labels(path)
+
+
+def test_json_lines_whose_labels_are_nested_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    path.write_text('{"task": "a", "worker": "ann", "label": {"x": 1}}\n{"task": "b", "worker": "ann", "label": {"x": 2}}\n')
+    with pytest.raises(InputError, match="column 'label' holds lists or records"):
+        read_labels(path)
+    path.write_text('{"a": {"ann": "x"}}\n{"b": {"ann": "y"}}\n')
+    with pytest.raises(InputError, match=r"l\.jsonl has no task column and no worker column"):
+        read_labels(path)
+
+
 def test_duplicates() -> None:
     table = {"task": [1, 1, 1], "worker": [1, 1, 2], "label": [0, 1, 1]}
     kept = {how: [edge[2] for edge in edges(read_labels(table, on_duplicate=how))] for how in ("first", "last", "all")}

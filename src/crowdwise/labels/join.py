@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from crowdwise.labels.columns import Columns
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import SHOWN, InputError, listed, quoted
 from crowdwise.labels.files import file_source
 from crowdwise.labels.places import JoinedPlace, Place
 from crowdwise.labels.vocabulary import as_text, plain
@@ -25,11 +25,16 @@ __all__ = ["open_paths"]
 def expand_paths(given: Sequence[str | Path]) -> list[str | Path]:
     """Paths with every pattern replaced by the files it matches, in alphabetical order; none may come twice."""
     paths = [path for each in given for path in _matches(each)]
-    times = Counter(str(path) if path == "-" else str(Path(path).absolute()) for path in paths)
-    twice = [name for name, count in times.items() if count > 1]
+    first: dict[str, str | Path] = {}
+    twice = [str(path) for path in paths if first.setdefault(_place(path), path) is not path]
     if twice:
-        raise InputError(f"{listed(twice)} is given more than once. Give each file once.")
+        raise InputError(f"{', '.join(map(repr, twice[:SHOWN]))} is given more than once. Give each file once.")
     return paths
+
+
+def _place(path: str | Path) -> str:
+    """Where a file is, however its path is written."""
+    return "-" if path == "-" else str(Path(path).absolute())
 
 
 def _matches(path: str | Path) -> list[str | Path]:
@@ -39,7 +44,7 @@ def _matches(path: str | Path) -> list[str | Path]:
     found = sorted(glob.glob(text, recursive=True))
     files: list[str | Path] = [name for name in found if not Path(name).is_dir()]
     if not files:
-        raise InputError(f"No file matches {quoted(text)}. Check the pattern; relative ones start in the folder here.")
+        raise InputError(f"No file matches {text!r}. Check the pattern; relative ones start in the folder here.")
     return files
 
 
@@ -58,7 +63,7 @@ def joined_source(paths: Sequence[str | Path]) -> Columns:
         part = file_source(path)
         if not isinstance(part, Columns):
             raise InputError(
-                f"{quoted(str(path))} is a mapping of mappings. Only tables with a row for each answer can be read "
+                f"{str(path)!r} is a mapping of mappings. Only tables with a row for each answer can be read "
                 "together: give it alone."
             )
         if short[Path(path).name] > 1:  # two folders may hold files of one name

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import SHOWN, InputWarning, quoted
+from crowdwise.labels.intern import Interner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +52,10 @@ def find_twins(names: pa.Array) -> list[tuple[str, str]]:
     if not pa.types.is_string(names.type):
         return []
     keys = _keys(names)
+    if not _repeat(keys, names):
+        return []
     counts = pc.value_counts(keys)
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-    if not len(repeated):
-        return []
     mask = pc.is_in(keys, value_set=repeated)
     first: dict[str, str] = {}
     pairs: dict[str, tuple[str, str]] = {}
@@ -71,7 +72,18 @@ def _keys(names: pa.Array) -> pa.Array:
     if not pc.all(pc.string_is_ascii(names)).as_py():
         names = pc.utf8_normalize(names, form="NFKC")
     keys = pc.utf8_lower(pc.utf8_trim_whitespace(names))
+    if not pc.any(pc.match_substring_regex(keys, WHOLE)).as_py():  # much faster than replacing
+        return keys
     return pc.replace_substring_regex(keys, WHOLE, r"\1\2")
+
+
+def _repeat(keys: pa.Array, names: pa.Array) -> bool:
+    """Whether a key occurs twice. Names do not: where all are keys themselves, there is nothing to count."""
+    if keys.equals(names):
+        return False
+    interner = Interner()
+    interner.add(keys)
+    return interner.count < len(keys)
 
 
 def _side_by_side(one: str, other: str) -> str:
