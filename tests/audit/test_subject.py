@@ -36,7 +36,9 @@ AGES = {"worker": list(range(60)), "age": list(range(20, 80)), "sex": ["f", "m"]
 def test_an_attribute_of_many_values_is_skipped_with_a_note() -> None:
     crowd = cw.simulate.simulate("spammers", n_tasks=60, n_workers=60, n_classes=2, share=0.1, seed=0).labels
     remarks = {task: f"remark {task}" for task in range(60)}
-    found = cw.audit_crowd(crowd, worker_attributes=AGES, task_attributes={"task": list(remarks), "text": list(remarks.values())})
+    found = cw.audit_crowd(
+        crowd, worker_attributes=AGES, task_attributes={"task": list(remarks), "text": list(remarks.values())}
+    )
     skipped = {screen.kind: screen.skipped for screen in found.screens if screen.skipped}
     assert "60 different numbers (20, 21, 22, …)" in skipped["worker attribute 'age'"]
     assert "into a few bands" in skipped["worker attribute 'age'"]

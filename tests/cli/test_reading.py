@@ -130,7 +130,10 @@ def days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("files", [("day1.csv", "day2.csv"), ("day*.csv",)])
 @pytest.mark.parametrize("command", ["aggregate", "audit", "describe"])
 def test_several_files_are_read_as_one(
-    command: str, files: tuple[str, ...], days: Path, cw: Callable[..., Any]  # noqa: ARG001
+    command: str,
+    files: tuple[str, ...],
+    days: Path,
+    cw: Callable[..., Any],
 ) -> None:
     ran = cw(command, *files, "--json")
     assert (ran.code, ran.err) == (0, "")

@@ -87,5 +87,7 @@ def test_values_that_make_no_groups_are_skipped(values: list[Any], message: str)
 
 @pytest.mark.parametrize("values", [list(range(20)), [f"country {each}" for each in range(50)]])
 def test_as_many_values_may_be_groups(values: list[Any]) -> None:
-    (attribute,) = read_attributes({"task": list(range(len(values))), "x": values}, pa.array(range(len(values))), "task")
+    (attribute,) = read_attributes(
+        {"task": list(range(len(values))), "x": values}, pa.array(range(len(values))), "task"
+    )
     assert (attribute.skipped, len(attribute.values)) == ("", len(values))

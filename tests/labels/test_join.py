@@ -35,7 +35,13 @@ def edges(labels: Any) -> list[tuple[Any, ...]]:
 
 def test_a_list_and_a_pattern(days: Path) -> None:
     paths = [days / "day1.csv", str(days / "day2.csv")]
-    for source in (paths, tuple(paths), str(days / "*.csv"), days / "day?.csv", [days / "day1.csv", str(days / "*2.csv")]):
+    for source in (
+        paths,
+        tuple(paths),
+        str(days / "*.csv"),
+        days / "day?.csv",
+        [days / "day1.csv", str(days / "*2.csv")],
+    ):
         assert edges(read_labels(source)) == BOTH
     assert edges(read_labels([days / "day1.csv"])) == BOTH[:3]
     assert edges(read_labels(days / "day[1].csv")) == BOTH[:3]

@@ -70,7 +70,9 @@ def test_what_cannot_be_told_is_asked(tmp_path: Path) -> None:
     source = grid(["a", "b"], ["ann", "bob", "cy"])
     (tmp_path / "l.json").write_text(json.dumps(source))
     for each in (source, tmp_path / "l.json"):
-        with pytest.raises(UnclearInputError, match=r"Outer names, 2: 'a', 'b'\. Inner names, 3: .*outer='workers'") as caught:
+        with pytest.raises(
+            UnclearInputError, match=r"Outer names, 2: 'a', 'b'\. Inner names, 3: .*outer='workers'"
+        ) as caught:
             read_labels(each)
         assert [words for _, words in caught.value.choices] == [("--outer", "tasks"), ("--outer", "workers")]
         assert read_labels(each, outer="tasks").tasks.to_pylist() == ["a", "b"]
@@ -85,7 +87,7 @@ def test_a_worker_who_skipped_a_task_is_no_error() -> None:
 
 def test_records_by_name_are_refused() -> None:
     records = {f"t{n}": {"worker": "ann", "label": "x", "comment": ""} for n in range(3)}
-    with pytest.raises(InputError, match="fields of records.*Give a list of records"):
+    with pytest.raises(InputError, match=r"fields of records.*Give a list of records"):
         read_labels(records)
 
 

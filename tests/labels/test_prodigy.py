@@ -96,7 +96,7 @@ def test_of_several_labels_each_is_a_task_of_its_own(tmp_path: Path) -> None:
     for name in ("_task_hash", "_input_hash"):
         rows = without(rows, name)
         if name == "_task_hash":
-            with pytest.raises(InputError, match="without the field '_task_hash'.*--task-column"):
+            with pytest.raises(InputError, match=r"without the field '_task_hash'.*--task-column"):
                 read_labels(written(rows, tmp_path / "l.jsonl"))
 
 
@@ -113,7 +113,7 @@ def test_the_session_stands_in_for_the_annotator(tmp_path: Path) -> None:
     assert read_labels(written(without(ROWS, "_annotator_id"), tmp_path / "l.jsonl")).n_workers == 2
     nobody = [row | {"_annotator_id": None, "_session_id": None} for row in ROWS]
     for rows in (nobody, without(ROWS, "_annotator_id", "_session_id")):
-        with pytest.raises(InputError, match="does not say who gave each answer.*--worker-column"):
+        with pytest.raises(InputError, match=r"does not say who gave each answer.*--worker-column"):
             read_labels(written(rows, tmp_path / "l.jsonl"))
     named = [row | {"who": row["_session_id"][-3:]} for row in ROWS]
     rows = without(named, "_annotator_id", "_session_id")
@@ -132,12 +132,16 @@ def test_the_session_stands_in_for_the_annotator(tmp_path: Path) -> None:
 )
 def test_answers_that_stand_elsewhere_are_refused(more: dict[str, Any], said: str, tmp_path: Path) -> None:
     file = written([row | more for row in ROWS], tmp_path / "l.jsonl")
-    with pytest.raises(InputError, match=rf"l\.jsonl looks like an export of Prodigy {said}, whose answers are not read"):
+    with pytest.raises(
+        InputError, match=rf"l\.jsonl looks like an export of Prodigy {said}, whose answers are not read"
+    ):
         read_labels(file)
 
 
 def test_suggested_spans_are_accepted_or_rejected_as_a_whole(tmp_path: Path) -> None:
-    rows = [row | {"_view_id": "ner", "spans": [{"start": 0, "end": 4, "label": "X"}]} for row in without(ROWS, "label")]
+    rows = [
+        row | {"_view_id": "ner", "spans": [{"start": 0, "end": 4, "label": "X"}]} for row in without(ROWS, "label")
+    ]
     assert edges(read_labels(written(rows, tmp_path / "l.jsonl"))) == EXPECTED
 
 

@@ -229,14 +229,18 @@ def test_json_lines_with_nested_fields(first: Any, tmp_path: Path) -> None:
 
 def test_json_lines_name_their_fields_where_the_first_lacks_one(tmp_path: Path) -> None:
     path = tmp_path / "l.jsonl"
-    path.write_text('{"task": "a", "worker": "ann", "answer": "x"}\n{"task": "b", "worker": "ann", "label": "y", "answer": "x"}\n')
+    path.write_text(
+        '{"task": "a", "worker": "ann", "answer": "x"}\n{"task": "b", "worker": "ann", "label": "y", "answer": "x"}\n'
+    )
     with pytest.raises(InputError, match=r"column 'label' has 1 missing value: l\.jsonl, line 1"):
         read_labels(path)
 
 
 def test_json_lines_whose_labels_are_nested_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "l.jsonl"
-    path.write_text('{"task": "a", "worker": "ann", "label": {"x": 1}}\n{"task": "b", "worker": "ann", "label": {"x": 2}}\n')
+    path.write_text(
+        '{"task": "a", "worker": "ann", "label": {"x": 1}}\n{"task": "b", "worker": "ann", "label": {"x": 2}}\n'
+    )
     with pytest.raises(InputError, match="column 'label' holds lists or records"):
         read_labels(path)
     path.write_text('{"a": {"ann": "x"}}\n{"b": {"ann": "y"}}\n')

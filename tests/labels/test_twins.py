@@ -41,7 +41,8 @@ def test_twins_are_found(names: list[Any], pairs: list[tuple[str, str]]) -> None
 
 
 @pytest.mark.parametrize(
-    ("role", "said"), [("task", "Tasks whose names"), ("worker", "Workers whose names"), ("label", "Classes whose names")]
+    ("role", "said"),
+    [("task", "Tasks whose names"), ("worker", "Workers whose names"), ("label", "Classes whose names")],
 )
 def test_every_role_is_looked_at_once(role: str, said: str) -> None:
     table = {"task": ["s", "t"], "worker": ["ann", "bob"], "label": ["x", "y"]}

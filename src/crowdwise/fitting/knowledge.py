@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from crowdwise.fitting.parameters import as_numbers, check_number
 from crowdwise.kernels import NO_GOLD
@@ -16,6 +15,8 @@ from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import as_vocabulary, positions, same_names
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -170,9 +171,9 @@ def _in_classes_of(labels: CrowdLabels, old: pa.Array, answers: FloatArray) -> F
     """Answers in other classes (M, L, L) as answers in those of the labels (M, K, K), matched by name.
 
     Of a class that the labels do not have, the answers are left out. Of a new class nothing is known. Its row is zero:
-    what workers say of it is learnt from the labels alone, as of a worker not met before. Its column is filled with what
-    a worker's wrong answers are on average, for each truth: zeros would say that a worker who could not choose the new
-    class never does.
+    what workers say of it is learnt from the labels alone, as of a worker not met before. Its column is filled with
+    what a worker's wrong answers are on average, for each truth: zeros would say that a worker who could not choose the
+    new class never does.
     """
     places = positions(labels.classes, old)
     kept = np.flatnonzero(places >= 0)

@@ -118,8 +118,8 @@ def _too_many(values: pa.Array) -> str:
     shown = f"{listed(values.slice(0, 3).to_pylist())}, …"
     if len(values) > MOST_NUMBERS and _are_numbers(values):
         return (
-            f"It has {len(values):,} different numbers ({shown}): groups would be too small to compare. Put them into a "
-            "few bands, such as under 30, 30 to 50 and over 50."
+            f"It has {len(values):,} different numbers ({shown}): groups would be too small to compare. Put them into "
+            "a few bands, such as under 30, 30 to 50 and over 50."
         )
     if len(values) > MOST_VALUES:
         return (

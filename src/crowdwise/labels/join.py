@@ -1,4 +1,4 @@
-"""Several files with the same columns, read as one table; patterns such as days/*.csv stand for the files they match."""
+"""Several files with the same columns, read as one table; a pattern such as days/*.csv stands for what it matches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pyarrow as pa
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.errors import SHOWN, InputError, listed, quoted
 from crowdwise.labels.files import file_source
-from crowdwise.labels.places import JoinedPlace, Place
+from crowdwise.labels.places import JoinedPlace
 from crowdwise.labels.vocabulary import as_text, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["open_paths"]
 
@@ -41,7 +41,7 @@ def _matches(path: str | Path) -> list[str | Path]:
     text = str(path)
     if text == "-" or not glob.has_magic(text) or _exists(path):
         return [path]
-    found = sorted(glob.glob(text, recursive=True))
+    found = sorted(glob.glob(text, recursive=True))  # noqa: PTH207 (a Path wants its fixed part apart)
     files: list[str | Path] = [name for name in found if not Path(name).is_dir()]
     if not files:
         raise InputError(f"No file matches {text!r}. Check the pattern; relative ones start in the folder here.")
@@ -127,7 +127,7 @@ class _Joined:
                 yield batch
 
 
-def open_paths(given: Any) -> Any:
-    """Open one path or several."""
-    paths = expand_paths(given if isinstance(given, list | tuple) else [given])
+def open_paths(given: str | Path | Sequence[str | Path]) -> Columns | Mapping[Any, Any]:
+    """Open one path or several: the columns, or the mapping if it is one file of nested JSON."""
+    paths = expand_paths([given] if isinstance(given, str | Path) else given)
     return file_source(paths[0]) if len(paths) == 1 else joined_source(paths)

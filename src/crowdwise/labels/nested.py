@@ -4,8 +4,8 @@ Read the wrong way round, tasks and workers change places without an error. In t
 
 | evidence | example |
 |---|---|
-| most names of one level speak of workers or models, or of tasks, and those of the other do not | annotator_1, gpt-4o; \
-item_7, img3.png |
+| most names of one level speak of workers or models, or of tasks, and those of the other do not | \
+annotator_1, gpt-4o; item_7, img3.png |
 | one level is at least three times as large, its names are numbered, and those of the other are words | {ann: {1: …}} |
 | the outer level is at least three times as large: there are more tasks than workers, in the documented order | |
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,7 +24,7 @@ from crowdwise.labels.errors import InputError, InputWarning, UnclearInputError,
 from crowdwise.labels.places import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from crowdwise.labels.types import Outer
 
@@ -130,8 +129,8 @@ def _refuse_records(inner: list[Any]) -> None:
 def _unclear(nested: Mapping[Any, Any], inner: list[Any]) -> UnclearInputError:
     return UnclearInputError(
         f"It cannot be told whether this is {{task: {{worker: label}}}} or {{worker: {{task: label}}}}. Outer names, "
-        f"{len(nested):,}: {listed(nested)}. Inner names, {len(inner):,}: {listed(inner)}. Say what the outer names are "
-        "with outer='tasks' or outer='workers' in read_labels (on the command line --outer).",
+        f"{len(nested):,}: {listed(nested)}. Inner names, {len(inner):,}: {listed(inner)}. Say what the outer names "
+        "are with outer='tasks' or outer='workers' in read_labels (on the command line --outer).",
         [
             ("The outer names are tasks:", ("--outer", "tasks")),
             ("The outer names are workers:", ("--outer", "workers")),

@@ -10,6 +10,8 @@ from crowdwise.labels.errors import SHOWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from crowdwise.labels.types import IntArray
+
 __all__ = ["JoinedPlace", "Place", "SelectedPlace", "counted"]
 
 
@@ -68,10 +70,10 @@ class SelectedPlace(_Rows):
     """Names some rows of an input by where they stand in it."""
 
     whole: Place = field(default_factory=Place)
-    rows: Sequence[int] = ()
+    rows: Sequence[int] | IntArray = ()
 
     @classmethod
-    def of(cls, whole: Place, rows: Sequence[int]) -> SelectedPlace:
+    def of(cls, whole: Place, rows: Sequence[int] | IntArray) -> SelectedPlace:
         """Name the given rows, in this order."""
         return cls(whole.origin, whole.unit, whole=whole, rows=rows)
 

@@ -1,6 +1,6 @@
 """Exports of Prodigy: a line for each task and annotator, with `answer`: accept, reject or ignore.
 
-Where annotators accept or reject a suggested `label`, that label is part of the question and `answer` is what they said:
+Where annotators accept or reject a suggested `label`, it is part of the question and `answer` is what they said:
 
 | field | read as |
 |---|---|
@@ -94,8 +94,8 @@ def _task_column(source: Columns) -> str:
             return tasks[0]
     raise InputError(
         f"{source.place.origin} looks like an export of Prodigy (answers {', '.join(ANSWERS)} about "
-        f"{listed(suggested) if suggested else 'a label'}) without the field '_task_hash', which tells the tasks apart. "
-        "Export it with its hashes, or name the column that does with task= in read_labels (on the command line "
+        f"{listed(suggested) if suggested else 'a label'}) without the field '_task_hash', which tells the tasks "
+        "apart. Export it with its hashes, or name the column that does with task= in read_labels (on the command line "
         "--task-column). If another column than 'answer' is the label, name that with label= (--label-column)."
     )
 

@@ -88,7 +88,7 @@ def _repeat(keys: pa.Array, names: pa.Array) -> bool:
 
 def _side_by_side(one: str, other: str) -> str:
     """Show two names so that they are seen to differ: code points where both look the same."""
-    pair = quoted(one), quoted(other)
+    text = f"{quoted(one)} and {quoted(other)}"
     if unicodedata.normalize("NFKC", one) == unicodedata.normalize("NFKC", other):
-        pair = tuple(text.encode("ascii", "backslashreplace").decode() for text in pair)
-    return " and ".join(pair)
+        return text.encode("ascii", "backslashreplace").decode()
+    return text

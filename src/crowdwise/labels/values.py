@@ -124,7 +124,8 @@ def measure_agreement(task: IntArray, label: IntArray) -> Agreement | None:
 def _numbers(classes: pa.Array) -> FloatArray:
     """The classes as numbers (K,), NaN where a name is none."""
     if pa.types.is_integer(classes.type):
-        return classes.to_numpy(zero_copy_only=False).astype(np.float64)
+        whole: FloatArray = classes.to_numpy(zero_copy_only=False).astype(np.float64)
+        return whole
     numeric = pc.if_else(pc.match_substring_regex(classes, NUMBER), pc.utf8_trim_whitespace(classes), None)
     unsigned = pc.replace_substring_regex(numeric, r"^\+", "")
     result: FloatArray = unsigned.cast(pa.float64()).to_numpy(zero_copy_only=False)

@@ -133,9 +133,7 @@ def _plausible(wide: Wide) -> bool:
     return all(len(some) == 0 or pc.any(pc.is_in(some, value_set=shared)).as_py() for some in values)
 
 
-def labels_from_wide(
-    wide: Wide, *, classes: Iterable[Any] | None = None, as_classes: bool = False
-) -> CrowdLabels:
+def labels_from_wide(wide: Wide, *, classes: Iterable[Any] | None = None, as_classes: bool = False) -> CrowdLabels:
     """Read labels from a table of tasks × workers."""
     source, answers = wide.source, wide.answers
     columns = [wide.columns[name] for name in answers]
