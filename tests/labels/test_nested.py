@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,9 +87,17 @@ def test_a_worker_who_skipped_a_task_is_no_error() -> None:
 
 
 def test_records_by_name_are_refused() -> None:
-    records = {f"t{n}": {"worker": "ann", "label": "x", "comment": ""} for n in range(3)}
+    records = {f"t{n}": {"worker": "ann", "label": "x", "comment": "no"} for n in range(3)}
     with pytest.raises(InputError, match=r"fields of records.*Give a list of records"):
         read_labels(records)
+    assert read_labels(records, outer="tasks").workers.to_pylist() == ["worker", "label", "comment"]
+
+
+def test_a_question_can_be_sent_between_processes() -> None:
+    with pytest.raises(UnclearInputError) as caught:
+        read_labels(grid(["a", "b"], ["c", "d"]))
+    again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301
+    assert (str(again), again.choices) == (str(caught.value), caught.value.choices)
 
 
 def test_an_unknown_level_is_refused() -> None:

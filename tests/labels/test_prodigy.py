@@ -6,6 +6,8 @@ import csv
 import json
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+import polars as pl
 import pytest
 
 from crowdwise.labels import InputError, InputWarning, read_labels
@@ -148,6 +150,13 @@ def test_suggested_spans_are_accepted_or_rejected_as_a_whole(tmp_path: Path) -> 
 def test_who_names_the_label_is_taken_at_their_word(tmp_path: Path) -> None:
     labels = read_labels(written(ROWS, tmp_path / "l.jsonl"), task="text", worker="_session_id", label="label")
     assert labels.classes.to_pylist() == ["SPAM"]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda table: pd.DataFrame(table).astype("category")])
+def test_tables_in_memory(make: Any) -> None:
+    rows = without(ROWS, "meta", "tokens")
+    labels = read_labels(make({name: [row[name] for row in rows] for name in rows[0]}))
+    assert [tuple(row) for row in labels.with_kind("pandas").to_table().itertuples(index=False)] == EXPECTED
 
 
 def test_as_csv(tmp_path: Path) -> None:

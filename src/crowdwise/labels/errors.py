@@ -30,7 +30,7 @@ class UnclearInputError(InputError):
         Each way on: what it means, and the words to add to the command line for it.
     """
 
-    def __init__(self, message: str, choices: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+    def __init__(self, message: str, choices: Iterable[tuple[str, tuple[str, ...]]] = ()) -> None:
         super().__init__(message)
         self.choices = tuple(choices)
 

@@ -39,7 +39,7 @@ def _place(path: str | Path) -> str:
 
 def _matches(path: str | Path) -> list[str | Path]:
     text = str(path)
-    if text == "-" or not glob.has_magic(text) or _exists(path):
+    if text == "-" or "\n" in text or not glob.has_magic(text) or _exists(path):
         return [path]
     found = sorted(glob.glob(text, recursive=True))  # noqa: PTH207 (a Path wants its fixed part apart)
     files: list[str | Path] = [name for name in found if not Path(name).is_dir()]

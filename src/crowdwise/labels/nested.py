@@ -61,10 +61,10 @@ def by_task(nested: Mapping[Any, Mapping[Any, Any]], outer: Outer | None) -> Map
     if outer not in (None, "tasks", "workers"):
         raise InputError(f"outer is {quoted(outer)}; it must be 'tasks' or 'workers'.")
     inner = list(dict.fromkeys(name for answers in nested.values() for name in answers))
-    _refuse_records(inner)
     if not inner or outer == "tasks":
         return nested
     if outer is None:
+        _refuse_records(inner)
         outer = infer_outer(list(nested), inner)
         if outer is None:
             raise _unclear(nested, inner)

@@ -54,7 +54,7 @@ def prodigy_answers(source: Columns, named: Named) -> tuple[Columns, Named] | No
         return None
     if not {*HASHES, *WORKERS, "_view_id", "label"} & set(source.names):
         return None
-    answer = source.column("answer")
+    answer = _plain(source.column("answer"))
     if not _is_text(answer.type) or not set(pc.unique(answer).to_pylist()) <= {*ANSWERS, None}:
         return None
     _refuse_other_views(source)
@@ -128,8 +128,14 @@ def _values(source: Columns, name: str) -> list[str]:
     """What a column holds, each once; nothing if it is not there."""
     if name not in source.names:
         return []
-    column = source.column(name)
+    column = _plain(source.column(name))
     return [str(value) for value in pc.unique(column).drop_null().to_pylist()] if _is_text(column.type) else []
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text that is held in a dictionary, or as views, as plain text."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return column.cast(pa.string()) if _is_text(kind) or pa.types.is_string_view(kind) else column
 
 
 def _complete(column: pa.ChunkedArray) -> bool:
