@@ -49,7 +49,7 @@ class OuterNames(StrEnum):
 Labels = Annotated[
     list[str],
     typer.Argument(
-        metavar="LABELS...",
+        metavar="LABELS",
         help="CSV, TSV, JSON lines, Parquet or Arrow, plain or gzipped; - for standard input. Several files, or a "
         "pattern such as 'days/*.csv', are read as one.",
     ),
