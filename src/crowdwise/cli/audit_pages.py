@@ -53,15 +53,14 @@ def audited(reading: Reading, asked: Asked) -> tuple[TimedLabels, Audit]:
     from crowdwise.audit.audit import audit_crowd
     from crowdwise.audit.findings import Screen
     from crowdwise.cli.first_run import say_if_compiling
-    from crowdwise.labels.times import read_timed_labels
 
     if not 0 < asked.level < 1:  # not a number is neither
         raise InputError("--level must lie between 0 and 1, both excluded.")
-    files = [reading.source, asked.truth, asked.task_attributes, asked.worker_attributes]
+    files = [*reading.files, asked.truth, asked.task_attributes, asked.worker_attributes]
     if files.count("-") > 1:
         raise InputError("Only one of LABELS and the files of options can be standard input (-).")
     say_if_compiling()
-    timed = read_timed_labels(reading.source, time=reading.time, **reading.options())
+    timed = work.read_timed(reading)
     more = asdict(asked) | {"trusted": _named(asked.trusted, timed.labels.workers)}
     found = audit_crowd(timed.labels, time=timed.time, **more)
     if timed.why_not:

@@ -12,9 +12,13 @@ __all__ = [
     "Classes",
     "Duplicates",
     "Json",
+    "Kind",
     "LabelColumn",
+    "LabelKind",
     "Labels",
     "OnDuplicate",
+    "Outer",
+    "OuterNames",
     "TaskColumn",
     "WorkerColumn",
 ]
@@ -29,11 +33,25 @@ class OnDuplicate(StrEnum):
     all = "all"
 
 
+class LabelKind(StrEnum):
+    """What the answers are."""
+
+    labels = "labels"
+
+
+class OuterNames(StrEnum):
+    """What the outer names of nested JSON are."""
+
+    tasks = "tasks"
+    workers = "workers"
+
+
 Labels = Annotated[
-    str,
+    list[str],
     typer.Argument(
         metavar="LABELS",
-        help="CSV, TSV, JSON lines, Parquet or Arrow, plain or gzipped; - for standard input.",
+        help="CSV, TSV, JSON lines, Parquet or Arrow, plain or gzipped; - for standard input. Several files, or a "
+        "pattern such as 'days/*.csv', are read as one.",
     ),
 ]
 COLUMNS = "Columns and classes"
@@ -47,5 +65,13 @@ Classes = Annotated[
 Duplicates = Annotated[
     OnDuplicate,
     typer.Option(help="A second answer of one worker to one task.", rich_help_panel=COLUMNS),
+]
+Kind = Annotated[
+    LabelKind | None,
+    typer.Option(help="The labels are classes, even if they look like values.", rich_help_panel=COLUMNS),
+]
+Outer = Annotated[
+    OuterNames | None,
+    typer.Option(help="What the outer names of nested JSON are.", rich_help_panel=COLUMNS),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a page for people.")]
