@@ -102,7 +102,7 @@ def count_interval(moments: FloatArray, level: float) -> tuple[float, float]:
     """Central interval of the number of wrong answers, from `count_moments`.
 
     >>> count_interval(np.array([[100.0, 10.0], [4.0, 3.0]]), 0.9)
-    (0.0, 45.0)
+    (0.0, 44.0)
     """
     (n_tasks, count), (mean, variance) = moments
     if not n_tasks:
