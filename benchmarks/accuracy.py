@@ -1,4 +1,4 @@
-"""The league: accuracy, calibration error and seconds of every method and of crowd-kit's, on every data set with truth.
+"""The league: accuracy, calibration error, log loss and seconds of every method and of crowd-kit's, on every data set with truth.
 
     python benchmarks/accuracy.py                       # everything; takes a while
     python benchmarks/accuracy.py auto ck:GLAD          # these; the results of the others are kept
@@ -61,8 +61,8 @@ def ours(slug: str, data: cw.datasets.Dataset) -> dict[str, object]:
         runs.append((*scores(data, model._decide(model.posterior_), model.posterior_), seconds))
         if seconds > CHEAP:
             break
-    accuracy, calibration, seconds = np.mean(runs, axis=0)
-    row = {"accuracy": accuracy, "calibration_error": calibration, "seconds": seconds}
+    accuracy, calibration, loss, seconds = np.mean(runs, axis=0)
+    row = {"accuracy": accuracy, "calibration_error": calibration, "log_loss": loss, "seconds": seconds}
     return row | ({"seeds": len(runs)} if cw.method(slug).random else {})
 
 
@@ -92,16 +92,19 @@ def crowd_kit(name: str, data: cw.datasets.Dataset) -> dict[str, object]:
         rows = np.zeros((len(found), labels.n_classes))
         rows[:, found.columns.to_numpy(np.int64)] = found.to_numpy(float)
         posterior[found.index.to_numpy(np.int64)] = rows / rows.sum(axis=1, keepdims=True)
-    accuracy, calibration = scores(data, chosen, posterior)
-    return {"accuracy": accuracy, "calibration_error": calibration, "seconds": seconds}
+    accuracy, calibration, loss = scores(data, chosen, posterior)
+    return {"accuracy": accuracy, "calibration_error": calibration, "log_loss": loss, "seconds": seconds}
 
 
-def scores(data: cw.datasets.Dataset, chosen: np.ndarray, posterior: np.ndarray | None) -> tuple[float, float | None]:
+def scores(
+    data: cw.datasets.Dataset, chosen: np.ndarray, posterior: np.ndarray | None
+) -> tuple[float, float | None, float | None]:
     known = data.truth_codes >= 0
     accuracy = float(np.mean(chosen[known] == data.truth_codes[known]))
     if posterior is None:
-        return accuracy, None
-    return accuracy, cw.metrics.expected_calibration_error(data.truth_codes, posterior)
+        return accuracy, None, None
+    calibration = cw.metrics.expected_calibration_error(data.truth_codes, posterior)
+    return accuracy, calibration, cw.metrics.log_loss(data.truth_codes, posterior)
 
 
 def one_row(who: str, data: cw.datasets.Dataset) -> dict[str, object]:

@@ -334,8 +334,8 @@ _METHODS = (
     Method(
         "auto",
         "crowdwise.evaluate.auto:Auto",
-        "nothing of its own: the methods that foretell hidden labels best, together",
-        "stacking: Yao et al. 2018, Bayesian Analysis 13",
+        "the methods that predict hidden labels best are near the truth together; workers share some of their errors",
+        "stacking: Yao et al. 2018, Bayesian Analysis 13; tempering: Holmes & Walker 2017, Biometrika 104",
         "most workers share a mistake: no hidden label tells",
         iterative=False,
         climbs=False,
