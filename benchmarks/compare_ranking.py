@@ -11,7 +11,7 @@ is fitted once. No truth is used by any fit or choice. Reported for each kind of
 - Spearman's rank correlation of held-out score and accuracy;
 - accuracy of the method that is best by held-out labels, of the one that is best by the truth, of `auto`, and of what
   `compare` recommends (the best by held-out labels where it is alone and there is no caution, else `auto`);
-- how often a caution was printed (workers, or tasks);
+- how often a caution was printed;
 - how often the best by held-out labels is worse than the best by truth beyond chance ("misled").
 
 Rank intervals: for crowds with the same workers and new tasks, how often the interval of a method holds its rank by the
@@ -66,9 +66,7 @@ def measure(labels: cw.CrowdLabels, truth: Any, methods: list[str]) -> dict[str,
         "misled": found.misled,
         "pairs": found.independence.pairs if found.independence else None,
         "tasks": found.independence.tasks if found.independence else None,
-        "cautions": len(found.cautions),
-        "pairs_caution": bool(found.independence and found.independence.pairs_differ),
-        "tasks_caution": bool(found.independence and found.independence.tasks_differ),
+        "caution": bool(found.cautions),
         "seconds": time.perf_counter() - started,
         "methods": [
             {key: getattr(row, key) for key in ("method", "held_out", "rank_low", "rank_high", "accuracy")}
@@ -99,9 +97,9 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
     return job | {"coverage": float(held.mean()), "mean_width": float(width), "methods": len(CHEAP)}
 
 
-def list_jobs(quick: bool, seeds: int) -> list[dict[str, Any]]:
+def list_jobs(sets: list[str], quick: bool, seeds: int) -> list[dict[str, Any]]:
     at_hand = cw.datasets.available()
-    jobs = [{"part": "real", "name": name} for name in (SMALL if quick else SETS) if name in at_hand]
+    jobs = [{"part": "real", "name": name} for name in sets if name in at_hand]
     shapes, classes = (SHAPES[:1], CLASSES[-1:]) if quick else (SHAPES, CLASSES)
     jobs += [
         {"part": "simulated", "name": name, "shape": shape, "classes": n_classes, "seed": seed}
@@ -111,7 +109,7 @@ def list_jobs(quick: bool, seeds: int) -> list[dict[str, Any]]:
         for name in CROWDS
     ]
     jobs += [
-        {"part": "coverage", "name": name, "shape": shape, "classes": 3, "seed": seed, "draws": 10 if quick else 30}
+        {"part": "coverage", "name": name, "shape": shape, "classes": 3, "seed": seed, "draws": 30}
         for name in ("independent", "families")
         for shape in shapes
         for seed in range(1 if quick else 3)
@@ -131,7 +129,7 @@ def summarise(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             groups[row["part"], row["name"]].append(row)
             groups[row["part"], "all"].append(row)
     keys = ("spearman", "held_out_best", "truth_best", "auto", "recommended")
-    shares = ("alone", "misled", "pairs_caution", "tasks_caution")
+    shares = ("alone", "misled", "caution")
     return [
         {"part": part, "name": name, "crowds": len(group)} | {key: mean_of(group, key) for key in (*keys, *shares)}
         for (part, name), group in groups.items()
@@ -143,9 +141,11 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="small sets and crowds only")
     parser.add_argument("--seeds", type=int, help="of the simulated crowds (10; quick: 1)")
+    parser.add_argument("--sets", nargs="+", help="real sets, in place of the usual ones")
     parser.add_argument("--part", choices=["real", "simulated", "coverage"], nargs="+", help="only these")
     arguments = parser.parse_args()
-    jobs = list_jobs(arguments.quick, arguments.seeds or (1 if arguments.quick else 10))
+    sets = arguments.sets or (SMALL if arguments.quick else SETS)
+    jobs = list_jobs(sets, arguments.quick, arguments.seeds or (1 if arguments.quick else 10))
     jobs = [job for job in jobs if not arguments.part or job["part"] in arguments.part]
     for variable in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "CROWDWISE_THREADS"):
         os.environ[variable] = "1"  # of the processes that are started
@@ -157,19 +157,22 @@ def main() -> None:
                        if row.get(key) is not None}  # fmt: skip
             where = [row["part"], row["name"], *(str(row[key]) for key in ("shape", "classes", "seed") if key in row)]
             print(*where, *(f"{key} {value:.3f}" for key, value in figures.items()), flush=True)
-            keep(rows, arguments.quick)
+            keep(rows)
     for line in summarise(rows):
         print({key: round(value, 3) if isinstance(value, float) else value for key, value in line.items()})
 
 
-def keep(rows: list[dict[str, Any]], quick: bool) -> None:
-    """Write what was measured so far; parts that were not asked for stay as they were."""
-    old = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"rows": []}
-    done = {row["part"] for row in rows}
-    every = [row for row in old["rows"] if row["part"] not in done] + rows
-    every.sort(key=lambda row: json.dumps([row["part"], row["name"], row.get("shape"), row.get("seed")]))
-    lines = ",\n  ".join(json.dumps(row) for row in every)
-    head = json.dumps({"quick": quick, "summary": summarise(every)}, indent=1)
+def key_of(row: dict[str, Any]) -> str:
+    return json.dumps([row["part"], row["name"], row.get("shape"), row.get("classes"), row.get("seed")])
+
+
+def keep(rows: list[dict[str, Any]]) -> None:
+    """Write what was measured, in place of earlier rows of the same crowds."""
+    old = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    every = {key_of(row): row for row in [*old, *rows]}
+    ordered = [every[key] for key in sorted(every)]
+    lines = ",\n  ".join(json.dumps(row) for row in ordered)
+    head = json.dumps({"summary": summarise(ordered)}, indent=1)
     RESULTS.write_text(f'{head[:-2]},\n "rows": [\n  {lines}\n ]\n}}\n')
 
 

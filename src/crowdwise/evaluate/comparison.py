@@ -19,15 +19,15 @@ __all__ = ["Comparison", "Standing"]
 
 MOST_NAMED = 6  # methods named in one sentence
 
-PAIRS_DIFFER = (
-    "Some workers err together: agreement differs between pairs of workers more than independent workers' would. A "
-    "method that predicts shared mistakes predicts labels well without being right, and held-out labels cannot tell: "
-    "in simulated crowds of this kind their ranking is no guide to accuracy."
-)
-TASKS_DIFFER = (
-    "Workers err together on some tasks, which are hard or mislead many: agreement differs between tasks more than "
-    "independent workers' would. A method that predicts these mistakes predicts labels well without being right: in "
-    "simulated crowds of this kind the ranking by held-out labels is a poor guide to accuracy."
+SHARED_ERRORS = {
+    "pairs": "Workers do not err independently: some pairs agree far more often than others of their skill would, as "
+    "copies, families of judges and groups with a common habit do.",
+    "tasks": "Workers do not err independently: on some tasks far more of them disagree than on others, as with hard "
+    "or misleading tasks.",
+}
+WHY_IT_MATTERS = (
+    "A method that predicts shared mistakes predicts labels well without being right: do not choose a method by this "
+    "ranking alone."
 )
 
 
@@ -142,10 +142,8 @@ class Comparison:
     @property
     def cautions(self) -> tuple[str, ...]:
         """Assumptions that the labels contradict, and that mislead held-out scores."""
-        if self.independence is None:
-            return ()
-        found = ((PAIRS_DIFFER, self.independence.pairs_differ), (TASKS_DIFFER, self.independence.tasks_differ))
-        return tuple(text for text, holds in found if holds)
+        failed = None if self.independence is None else self.independence.failed
+        return () if failed is None else (f"{SHARED_ERRORS[failed]} {WHY_IT_MATTERS}",)
 
     @property
     def recommended(self) -> str:

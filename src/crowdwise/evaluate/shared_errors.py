@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -64,14 +64,14 @@ class Independence:
     tasks: float
 
     @property
-    def pairs_differ(self) -> bool:
-        """Whether some workers err together."""
-        return self.pairs > LIMIT
+    def failed(self) -> Literal["pairs", "tasks"] | None:
+        """The check that fails by more; None where workers may be independent.
 
-    @property
-    def tasks_differ(self) -> bool:
-        """Whether workers err together on some tasks."""
-        return self.tasks > LIMIT
+        Only one is named: families of workers also make tasks differ, and hard tasks pairs, but less.
+        """
+        if max(self.pairs, self.tasks) <= LIMIT:
+            return None
+        return "pairs" if self.pairs >= self.tasks else "tasks"
 
 
 class _Pairs:
@@ -123,8 +123,8 @@ def check_independence(labels: CrowdLabels, *, seed: int = 0) -> Independence | 
     --------
     >>> from crowdwise.simulate import simulate
     >>> copies = simulate("groups", n_tasks=200, n_workers=20, labels_per_task=8, n_groups=4, seed=0).labels
-    >>> check_independence(copies).pairs_differ
-    True
+    >>> check_independence(copies).failed
+    'pairs'
     """
     generator = np.random.default_rng(seed)
     sample = _sample_tasks(_drop_rare_workers(labels), generator)
