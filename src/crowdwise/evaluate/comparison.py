@@ -41,22 +41,22 @@ class Standing:
         Mean log-probability of labels hidden from the method, and its standard error over tasks: higher is better.
     behind, behind_error
         How far the best is ahead, and the standard error of that (over tasks, paired).
-    rank_low, rank_high
-        90 % interval of the method's rank by held-out labels: `rank_low` is 1 where it may be the best.
     calibration
         Calibration error of those predictions of hidden labels.
     agreement
         Share of tasks decided as the best method does.
-    accuracy, accuracy_low, accuracy_high
-        Against the truth, where it is given, with Wilson's 90 % interval.
-    truth_rank_low, truth_rank_high
-        90 % interval of the method's rank by accuracy.
-    calibration_error
-        Against the truth.
+    accuracy, calibration_error
+        Against the truth, where it is given.
     seconds
         One fit of all labels.
     note
         Why there is no result.
+    rank_low, rank_high
+        90 % interval of the method's rank by held-out labels: `rank_low` is 1 where it may be the best.
+    accuracy_low, accuracy_high
+        Wilson's 90 % interval of `accuracy`.
+    truth_rank_low, truth_rank_high
+        90 % interval of the method's rank by accuracy.
     """
 
     method: str
@@ -64,18 +64,18 @@ class Standing:
     standard_error: float = math.nan
     behind: float = math.nan
     behind_error: float = math.nan
-    rank_low: int | None = None
-    rank_high: int | None = None
     calibration: float = math.nan
     agreement: float = math.nan
     accuracy: float = math.nan
+    calibration_error: float = math.nan
+    seconds: float = math.nan
+    note: str = ""
+    rank_low: int | None = None
+    rank_high: int | None = None
     accuracy_low: float = math.nan
     accuracy_high: float = math.nan
     truth_rank_low: int | None = None
     truth_rank_high: int | None = None
-    calibration_error: float = math.nan
-    seconds: float = math.nan
-    note: str = ""
 
 
 @dataclass(frozen=True, repr=False)
