@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -185,6 +186,16 @@ def test_conclusions(
     assert (league.misled is True) == ("right less often" in told)
     assert bool(league.cautions) == (independence is not None and independence.failed is not None)
     assert told.split(" This says")[0] in repr(league).replace("\n", " ")
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
+def test_real_workers_who_err_together() -> None:
+    """The held-out best of many methods is right on 80 % of these pictures, auto on 93 %: its lead is no reason."""
+    data = cw.datasets.load("ducks")
+    league = cw.compare(data.labels, ["majority-vote", "dawid-skene", "mean-field"], truth=data.truth, folds=2)
+    assert league.cautions
+    assert league.standings[0].accuracy < 0.85
 
 
 def test_many_ties_are_counted() -> None:

@@ -119,6 +119,17 @@ def test_of_many_labels_whole_tasks_are_looked_at(monkeypatch: pytest.MonkeyPatc
     assert shared_errors._sample_tasks(labels, np.random.default_rng(0)).n_tasks == 50
 
 
+def test_a_large_crowd_leaves_every_worker_labels_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_errors, "MOST_LABELS", 4000)
+    alarms = 0
+    for seed in range(4):
+        crowd = simulate("dawid-skene", n_tasks=4000, n_workers=200, n_classes=3, labels_per_task=5, seed=seed)
+        busiest = shared_errors._keep_busiest(crowd.labels)
+        assert np.unique(busiest.worker).size == 4000 // (4 * 20)
+        alarms += check(crowd.labels).failed is not None
+    assert alarms == 0
+
+
 def test_same_seed_same_result() -> None:
     assert check(hard_crowd(0), seed=3) == check(hard_crowd(0), seed=3)
     assert LIMIT > 2, "a limit that one crowd in forty would pass by chance"

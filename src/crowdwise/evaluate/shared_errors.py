@@ -17,7 +17,8 @@ class shares and skills, and the error of the fit, are allowed for.
 
 What no check of labels can see: tasks that mislead everybody alike look like tasks of another class. Many labels make
 the checks sensitive, so at most `MOST_LABELS` labels and `MOST_CELLS` / K² pairs of labels are used, of tasks drawn at
-random. Workers with few labels are left out: of them the prior says more than their answers. Cost: `DRAWS` + 1 fits.
+random, and of very many workers the busiest. Workers with few labels are left out: of them the prior says more than
+their answers. Cost: `DRAWS` + 1 fits.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ MOST_LABELS = 20_000  # labels that are looked at
 MOST_CELLS = 4_000_000  # pairs of labels × K²
 FEWEST_PAIRS = 100  # pairs of labels below which nothing is said
 FEWEST_LABELS, FEWEST_PER_CLASS = 20, 5  # labels of a worker, and for each class: with fewer, the prior decides
+SPARE = 4  # times as many labels as that, on average, that a sample leaves a worker
 RIGHT, WRONG = 1.0, 0.5  # pseudo-counts of a worker's row, the wrong one spread over the other classes
 CHUNK = 1 << 21  # cells of matrices gathered at a time
 
@@ -127,7 +129,7 @@ def check_independence(labels: CrowdLabels, *, seed: int = 0) -> Independence | 
     'pairs'
     """
     generator = np.random.default_rng(seed)
-    sample = _sample_tasks(_drop_rare_workers(labels), generator)
+    sample = _drop_rare_workers(_sample_tasks(_keep_busiest(labels), generator))
     pairs = _Pairs(sample)
     if pairs.first.size < FEWEST_PAIRS or sample.n_classes < 2:
         return None
@@ -158,10 +160,22 @@ def _fit(labels: CrowdLabels) -> MeanField:
         return MeanField(confusion_prior=prior, max_iter=100, tol=1e-4).fit(labels)
 
 
-def _drop_rare_workers(labels: CrowdLabels) -> CrowdLabels:
-    fewest = max(FEWEST_LABELS, FEWEST_PER_CLASS * labels.n_classes)
+def _fewest_labels(labels: CrowdLabels) -> int:
+    return max(FEWEST_LABELS, FEWEST_PER_CLASS * labels.n_classes)
+
+
+def _keep_busiest(labels: CrowdLabels) -> CrowdLabels:
+    """Labels of the busiest workers, so few that each keeps labels enough when tasks are sampled."""
     given = np.bincount(labels.worker, minlength=labels.n_workers)
-    return labels.keep((given >= fewest)[labels.worker])
+    most = MOST_LABELS // (SPARE * _fewest_labels(labels))
+    kept = given >= _fewest_labels(labels)
+    kept[np.argsort(-given, kind="stable")[most:]] = False
+    return labels.keep(kept[labels.worker])
+
+
+def _drop_rare_workers(labels: CrowdLabels) -> CrowdLabels:
+    given = np.bincount(labels.worker, minlength=labels.n_workers)
+    return labels.keep((given >= _fewest_labels(labels))[labels.worker])
 
 
 def _sample_tasks(labels: CrowdLabels, generator: np.random.Generator) -> CrowdLabels:
