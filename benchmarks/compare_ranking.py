@@ -69,7 +69,7 @@ def measure(labels: cw.CrowdLabels, truth: Any, methods: list[str]) -> dict[str,
         "misled": found.misled,
         "pairs": found.independence.pairs if found.independence else None,
         "tasks": found.independence.tasks if found.independence else None,
-        "caution": bool(found.cautions),
+        "caution": bool(found.independence and found.independence.failed),
         "seconds": time.perf_counter() - started,
         "methods": [
             {key: getattr(row, key) for key in ("method", "held_out", "rank_low", "rank_high", "accuracy")}

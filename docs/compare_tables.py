@@ -49,7 +49,7 @@ def compare_tables(results: Path, table: Callable[[list[str], list[list[str]]], 
         draws = sum(row["draws"] for row in groups["coverage"])
         parts.append(
             f"Rank intervals of {groups['coverage'][0]['methods']} methods hold the rank by the mean score over new "
-            f"tasks of the same workers in {held:.0%} of cases ({draws} comparisons); 90 % are promised."
+            f"tasks of the same workers in {held:.0%} of cases ({draws} comparisons); at least 90 % are promised."
         )
     return "\n\n".join(parts)
 

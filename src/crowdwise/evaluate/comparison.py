@@ -25,6 +25,10 @@ SHARED_ERRORS = {
     "tasks": "Workers do not err independently: on some tasks far more of them disagree than on others, as with hard "
     "or misleading tasks.",
 }
+UNCHECKED = (
+    "Whether workers err independently could not be checked, as too few workers with many labels share tasks. If they "
+    "do not, a method that predicts shared mistakes predicts labels well without being right."
+)
 WHY_IT_MATTERS = (
     "A method that predicts shared mistakes predicts labels well without being right: do not choose a method by this "
     "ranking alone."
@@ -141,8 +145,10 @@ class Comparison:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Assumptions that the labels contradict, and that mislead held-out scores."""
-        failed = None if self.independence is None else self.independence.failed
+        """Assumptions that the labels contradict, or cannot confirm, and that mislead held-out scores."""
+        if self.independence is None:
+            return (UNCHECKED,)
+        failed = self.independence.failed
         return () if failed is None else (f"{SHARED_ERRORS[failed]} {WHY_IT_MATTERS}",)
 
     @property
