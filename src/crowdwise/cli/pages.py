@@ -243,7 +243,7 @@ def _after_comparison(comparison: Comparison, reading: Reading) -> list[tuple[st
     again = ("Score the methods with true answers to some tasks, a hundred or more:", visible(scored))
     if method == comparison.best and method != "auto":
         return [("Use the method that predicts labels best:", visible(words)), again]
-    return [("Use the default, as held-out labels single out no method:", visible(words)), again]
+    return [("Use the default, as this ranking does not say which method is right:", visible(words)), again]
 
 
 def methods_page(rooms: dict[str, Sequence[Method | LearnerEntry]], *, long: bool) -> None:
