@@ -9,8 +9,9 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 demo: $(VENV)/.demo-ready
 	$(BIN)/crowdwise demo --out crowdwise-demo
 
+# A process for each core, one thread in each; the tests of a file stay together, as they share what is costly to make.
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
+from compare_tables import compare_tables
 from families import FAMILIES, LEARNER_FAMILIES
 from figure import Row, drawn
 from reproduction import FOLDER
@@ -268,6 +269,11 @@ def families() -> str:
     return "\n\n".join(parts)
 
 
+def compared() -> str:
+    """How far `compare` can be trusted."""
+    return compare_tables(RESULTS / "compare_ranking.json", table)
+
+
 def one_method(entry: Method, cost: str) -> str:
     told = ", ".join(f"`{name}`" for name in entry.uses) or "nothing besides the labels"
     habits = ["climbs an objective that never falls" if entry.climbs else "has no objective to climb"]
@@ -359,7 +365,9 @@ def pages(*, measured: bool) -> dict[Path, str]:
     makers = {"methods": methods} | ({"accuracy": accuracy, "speed": speed} if measured else {})
     made = {
         readme: filled(readme, readme.read_text(), makers),
-        choosing: filled(choosing, choosing.read_text(), {"families": families}),
+        choosing: filled(
+            choosing, choosing.read_text(), {"families": families} | ({"compare": compared} if measured else {})
+        ),
         classifiers: filled(
             classifiers, classifiers.read_text(), {"learners": learners} | ({"learning": learning} if measured else {})
         ),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
+
+settings.register_profile("crowdwise", deadline=None)  # tests run side by side: how long one takes says nothing
+settings.load_profile("crowdwise")
 
 
 @pytest.fixture(scope="session")

@@ -24,12 +24,21 @@ def many(cw: Callable[..., Any], tmp_path: Path) -> Path:
 def test_page(cw: Callable[..., Any], many: Path) -> None:
     ran = cw("compare", many, *THREE)
     assert (ran.code, ran.err) == (0, "")
-    for part in ("majority-vote", "dawid-skene", "mace", "score", "behind", "How to read it", "What next"):
+    for part in ("majority-vote", "dawid-skene", "mace", "score", "behind", "rank", "How to read it", "What next"):
         assert part in ran.out
+    said = " ".join(ran.out.split())
+    assert "Best by held-out labels: " in said
+    assert "how well labels are predicted, which is not how often the consensus is right" in said
+    assert "Use the best" not in said
     assert f"crowdwise aggregate {many} --method " in ran.out
+    assert f"crowdwise compare {many} --truth truth.csv" in ran.out
     assert "accuracy" not in ran.out
     with_truth = cw("compare", many, *THREE, "--truth", many.with_name("many-truth.csv"))
-    assert "against the truth of 100 tasks" in " ".join(with_truth.out.split())
+    said = " ".join(with_truth.out.split())
+    assert "against the truth of 100 tasks" in said
+    assert "Best by the truth of 100 tasks: " in said
+    assert "90% interval" in said
+    assert "--truth truth.csv" not in said
     for page in (ran, with_truth):
         prose = [line for line in page.out.splitlines() if not line.startswith("    crowdwise")]
         assert max(map(len, prose)) <= 80
@@ -43,7 +52,26 @@ def test_json(cw: Callable[..., Any], many: Path) -> None:
     assert ran.json["n_truth"] == 0
     assert [row["accuracy"] for row in ran.json["methods"]] == [None] * 3
     scored = cw("compare", many, *THREE, "--json", "--truth", many.with_name("many-truth.csv"))
-    assert all(0.5 < row["accuracy"] <= 1 for row in scored.json["methods"])
+    for row in scored.json["methods"]:
+        assert 0.5 < row["accuracy_low"] <= row["accuracy"] <= row["accuracy_high"] <= 1
+        assert 1 <= row["rank_low"] <= row["rank_high"] <= 3
+        assert 1 <= row["truth_rank_low"] <= row["truth_rank_high"] <= 3
+    assert (ran.json["best_by_truth"], ran.json["misled"], ran.json["methods"][0]["truth_rank_low"]) == (None,) * 3
+    assert scored.json["best_by_truth"] not in scored.json["tied_by_truth"]
+    assert scored.json["misled"] is False
+    assert set(ran.json["independence"]) == {"pairs", "tasks"}
+    assert (ran.json["cautions"], ran.json["tied"]) == ([], scored.json["tied"])
+    assert ran.json["recommended"] in {"auto", ran.json["best"]}
+    assert ran.json["conclusions"][0].startswith("Best by held-out labels: ")
+
+
+def test_families_are_noted(cw: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "families.csv"
+    cw("simulate", "groups", "--tasks", 300, "--workers", 20, "--labels-per-task", 6, "--out", file)
+    ran = cw("compare", file, "--methods", "majority-vote,dawid-skene", "--folds", 2)
+    said = " ".join(ran.out.split())
+    assert "! Workers do not err independently: some pairs agree" in said
+    assert f"crowdwise aggregate {file} --method auto" in said
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -27,9 +27,10 @@ def test_help_is_quick_and_light() -> None:
     )
     times = []
     for _ in range(3):
-        started = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-        times.append(time.perf_counter() - started)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)  # other tests run meanwhile
     assert not set(HEAVY) & set(json.loads(ran.stderr))
     assert min(times) < 0.8
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,26 @@ def test_every_learner_is_on_the_page_once() -> None:
 def make(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(ROOT / "docs")
     return importlib.import_module("make")
+
+
+def test_tables_of_compare(make: Any, tmp_path: Path) -> None:
+    figures = {"spearman": -0.25, "held_out_best": 0.8, "auto": 0.9, "truth_best": 0.95, "misled": True}
+    rows = [
+        {"part": "simulated", "name": "families", "caution": True, **figures},
+        {"part": "simulated", "name": "families", "caution": False, **figures, "auto": 0.7},
+        {"part": "real", "name": "ducks", "caution": True, **figures, "misled": False, "spearman": math.nan},
+        {"part": "check", "name": "independent", "caution": False},
+        {"part": "coverage", "name": "independent", "coverage": 0.96, "draws": 30, "methods": 6},
+    ]
+    results = tmp_path / "compare_ranking.json"
+    results.write_text(json.dumps({"rows": rows}))
+    text = make.compare_tables(results, make.table)
+    families = next(line for line in text.splitlines() if line.startswith("| families"))
+    assert families.endswith("| −.250 | .800 | .800 | .950 | 2 of 2 | 1 of 2 |")
+    assert "| `ducks` | – | .800 | .900 | .950 | no | yes |" in text
+    assert "1 simulated crowds with a caution: Spearman −.250, best by held-out labels −.100 against `auto`" in text
+    assert "in 96% of cases (30 comparisons)" in text
+    assert "independent 0 of 1" in text
 
 
 def test_league_of_learners(make: Any, tmp_path: Path) -> None:

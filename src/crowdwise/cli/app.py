@@ -158,7 +158,7 @@ def compare(
     kind: Kind = None,
     outer: Outer = None,
 ) -> None:
-    """Compare methods by how well they foretell labels hidden from them: no truth is needed."""
+    """Compare methods by how well they predict labels hidden from them, and say how far that ranks them."""
     from crowdwise.cli import pages, put, work
 
     if [*labels, truth].count("-") > 1:

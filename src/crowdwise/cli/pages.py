@@ -177,19 +177,21 @@ def describe_page(description: Description, reading: Reading) -> None:
 
 
 def compare_page(comparison: Comparison, reading: Reading) -> None:
-    """Show the league table, and say what it means."""
+    """Show the league table, and say what may be concluded from it."""
     console = show.page()
     with_truth = comparison.n_truth > 0
-    show.heading(console, "Methods, by how well they foretell labels hidden from them")
+    show.heading(console, "Methods, by how well they predict labels hidden from them")
     wide = console.width >= WIDE or not with_truth
     rows: list[list[str | Text]] = [
         [
-            Text(row.method, style="bold" if place == 0 else ""),
+            Text(row.method, style="bold" if row.rank_low == 1 else ""),
             f"{row.held_out:.4f}",
-            _behind(row, place),
-            *([f"{row.calibration:.3f}", f"{row.agreement:.1%}"] if wide else []),
-            *([f"{row.accuracy:.1%}", f"{row.calibration_error:.3f}"] if with_truth else []),
-            f"{row.seconds:.2g}",
+            f"{row.behind:.4f}" if place else "",
+            show.interval(row.rank_low, row.rank_high),
+            *([] if with_truth else [f"{row.calibration:.3f}"]),
+            *([f"{row.agreement:.1%}"] if wide else []),
+            *([_accuracy(row), f"{row.calibration_error:.3f}"] if with_truth else []),
+            *([f"{row.seconds:.2g}"] if wide else []),
         ]
         for place, row in enumerate(comparison.standings)
         if not row.note
@@ -197,36 +199,51 @@ def compare_page(comparison: Comparison, reading: Reading) -> None:
     columns = [
         ("method", "left"),
         ("score", "right"),
-        ("behind", "left"),
-        *([("calibr.", "right"), ("agrees", "right")] if wide else []),
+        ("behind", "right"),
+        ("rank", "right"),
+        *([] if with_truth else [("calibr.", "right")]),
+        *([("agrees", "right")] if wide else []),
         *([("right", "right"), ("ECE", "right")] if with_truth else []),
-        ("s", "right"),
+        *([("s", "right")] if wide else []),
     ]
     console.print(show.table(*columns, rows=rows, indent=0))
     failed = [f"{row.method} has no result: {row.note}" for row in comparison.standings if row.note]
-    if failed:
+    if failed or comparison.cautions:
         show.heading(console, "Please note")
-        show.notes(console, failed)
+        show.notes(console, [*comparison.cautions, *failed])
+    show.heading(console, "What it says")
+    show.paragraph(console, " ".join(comparison.conclusions()))
     show.heading(console, "How to read it")
     show.paragraph(
         console,
-        "score: mean log-probability of a hidden label; higher is better. behind: how far the best is ahead, ± a "
-        "standard error; ≈ within two of them: the labels do not tell the two apart, and the simpler will do."
-        + (" calibr.: how far such predictions are from how often they come true. agrees: share of tasks decided "
-           "as the best does." if wide else "")
-        + (f" right (accuracy) and ECE (calibration error): against the truth of {comparison.n_truth:,} tasks."
-           if with_truth else ""),
+        "score: mean log-probability of a hidden label; higher is better. behind: how far the best is ahead. rank: its "
+        "90% interval, if other tasks were labelled; methods in bold may be the best."
+        + ("" if with_truth else " calibr.: how far such predictions are from how often they come true.")
+        + (" agrees: share of tasks decided as the best does." if wide else "")
+        + (f" right (accuracy, with its 90% interval) and ECE (calibration error): against the truth of "
+           f"{comparison.n_truth:,} tasks." if with_truth else ""),
     )  # fmt: skip
     show.heading(console, "What next")
-    words = shell("crowdwise", "aggregate", *reading.words(), "--method", comparison.best, "--out", "results")
-    show.commands(console, [("Use the best:", visible(words))])
+    show.commands(console, _after_comparison(comparison, reading))
 
 
-def _behind(row: Standing, place: int) -> str:
-    if place == 0:
-        return ""
-    near = " ≈" if row.behind <= 2 * row.behind_error else ""
-    return f"{row.behind:.4f} ±{row.behind_error:.4f}{near}"
+def _accuracy(row: Standing) -> str:
+    return f"{row.accuracy:.1%} ({100 * row.accuracy_low:.0f}–{100 * row.accuracy_high:.0f})"
+
+
+def _after_comparison(comparison: Comparison, reading: Reading) -> list[tuple[str, str]]:
+    """The method to use, as far as the comparison tells, and how to learn more."""
+    method = comparison.recommended
+    words = shell("crowdwise", "aggregate", *reading.words(), "--method", method, "--out", "results")
+    if method == comparison.best_by_truth:
+        return [("Use the method that is right most often:", visible(words))]
+    if comparison.best_by_truth is not None:
+        return [("Use the default, as the truth singles out no method:", visible(words))]
+    scored = shell("crowdwise", "compare", *reading.words(), "--truth", "truth.csv")
+    again = ("Score the methods with true answers to some tasks, a hundred or more:", visible(scored))
+    if method == comparison.best and method != "auto":
+        return [("Use the method that predicts labels best:", visible(words)), again]
+    return [("Use the default, as this ranking does not say which method is right:", visible(words)), again]
 
 
 def methods_page(rooms: dict[str, Sequence[Method | LearnerEntry]], *, long: bool) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "confusion_table",
     "disputed_tasks",
     "heading",
+    "interval",
     "notes",
     "page",
     "paragraph",
@@ -83,6 +84,11 @@ def table(*columns: tuple[str, str], rows: Iterable[Sequence[Text | str]], inden
     for row in rows:
         made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return Padding(made, (0, 0, 0, indent), expand=False)
+
+
+def interval(low: int | None, high: int | None) -> str:
+    """A range of whole numbers; one number where both ends are the same."""
+    return f"{low}" if low == high else f"{low}–{high}"
 
 
 def sentence(result: Result) -> str:

@@ -175,7 +175,20 @@ def league(comparison: Comparison) -> dict[str, Any]:
         {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
         for row in map(asdict, comparison.standings)
     ]
-    return {"best": comparison.best, "n_truth": comparison.n_truth, "methods": rows}
+    independence = comparison.independence
+    return {
+        "best": comparison.best,
+        "tied": list(comparison.tied),
+        "recommended": comparison.recommended,
+        "n_truth": comparison.n_truth,
+        "best_by_truth": comparison.best_by_truth,
+        "tied_by_truth": list(comparison.tied_by_truth),
+        "misled": comparison.misled,
+        "independence": None if independence is None else asdict(independence),
+        "cautions": list(comparison.cautions),
+        "conclusions": list(comparison.conclusions()),
+        "methods": rows,
+    }
 
 
 def _known(request: Request, labels: CrowdLabels) -> dict[str, Any]:

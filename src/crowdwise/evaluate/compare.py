@@ -1,4 +1,9 @@
-"""The league table: methods compared on labels they have not seen, and on a truth where there is one."""
+"""The league table: methods compared on labels they have not seen, and on a truth where there is one.
+
+Two things are said with it. How far the scores can put the methods in order: intervals of ranks (`rank_intervals`). And
+whether the labels contradict the assumption that workers err independently (`shared_errors`): then a method that
+predicts the mistakes that workers share scores well without being right.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +12,23 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 from crowdwise import metrics, registry
+from crowdwise.evaluate.comparison import Comparison, Standing
 from crowdwise.evaluate.held_out import error_over_tasks, foretold, parts, said
+from crowdwise.evaluate.rank_intervals import LEVEL, rank_intervals
+from crowdwise.evaluate.shared_errors import check_independence
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.em import NotConverged
 from crowdwise.fitting.progress import counted_work
 from crowdwise.kernels import n_threads, use_threads
 from crowdwise.labels.errors import CrowdwiseError, InputError
 from crowdwise.labels.read import read_labels
-from crowdwise.labels.tables import native_table
 from crowdwise.labels.truth import truth_codes
 from crowdwise.metrics.calibration import binned, mean_gap
 
@@ -30,80 +38,9 @@ if TYPE_CHECKING:
 
     from crowdwise.evaluate.held_out import Part
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Comparison", "Standing", "compare"]
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How one method did; what could not be measured is NaN.
-
-    Attributes
-    ----------
-    held_out, standard_error
-        Mean log-probability of labels hidden from the method, and its standard error over tasks: higher is better.
-    behind, behind_error
-        How far the best is ahead, and the standard error of that (over tasks, paired): within two of them, the
-        labels do not tell the two apart.
-    calibration
-        Calibration error of those predictions of hidden labels.
-    agreement
-        Share of tasks decided as the best method does.
-    accuracy, calibration_error
-        Against the truth, where it is given.
-    seconds
-        One fit of all labels.
-    note
-        Why there is no result.
-    """
-
-    method: str
-    held_out: float = math.nan
-    standard_error: float = math.nan
-    behind: float = math.nan
-    behind_error: float = math.nan
-    calibration: float = math.nan
-    agreement: float = math.nan
-    accuracy: float = math.nan
-    calibration_error: float = math.nan
-    seconds: float = math.nan
-    note: str = ""
-
-
-@dataclass(frozen=True, repr=False)
-class Comparison:
-    """A league table, best first.
-
-    Attributes
-    ----------
-    standings
-        One for each method.
-    agreement : (methods, methods)
-        Share of tasks that two methods decide alike, in the order of `standings`; 0 where one has no result.
-    n_truth
-        Tasks with a truth; 0 where none was given.
-    """
-
-    standings: tuple[Standing, ...]
-    agreement: FloatArray
-    n_truth: int
-    kind: TableKind = "pyarrow"
-
-    def __repr__(self) -> str:
-        lines = [f"Comparison of {len(self.standings)} methods, by the mean log-probability of hidden labels"]
-        lines += [f"  {row.method:24} {row.note or f'{row.held_out:.4f}'}" for row in self.standings]
-        return "\n".join(lines)
-
-    @property
-    def best(self) -> str:
-        """The method that foretells hidden labels best."""
-        return self.standings[0].method
-
-    def table(self) -> Any:
-        """The standings as a table, in the kind that the labels came in."""
-        rows = [asdict(standing) for standing in self.standings]
-        return native_table({name: [row[name] for row in rows] for name in rows[0]}, self.kind)
 
 
 @dataclass
@@ -132,7 +69,7 @@ def compare(
     truth: Any = None,
     seed: int = 0,
 ) -> Comparison:
-    """Compare methods without a truth, by how well they foretell labels hidden from them; and with one, if given.
+    """Compare methods without a truth, by how well they predict labels hidden from them; and with one, if given.
 
     Parameters
     ----------
@@ -141,7 +78,7 @@ def compare(
     methods
         Slugs; by default all that need no further structure (sequences, a graph).
     folds
-        Parts into which the labels are cut at random; each is foretold from the others.
+        Parts into which the labels are cut at random; each is predicted from the others.
     truth
         True labels of some tasks, for scoring alone: a mapping, or a path or table with columns task and label.
     seed
@@ -151,6 +88,9 @@ def compare(
     -----
     Every method is fitted `folds` + 1 times with default parameters, several fits at a time. A method that cannot be
     fitted to some part has a note instead of a score.
+
+    A good score says that labels are predicted well, which is not how often the consensus is right. See `tied` for the
+    methods that the labels do not tell apart from the best, and `cautions` for assumptions that the labels contradict.
 
     Examples
     --------
@@ -217,13 +157,16 @@ def _league(labels: CrowdLabels, found: dict[str, _Found], truth: IntArray | Non
     best = order[0]
     decided = [found[slug].decided if slug in logs else np.full(labels.n_tasks, np.nan) for slug in order]
     agreement = np.array([[np.mean(one == two) for two in decided] for one in decided])
+    scored = [slug for slug in order if slug in logs]
+    sizes = labels.labels_per_task.astype(np.float64)
+    sums = np.empty((labels.n_tasks, len(scored)))
+    for place, slug in enumerate(scored):
+        sums[:, place] = np.bincount(labels.task, logs[slug], minlength=labels.n_tasks)
+    ranks = rank_intervals(sums[sizes > 0], sizes[sizes > 0])
+    against_truth = _score_truth({slug: found[slug] for slug in scored}, truth)
     standings = []
-    for place, slug in enumerate(order):
-        entry = found[slug]
-        if entry.note:
-            standings.append(Standing(slug, note=entry.note))
-            continue
-        gap = logs[best] - logs[slug]
+    for place, slug in enumerate(scored):
+        entry, gap = found[slug], logs[best] - logs[slug]
         standings.append(
             Standing(
                 slug,
@@ -231,14 +174,35 @@ def _league(labels: CrowdLabels, found: dict[str, _Found], truth: IntArray | Non
                 standard_error=error_over_tasks(labels.task, logs[slug]),
                 behind=float(gap.mean()),
                 behind_error=error_over_tasks(labels.task, gap),
+                rank_low=int(ranks.low[place]),
+                rank_high=int(ranks.high[place]),
                 calibration=mean_gap(binned(entry.top, entry.hit)),
                 agreement=float(agreement[0, place]),
-                accuracy=math.nan if truth is None else metrics.accuracy(truth, entry.decided),
-                calibration_error=math.nan
-                if truth is None
-                else metrics.expected_calibration_error(truth, entry.posterior),
                 seconds=entry.seconds,
+                **against_truth[slug],
             )
         )
+    standings += [Standing(slug, note=found[slug].note) for slug in order if slug not in logs]
     n_truth = 0 if truth is None else int((truth >= 0).sum())
-    return Comparison(tuple(standings), agreement, n_truth, labels.kind)
+    return Comparison(tuple(standings), agreement, n_truth, labels.kind, check_independence(labels))
+
+
+def _score_truth(found: dict[str, _Found], truth: IntArray | None) -> dict[str, dict[str, Any]]:
+    """Accuracy of each method, with intervals of it and of its rank; nothing without a truth."""
+    if truth is None:
+        return {slug: {} for slug in found}
+    known = truth >= 0
+    right = np.stack([entry.decided[known] == truth[known] for entry in found.values()], axis=1)
+    ranks = rank_intervals(right.astype(np.float64), np.ones(len(right)))
+    scores = {}
+    for place, (slug, entry) in enumerate(found.items()):
+        interval = binomtest(int(right[:, place].sum()), len(right)).proportion_ci(LEVEL, method="wilson")
+        scores[slug] = {
+            "accuracy": metrics.accuracy(truth, entry.decided),
+            "accuracy_low": float(interval.low),
+            "accuracy_high": float(interval.high),
+            "truth_rank_low": int(ranks.low[place]),
+            "truth_rank_high": int(ranks.high[place]),
+            "calibration_error": metrics.expected_calibration_error(truth, entry.posterior),
+        }
+    return scores
