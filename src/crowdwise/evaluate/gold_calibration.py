@@ -17,7 +17,9 @@ answers change little:
 
 Prior means: a = 1, all others 0. The members are averaged with weights that say how well each predicts gold answers it
 was not fitted to: pseudo-BMA+ (Yao et al. 2018), from leave-one-out predictions, with a prior weight for "unchanged"
-that is 1 without gold and falls as `UNCHANGED / (UNCHANGED + n)`. What is reported about gold tasks (the calibration
+that is 1 without gold and falls as `UNCHANGED / (UNCHANGED + n)`. Then the confidence is calibrated once more, by
+whether gold tasks were decided rightly (`top_label`). With fewer than `FEWEST_GOLD` answers only the share
+n / `FEWEST_GOLD` of the change is made. What is reported about gold tasks (the calibration
 table, prediction sets) comes from the leave-one-out predictions.
 
 References
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GoldCalibration", "calibrate_from_gold"]
 
-FEWEST_GOLD = 20  # gold answers from which confidences are drawn to levels
+FEWEST_GOLD = 20  # gold answers from which all that was learnt counts, and confidences are drawn to levels
 UNCHANGED = 20.0  # gold answers at which "unchanged" has the same prior weight as all other members together
 BOOTSTRAPS = 200
 MOST_GOLD = 2_000  # gold tasks that coefficients are fitted to; of more, so many are drawn
@@ -91,12 +93,16 @@ class GoldCalibration:
 
         A worker that was not met when calibrating (a position beyond the last) tells nothing more than `posterior`.
         """
-        averaged = average_members(labels, np.asarray(posterior, np.float64), self.weights, self.coefficients)
-        return self._with_confidence(averaged, scale_confidence(averaged.max(axis=1), self.top_label))
+        posterior = np.asarray(posterior, np.float64)
+        averaged = average_members(labels, posterior, self.weights, self.coefficients)
+        return self._finish(posterior, averaged, scale_confidence(averaged.max(axis=1), self.top_label))
 
-    def _with_confidence(self, averaged: FloatArray, confidence: FloatArray) -> FloatArray:
-        """The average with its confidence scaled and drawn to levels; without gold, as it is."""
-        return set_confidence(averaged, draw_to_levels(confidence, self.levels)) if self.tasks.size else averaged
+    def _finish(self, posterior: FloatArray, averaged: FloatArray, confidence: FloatArray) -> FloatArray:
+        """The average of the members with its confidence; a part of it only with fewer than `FEWEST_GOLD` answers."""
+        share = min(self.tasks.size / FEWEST_GOLD, 1.0)
+        changed = set_confidence(averaged, draw_to_levels(confidence, self.levels))
+        finished: FloatArray = share * changed + (1 - share) * posterior
+        return finished
 
     def summary(self, kind: Any = "pyarrow") -> Any:
         """Table of the members and their weights."""
@@ -183,7 +189,7 @@ def calibrate_from_gold(
         averaged, tasks, gold[tasks].astype(np.int64), averaged[tasks], member_names(coefficients), weights,
         coefficients, top_label, levels,
     )  # fmt: skip
-    calibrated = found._with_confidence(averaged, confidence)
+    calibrated = found._finish(posterior, averaged, confidence)
     cross_fitted = calibrated[tasks]
     calibrated[tasks] = np.eye(labels.n_classes)[gold[tasks]]
     return replace(found, posterior=calibrated, cross_fitted=cross_fitted)

@@ -199,7 +199,7 @@ def _design(
     slopes = np.zeros((n, n_slopes, n_classes))
     met = (place >= 0) & (place < n_slopes)
     np.add.at(slopes, (labels.task[met], place[met]), products[labels.label[met]])
-    parts = [_log_features(labels, posterior), by_class, agreement, table.reshape(n, n_classes, -1)]
+    parts = [_log_features(labels, posterior), by_class, agreement, table.reshape(n, n_classes, sizes[4])]
     return np.concatenate([*parts, slopes.transpose(0, 2, 1)], axis=2)
 
 
