@@ -1,4 +1,4 @@
-"""Calibration from gold: no change without it, the empirical rates with much of it, and never far below a good judge."""
+"""Calibration from gold: no change without it, empirical rates with much of it, never far below a good judge."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_the_threshold_is_the_order_statistic() -> None:
     rows, truth = np.stack([chances, 1 - chances], axis=1), np.zeros(19, int)
     assert conformal_threshold(rows, truth, 0.9) == np.sort(chances)[1]  # the 18th of 19, from the top
     assert conformal_threshold(rows, truth, 0.95) == chances.min()
-    with pytest.raises(InputError, match="coverage 0.96 need at least 24 gold answers; there are 19"):
+    with pytest.raises(InputError, match=r"coverage 0\.96 need at least 24 gold answers; there are 19"):
         conformal_threshold(rows, truth, 0.96)
     for coverage in (0.5, 0.8, 0.9, 0.95, 0.99):
         n = fewest_gold(coverage)
@@ -125,7 +125,7 @@ def test_bad_coverage_is_named() -> None:
     for coverage in (0, 1, 1.5, float("nan")):
         with pytest.raises(InputError, match="must lie between 0 and 1"):
             model.predict_sets(coverage)
-    with pytest.raises(InputError, match="At least 9 answers are needed for coverage 0.9"):
+    with pytest.raises(InputError, match=r"At least 9 answers are needed for coverage 0\.9"):
         cw.DawidSkene().fit(crowd.labels).predict_sets(0.9)
     with pytest.raises(InputError, match="need at least 99 gold answers; there are 40"):
         model.predict_sets(0.99)
