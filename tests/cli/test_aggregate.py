@@ -174,6 +174,19 @@ def test_gold_is_learnt_from(cw: Callable[..., Any], labels: Path, tmp_path: Pat
     assert rows(ran.out)[0]["label"] == "dog"
 
 
+def test_gold_may_name_a_new_class(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> None:
+    gold, truth = tmp_path / "gold.csv", tmp_path / "truth.csv"
+    gold.write_text("task,label\nt1,cow\nt2,dog\n")
+    truth.write_text("task,label\nt3,cow\n")
+    ran = cw("aggregate", labels, "--gold", gold, "--truth", truth, "--out", "-")
+    assert rows(ran.out)[0]["label"] == "cow"
+    assert "No worker said 'cow', which --gold names" in ran.err
+    gold.write_text("task,label\nt1,cow\n")
+    ran = cw("aggregate", labels, "--gold", gold)
+    assert ran.code == 2
+    assert "No class of the known truths ('cow') is a class of the labels" in ran.err
+
+
 HOSTILE = {
     "formula": "=cmd|' /C calc'!A0",
     "at": "@SUM(1)",

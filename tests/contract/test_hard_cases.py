@@ -111,6 +111,16 @@ def test_gold_may_contradict_every_answer(method: Method, truth: int) -> None:
             assert np.isfinite(model.objective_[-1])
 
 
+@those_that_use("gold")
+@pytest.mark.filterwarnings("ignore::crowdwise.NotConverged")
+def test_gold_may_name_a_new_class(method: Method) -> None:
+    labels = scattered(0)
+    model = method.load()().fit(labels, gold={0: 0, 1: 99})
+    assert_sound(model)
+    assert model.classes_.to_pylist() == [*labels.classes.to_pylist(), 99]
+    np.testing.assert_allclose(model.posterior_[1, -1], 1, atol=1e-12)
+
+
 @those_that_use("gold", "class_prior")
 def test_gold_that_the_class_prior_rules_out_is_refused(method: Method) -> None:
     with pytest.raises(InputError, match="class_prior gives no share to 0, which gold names"):

@@ -69,6 +69,17 @@ def test_charts_of_a_model_can_be_saved(tmp_path: Path, portrait: Portrait, audi
     assert path.read_bytes().startswith(start)
 
 
+def test_calibration_on_the_gold_of_the_fit() -> None:
+    crowd = cw.simulate.simulate("dawid-skene", n_tasks=120, n_workers=8, n_classes=2, labels_per_task=3, seed=0)
+    model = cw.DawidSkene().fit(crowd.labels, gold=dict(enumerate(crowd.truth[:40].tolist())))
+    drawn = next(rows for rows in model.plot("calibration").to_dict()["datasets"].values() if "right" in rows[0])
+    table = model.calibration()
+    assert [row["tasks"] for row in drawn] == table["n"].to_pylist()
+    np.testing.assert_allclose([row["low"] for row in drawn], table["low"].to_pylist())
+    with pytest.raises(InputError, match="This needs gold"):
+        cw.DawidSkene().fit(crowd.labels).plot("calibration")
+
+
 def test_a_workers_matrix_is_drawn_by_name(portrait: Portrait) -> None:
     chart = portrait.model.plot("confusion", worker="worker-0003")
     (values,) = chart.to_dict()["datasets"].values()

@@ -22,6 +22,7 @@ from crowdwise.labels.tables import defused
 if TYPE_CHECKING:
     from crowdwise.evaluate import Comparison
     from crowdwise.labels import CrowdLabels
+    from crowdwise.labels.truth import Truth
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.simulate import Simulation
 
@@ -130,10 +131,14 @@ class Result(Fitted):
 def aggregated(request: Request, labels: CrowdLabels) -> Result:
     """Fit the method, and score it where the truth is given."""
     from crowdwise.fitting.em import NotConverged
+    from crowdwise.labels.truth import read_truth
 
     model = _model(request)
+    gold = None if request.gold is None else read_truth(request.gold)
+    labels, added = _with_gold_classes(gold, labels, model)
     codes, notes = (None, []) if request.truth is None else known_truth(request.truth, labels)
-    known = _known(request, labels)
+    known = _known(request, labels) | ({} if gold is None else {"gold": gold})
+    notes += added
     if codes is not None and "gold" in known:
         codes, more = _untold(codes, known["gold"], labels)
         notes += more
@@ -193,17 +198,25 @@ def league(comparison: Comparison) -> dict[str, Any]:
 
 def _known(request: Request, labels: CrowdLabels) -> dict[str, Any]:
     """What the user knows besides the labels, as `fit` takes it."""
-    from crowdwise.labels.truth import read_truth
     from crowdwise.saved import load
 
     known: dict[str, Any] = {}
-    if request.gold is not None:
-        known["gold"] = read_truth(request.gold)
     if request.class_prior is not None:
         known["class_prior"] = _shares(request.class_prior, [str(name) for name in labels.classes.to_pylist()])
     if request.known_workers is not None:
         known["known_workers"] = load(request.known_workers)
     return known
+
+
+def _with_gold_classes(gold: Truth | None, labels: CrowdLabels, model: Any) -> tuple[CrowdLabels, list[str]]:
+    """The labels with the classes that only --gold names, and a note that says so."""
+    from crowdwise.labels.truth import add_classes_of_truth
+
+    if gold is None or "gold" not in model.uses:
+        return labels, []
+    extended = add_classes_of_truth(gold, labels)
+    added = extended.classes.to_pylist()[labels.n_classes :]
+    return extended, [f"No worker said {listed(added)}, which --gold names: counted as a class."] if added else []
 
 
 def _shares(given: str, classes: list[str]) -> list[float]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.fitting.crowd_model import CrowdModel, Fit, ModelNotFittedError
-from crowdwise.fitting.knowledge import knowledge_of
+from crowdwise.fitting.knowledge import GOLD, knowledge_of
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.read import read_labels
+from crowdwise.labels.truth import add_classes_of_truth, read_truth
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +66,7 @@ class Aggregator(CrowdModel):
             names of their own, `fit(read_labels(table, task=…, worker=…, label=…))`.
         gold
             Known truth of some tasks: a mapping from task to label, or a path or table with columns task and label.
+            A class that only the gold names becomes a class of the model.
         class_prior
             Known shares of the classes, which are then not learnt: a mapping from class to share, or an array.
         known_workers
@@ -78,6 +81,9 @@ class Aggregator(CrowdModel):
         A method that has no use for one of these says so in an error.
         """
         answers = read_labels(labels)
+        if gold is not None and GOLD in self.uses:
+            gold = read_truth(gold)
+            answers = add_classes_of_truth(gold, answers)
         check_enough(answers)
         known = knowledge_of(
             answers,
@@ -89,6 +95,7 @@ class Aggregator(CrowdModel):
             uses=self.uses,
         )
         self._remember(answers, self._fit(answers, known))
+        self._told = (answers, known) if known.gold.size else None
         return self
 
     def fit_predict(self, labels: Any, gold: Any = None, **known: Any) -> Any:
@@ -121,6 +128,51 @@ class Aggregator(CrowdModel):
             return fitted
         # The model knows the classes: a few labels of new tasks are not asked whether they are values.
         return self._posterior_of(self._aligned(read_labels(labels, kind="labels")))
+
+    def calibration(self, n_bins: int = 10, *, level: float = 0.9) -> Any:
+        """Table of how often the consensus is right where it is so sure, on the gold tasks of `fit`.
+
+        What counts for a gold task is what the model says when that task's truth is kept from it (cross-fitted).
+
+        Parameters
+        ----------
+        n_bins
+            Bins of confidence, of equal width; those that hold no gold task are left out.
+        level
+            Probability that the interval from low to high holds the share that is right (Wilson), in (0, 1).
+
+        Returns
+        -------
+        Table of bin_low, bin_high, confidence (the mean in the bin), share_right, low, high and n.
+        """
+        self._check_fitted()
+        # Found by name: the room of evaluation lies above this one.
+        return importlib.import_module("crowdwise.evaluate.gold_tables").calibration_table(self, n_bins, level)
+
+    def predict_sets(self, coverage: float = 0.9, labels: Any = None) -> Any:
+        """Table of the labels that each task may have: sets that hold the truth with a stated probability.
+
+        Parameters
+        ----------
+        coverage
+            Share of the sets that hold the truth, on average over tasks that are like the gold ones; in (0, 1).
+        labels
+            New tasks labelled by known workers; by default the tasks of `fit`.
+
+        Returns
+        -------
+        Table of task, labels (a list, the most probable first) and size. A set may be empty: then no label is
+        probable enough, and the task is worth a look. A gold task has its known truth alone.
+
+        Notes
+        -----
+        Split conformal prediction from the gold of `fit`, which must hold at least coverage / (1 - coverage) answers:
+        9 for 0.9. The coverage holds on average over tasks, not for each class or each kind of task, and only if the
+        gold tasks are like the others: drawn at random, not picked for being easy or hard.
+        """
+        self._check_fitted()
+        aligned = None if labels is None else read_labels(labels)
+        return importlib.import_module("crowdwise.evaluate.gold_tables").set_table(self, coverage, aligned)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder (JSON, Parquet and npz; no pickle). `crowdwise.load` reads it."""

@@ -126,7 +126,8 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
         ----------
         what
             "overview" (how sure the consensus is, and skill against volume of the workers), "confidence", "workers",
-            "confusion" (of the whole crowd, or of one: `worker="ann"`) or "calibration" (`truth=` as in `fit`).
+            "confusion" (of the whole crowd, or of one: `worker="ann"`) or "calibration" (on `truth=`, given as the
+            gold of `fit`; without it on the gold of the fit).
         """
         self._check_fitted()
         # Found by name: the room of charts lies above this one, and needs an extra that fitting does not.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,14 +13,14 @@ from crowdwise.labels.columns import Columns, chosen_truth_columns
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.read import opened
-from crowdwise.labels.vocabulary import positions
+from crowdwise.labels.vocabulary import as_text, numbered, positions, union
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.places import Place
     from crowdwise.labels.types import IntArray
 
-__all__ = ["Truth", "read_truth", "truth_codes"]
+__all__ = ["Truth", "add_classes_of_truth", "read_truth", "truth_codes"]
 
 
 class Truth(NamedTuple):
@@ -105,6 +106,35 @@ def truth_codes(source: Any, labels: CrowdLabels) -> IntArray:
     codes = np.full(labels.n_tasks, -1, np.int32)
     codes[tasks[tasks >= 0]] = classes[tasks >= 0]
     return codes
+
+
+def add_classes_of_truth(source: Any, labels: CrowdLabels) -> CrowdLabels:
+    """The labels, with the classes that only the truth names after their own.
+
+    A truth of which no class is a class of the labels is an error: its classes have other names.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import read_labels
+    >>> labels = read_labels({"task": [1, 1, 2], "worker": ["ann", "bob", "ann"], "label": ["no", "yes", "yes"]})
+    >>> add_classes_of_truth({1: "unclear", 2: "yes"}, labels).classes.to_pylist()
+    ['no', 'yes', 'unclear']
+    """
+    truth = read_truth(source)
+    about = positions(truth.tasks, labels.tasks) >= 0
+    named = truth.labels.filter(pa.array(about)).unique()
+    known = positions(named, labels.classes) >= 0
+    if known.all():
+        return labels
+    if not known.any():
+        raise InputError(
+            f"No class of the known truths ({listed(named.to_pylist())}) is a class of the labels "
+            f"({listed(labels.classes.to_pylist())}). Use the same names in both, or declare all classes with classes= "
+            "(on the command line --classes) when reading the labels."
+        )
+    classes = union([labels.classes, named.filter(pa.array(~known))])
+    was_numbered = pa.types.is_integer(labels.classes.type)
+    return replace(labels, classes=numbered(as_text(classes)) if was_numbered else classes)
 
 
 def _refuse_contradiction(truth: IntArray, tasks: IntArray, labels: IntArray, names: pa.Array, place: Place) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.checks import posterior_rows
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Reliability", "binned", "expected_calibration_error", "mean_gap", "reliability_table"]
+__all__ = ["Reliability", "binned", "expected_calibration_error", "mean_gap", "reliability_table", "wilson_interval"]
 
 
 class Reliability(NamedTuple):
@@ -94,3 +95,18 @@ def mean_gap(table: Reliability) -> float:
     filled = table.n_tasks > 0
     gaps = np.abs(table.confidence - table.accuracy)[filled]
     return float(np.average(gaps, weights=table.n_tasks[filled]))
+
+
+def wilson_interval(share: FloatArray, n: npt.ArrayLike, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+    """Wilson's interval of shares seen in n, low and high.
+
+    Examples
+    --------
+    >>> low, high = wilson_interval(np.array([1.0]), [10])
+    >>> round(float(low[0]), 3), round(float(high[0]), 3)
+    (0.787, 1.0)
+    """
+    z, n = float(ndtri((1 + level) / 2)), np.asarray(n)
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)

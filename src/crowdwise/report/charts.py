@@ -5,18 +5,18 @@ Names of workers, tasks and classes are data of a chart and nowhere else: never 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from crowdwise.audit.audit import FINE
+from crowdwise.evaluate.gold_tables import gold_reliability
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import as_vocabulary, positions
-from crowdwise.metrics.calibration import reliability_table
+from crowdwise.metrics.calibration import reliability_table, wilson_interval
 from crowdwise.report.names import labelled
 from crowdwise.report.portrait import drawn_workers, one_volume
 
@@ -72,7 +72,7 @@ def plot(model: Any, what: str = "overview", **options: Any) -> Chart | alt.HCon
     ----------
     what
         "overview" (how sure the consensus is, and the map of workers), "confidence", "workers", "confusion" (of the
-        whole crowd, or of `worker=`) or "calibration" (with `truth=`).
+        whole crowd, or of `worker=`) or "calibration" (with `truth=`, or on the gold of the fit).
     """
     if what == "overview":
         return alt.hconcat(confidence(model), worker_map(model))
@@ -119,8 +119,15 @@ def confusion(model: Any, worker: Any = None) -> Chart:
     return confusion_chart(matrix, labelled(model.classes_.to_pylist(), LONGEST_TICK))
 
 
-def calibration(model: Any, truth: Any) -> Chart:
-    """Confidence of the consensus against how often it is right, on tasks whose truth is known."""
+def calibration(model: Any, truth: Any = None) -> Chart:
+    """Confidence of the consensus against how often it is right, on tasks whose truth is known.
+
+    Without `truth` these are the gold tasks of the fit, judged without their own truth (`model.calibration()`).
+    """
+    if truth is None:
+        if not hasattr(model, "calibration"):
+            raise InputError(f"{type(model).__name__} takes no gold. Give the known truth of some tasks as truth=.")
+        return calibration_chart(gold_reliability(model, 10))
     empty = np.empty(0, np.int64)
     names = {"tasks": model.tasks_, "workers": model.workers_, "classes": model.classes_}
     codes = truth_codes(truth, CrowdLabels.from_codes(empty, empty, empty, **names))
@@ -156,7 +163,7 @@ def calibration_chart(table: Reliability) -> Chart:
     rows: list[Row] = []
     for sure, right, n in zip(table.confidence, table.accuracy, table.n_tasks, strict=True):
         if n:
-            low, high = wilson(float(right), int(n))
+            low, high = (float(bound) for bound in wilson_interval(right, n))
             rows.append({"sure": float(sure), "right": float(right), "tasks": int(n), "low": low, "high": high})
     axis = alt.Axis(format="%", labelFlush=False, values=TENTHS[::2])
     share = alt.Scale(domain=[0, 1])
@@ -175,17 +182,6 @@ def calibration_chart(table: Reliability) -> Chart:
             y=alt.Y("right:Q", title="share that is right", axis=axis, scale=share), size=size, tooltip=told
         ),
     ).properties(width=WIDTH, height=HEIGHT, description="Confidence against the share of tasks that are right.")
-
-
-def wilson(share: float, n: int, z: float = 1.6449) -> tuple[float, float]:
-    """Wilson's interval of a share seen in n.
-
-    >>> [round(each, 3) for each in wilson(1.0, 10)]
-    [0.787, 1.0]
-    """
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def worker_chart(
