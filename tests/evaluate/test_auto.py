@@ -174,15 +174,34 @@ def test_the_league_is_saved(crowd: CrowdLabels, tmp_path: os.PathLike[str]) -> 
 def test_members_compete_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "SAMPLE", 300)
     crowd = simulate("dawid-skene", n_tasks=400, n_workers=12, n_classes=3, labels_per_task=5, seed=0)
-    gold = dict(zip(crowd.labels.tasks.to_pylist()[:50], crowd.truth[:50].tolist(), strict=True))
-    codes = cw.truth_codes(gold, crowd.labels)
-    field, told = auto.sample_tasks(crowd.labels, Knowledge(gold=codes), 0)
-    assert 300 <= field.n_labels < 310
-    assert told.gold.size == field.n_tasks
-    names = field.tasks.to_pylist()
-    assert all(gold[names[at]] == told.gold[at] for at in np.flatnonzero(told.gold >= 0))
-    model = cw.Auto().fit(crowd.labels, gold=gold)
+    assert 300 <= auto.sample_tasks(crowd.labels, 0).n_labels < 310
+    model = cw.Auto().fit(crowd.labels)
     assert (model.posterior_.argmax(axis=1) == crowd.truth).mean() > 0.85
+
+
+def test_gold_teaches_how_far_to_trust(tmp_path: os.PathLike[str]) -> None:
+    """A crowd that is misled on a quarter of the tasks: with gold, the confidence and the count of errors are right."""
+    crowd = simulate("one-coin", n_tasks=600, n_workers=15, n_classes=3, labels_per_task=7, seed=1)
+    truth = np.where(np.arange(600) % 4 == 0, (crowd.truth + 1) % 3, crowd.truth)
+    chosen = np.random.default_rng(0).permutation(600)[:100]
+    gold = {int(task): int(truth[task]) for task in chosen}
+    plain, told = cw.Auto().fit(crowd.labels), cw.Auto().fit(crowd.labels, gold=gold)
+    rest = np.setdiff1d(np.arange(600), chosen)
+    before, after = (
+        cw.metrics.expected_calibration_error(truth[rest], model.posterior_[rest]) for model in (plain, told)
+    )
+    assert after < before / 2
+    np.testing.assert_array_equal(told.posterior_.argmax(axis=1)[chosen], truth[chosen])
+    wrong = int((told.posterior_.argmax(axis=1) != truth)[rest].sum())
+    expected = told.expected_wrong()
+    assert expected.low <= wrong <= expected.high
+    assert "100 gold answers" in expected.basis
+    told.save(os.fspath(tmp_path) + "/model")
+    loaded = cw.load(os.fspath(tmp_path) + "/model")
+    new = {"task": ["x"] * 3, "worker": [0, 1, 2], "label": [0, 0, 0]}
+    np.testing.assert_allclose(loaded.predict_proba(new), told.predict_proba(new))
+    assert told.predict_proba(new).max() < plain.predict_proba(new).max() + 0.02
+    assert loaded.expected_wrong() == expected
 
 
 def test_one_label_is_not_hidden() -> None:

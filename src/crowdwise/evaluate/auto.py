@@ -11,10 +11,12 @@ workers of a task share (`tempering`).
 | labels hidden in turn, P = Σ_k q[t,k] A[w,k,l] | `held_out.foretold` |
 | kept: behind the best by less than two standard errors | `compete` |
 | weights: max Σ log Σ_m w[m] P[m] (Yao et al. 2018) | `stacking.stacking_weights` |
-| posterior = Σ_m w[m] temper(q[m]) | `Auto._fit` |
+| posterior = Σ_m w[m] temper(q[m]) | `combine_members` |
+| with gold: that posterior, made without it, corrected by regression | `gold_calibration.calibrate_from_gold` |
 
 The shortlist is two hierarchical models (a matrix for each worker, and one accuracy for each), EBCC for classes with
-subtypes, and minimax entropy, weakly and strongly regularised, for tasks that split the crowd. What was chosen on data
+subtypes, and minimax entropy, weakly and strongly regularised, for tasks that split the crowd. The members are not told
+gold answers: how far to trust them is learnt from these afterwards. What was chosen on data
 with a truth, and how: `benchmarks/auto_generalisation.py` and docs/choosing.md.
 
 Cost: `FOLDS` fits of every member to at most 2 × `SAMPLE` labels, one fit of each that stays to all labels.
@@ -30,10 +32,11 @@ import numpy as np
 
 from crowdwise.aggregate.ebcc import EnhancedBcc
 from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
+from crowdwise.evaluate.gold_calibration import FEWEST_GOLD, GoldCalibration, calibrate_from_gold
 from crowdwise.evaluate.held_out import answers, drawn_table, error_over_tasks, foretold, parts, said
 from crowdwise.evaluate.hierarchical import HierarchicalDawidSkene, class_shares, prior_answers
 from crowdwise.evaluate.stacking import stacking_weights
-from crowdwise.evaluate.tempering import ExpectedWrong, count_interval, count_moments, temper
+from crowdwise.evaluate.tempering import ExpectedWrong, count_interval, count_moments, gold_interval, temper
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.edges import statistics_of
 from crowdwise.fitting.em import NotConverged
@@ -41,7 +44,7 @@ from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR, Knowledge
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.progress import counted_work
 from crowdwise.fitting.variational import portraits
-from crowdwise.kernels import blocks_of, share_pass
+from crowdwise.kernels import NO_GOLD, blocks_of, share_pass
 from crowdwise.labels.tables import native_table
 
 if TYPE_CHECKING:
@@ -80,7 +83,7 @@ class Member:
 
     name: str
     fit: Callable[[CrowdLabels, Knowledge, int, bool], Model]
-    uses: frozenset[str] = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    uses: frozenset[str] = frozenset({PRIOR, KNOWN_WORKERS})
     most_cells: float = np.inf
     most_classes: float = np.inf
 
@@ -122,11 +125,7 @@ SHORTLIST = (
 
 def may_enter(member: Member, labels: CrowdLabels, known: Knowledge) -> bool:
     """Whether a member can use all that is known, and is worth its cost."""
-    given = {
-        GOLD: known.gold.size > 0,
-        PRIOR: known.class_prior is not None,
-        KNOWN_WORKERS: known.worker_counts is not None,
-    }
+    given = {PRIOR: known.class_prior is not None, KNOWN_WORKERS: known.worker_counts is not None}
     small = labels.n_classes <= member.most_classes and labels.n_labels * labels.n_classes**2 <= member.most_cells
     return small and all(name in member.uses for name, told in given.items() if told)
 
@@ -135,7 +134,7 @@ def compete(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArra
     """Weights of the members (members,), and their mean log-probability of hidden labels and its error (members, 2)."""
     places = [place for place, member in enumerate(SHORTLIST) if may_enter(member, labels, known)]
     weights, scores = np.zeros(len(SHORTLIST)), np.full((len(SHORTLIST), 2), np.nan)
-    field, told = sample_tasks(labels, known, seed)
+    field = sample_tasks(labels, seed)
     many = labels.n_labels > MANY
     if field.n_labels < 2:  # nothing can be hidden
         weights[places[0]] = 1.0
@@ -146,7 +145,7 @@ def compete(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArra
         for part in cuts:
             row = []
             for place in places:
-                row.append(said(foretold(SHORTLIST[place].fit(part.kept, told, seed, many), part), part))
+                row.append(said(foretold(SHORTLIST[place].fit(part.kept, known, seed, many), part), part))
                 advance()
             given.append(np.stack(row, axis=1))
     probabilities, task = np.concatenate(given), np.concatenate([part.held.task for part in cuts])
@@ -160,15 +159,59 @@ def compete(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArra
     return weights, scores
 
 
-def sample_tasks(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[CrowdLabels, Knowledge]:
-    """About `SAMPLE` labels at most: tasks drawn at random, with what is known of them."""
+def sample_tasks(labels: CrowdLabels, seed: int) -> CrowdLabels:
+    """About `SAMPLE` labels at most: tasks drawn at random."""
     if labels.n_labels <= 2 * SAMPLE:
-        return labels, known
+        return labels
     order = np.random.default_rng(seed).permutation(labels.n_tasks)
     enough = int(np.searchsorted(np.cumsum(labels.labels_per_task[order]), SAMPLE)) + 1
     chosen = np.zeros(labels.n_tasks, np.bool_)
     chosen[order[:enough]] = True
-    return labels.keep_tasks(chosen), replace(known, gold=known.gold[chosen] if known.gold.size else known.gold)
+    return labels.keep_tasks(chosen)
+
+
+@dataclass(frozen=True)
+class Combination:
+    """The members that stay, fitted to all labels.
+
+    Attributes
+    ----------
+    posterior, independent : (N, K)
+        Average of their posteriors, tempered, and as they are.
+    prior : (K,)
+    weights, scores : (members,), (members, 2)
+        As `compete` gives them.
+    models
+        Weight and fit of each member that stays; none where labels are many.
+    """
+
+    posterior: FloatArray
+    independent: FloatArray
+    prior: FloatArray
+    weights: FloatArray
+    scores: FloatArray
+    models: list[tuple[float, Model]]
+
+
+def combine_members(labels: CrowdLabels, known: Knowledge, seed: int) -> Combination:
+    """Weigh the members, fit those that stay to all labels, and average."""
+    shape = (labels.n_tasks, labels.n_classes)
+    posterior, independent, prior = np.zeros(shape), np.zeros(shape), np.zeros(labels.n_classes)
+    models: list[tuple[float, Model]] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        weights, scores = compete(labels, known, seed)
+        for place in np.flatnonzero(weights):
+            model = SHORTLIST[place].fit(labels, known, seed, labels.n_labels > MANY)
+            if labels.n_labels <= 2 * SAMPLE:
+                models.append((float(weights[place]), model))
+            independent += weights[place] * model.posterior_
+            prior += weights[place] * model.prior_
+            posterior += weights[place] * temper(
+                model.posterior_, labels.labels_per_task, class_prior=known.class_prior
+            )
+    prior = prior / prior.sum() if known.class_prior is None else known.class_prior
+    return Combination(posterior, independent, prior, weights, scores, models)
 
 
 class Auto(Aggregator):
@@ -255,6 +298,14 @@ class Auto(Aggregator):
         self._check_fitted()
         check_number("level", level, low=0, high=1, above=True)
         moments = self.extra_["wrong"]
+        if "gold_truth" in self.extra_ and self.extra_["gold_truth"].size >= FEWEST_GOLD:
+            right = self._decide(self.extra_["gold_cross_fitted"]) == self.extra_["gold_truth"]
+            return ExpectedWrong(
+                float(moments[0, 1]),
+                *gold_interval(int((~right).sum()), right.size, int(moments[0, 0]), level),
+                f"From {right.size:,} gold answers, of which {int((~right).sum()):,} were decided wrongly when they "
+                "were held out; if the gold tasks are like the others.",
+            )
         return ExpectedWrong(
             float(moments[0, 1]),
             *count_interval(moments, level),
@@ -264,43 +315,28 @@ class Auto(Aggregator):
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         check_count("seed", self.seed, low=0)
-        shape = (labels.n_tasks, labels.n_classes)
-        independent, posterior, prior = np.zeros(shape), np.zeros(shape), np.zeros(labels.n_classes)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)
-            weights, scores = compete(labels, known, self.seed)
-            self._members: list[tuple[float, Model]] = []
-            for place in np.flatnonzero(weights):
-                model = SHORTLIST[place].fit(labels, known, self.seed, labels.n_labels > MANY)
-                if labels.n_labels <= 2 * SAMPLE:
-                    self._members.append((float(weights[place]), model))
-                independent += weights[place] * model.posterior_
-                prior += weights[place] * model.prior_
-                posterior += weights[place] * temper(
-                    model.posterior_, labels.labels_per_task, class_prior=known.class_prior
-                )
-        prior = prior / prior.sum() if known.class_prior is None else known.class_prior
+        found = combine_members(labels, replace(known, gold=NO_GOLD), self.seed)
+        self._members = found.models
+        posterior, judged = found.posterior, labels.labels_per_task > 0
+        extra: dict[str, Any] = {"weights": found.weights, "scores": found.scores}
+        if known.gold.size:
+            calibrated = calibrate_from_gold(labels, posterior, known.gold, seed=self.seed)
+            posterior = calibrated.posterior
+            judged &= known.gold < 0
+            extra |= calibrated.to_arrays()
+        extra["wrong"] = count_moments(posterior[judged], found.independent[judged])
         blocks = blocks_of(labels)
-        counts = statistics_of(blocks, independent).counts
+        counts = statistics_of(blocks, posterior if known.gold.size else found.independent).counts
         if known.worker_counts is not None:
             counts += known.worker_counts.transpose(0, 2, 1)
-        judged = labels.labels_per_task > 0
-        if known.gold.size:
-            told = known.gold >= 0
-            posterior[told] = np.eye(labels.n_classes)[known.gold[told]]
-            judged &= ~told
-        skill, skill_beta = portraits(labels, blocks, known, statistics_of(blocks, posterior), posterior, prior)
+        skill, skill_beta = portraits(labels, blocks, known, statistics_of(blocks, posterior), posterior, found.prior)
         return Fit(
             posterior=posterior,
-            prior=prior,
+            prior=found.prior,
             confusion=drawn_table(counts).transpose(0, 2, 1),
             skill=skill,
             skill_beta=skill_beta,
-            extra={
-                "weights": weights,
-                "scores": scores,
-                "wrong": count_moments(posterior[judged], independent[judged]),
-            },
+            extra=extra,
         )
 
     def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:
@@ -309,4 +345,7 @@ class Auto(Aggregator):
         return np.sum(found, axis=0) if found else None
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        return temper(super()._posterior_of(labels), labels.labels_per_task)
+        posterior = temper(super()._posterior_of(labels), labels.labels_per_task)
+        if "gold_weights" not in self.extra_:
+            return posterior
+        return GoldCalibration.from_arrays(self.extra_, self.posterior_).predict(labels, posterior)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["GoldCalibration", "calibrate_from_gold"]
+__all__ = ["FEWEST_GOLD", "GoldCalibration", "calibrate_from_gold"]
 
 FEWEST_GOLD = 20  # gold answers from which all that was learnt counts, and confidences are drawn to levels
 UNCHANGED = 20.0  # gold answers at which "unchanged" has the same prior weight as all other members together

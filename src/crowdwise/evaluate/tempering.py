@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import betabinom
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["EXPONENT", "ExpectedWrong", "count_interval", "count_moments", "temper"]
+__all__ = ["EXPONENT", "ExpectedWrong", "count_interval", "count_moments", "gold_interval", "temper"]
 
 EXPONENT = 0.4
 MORE_ODDS = 5.0
@@ -112,3 +113,15 @@ def count_interval(moments: FloatArray, level: float) -> tuple[float, float]:
     least = mean - z * np.sqrt(variance + 1)  # 1 for a count's continuity
     most = n_tasks * rate + z * np.sqrt(n_tasks * rate * (1 - rate) + 1)
     return float(max(0.0, np.floor(least))), float(min(n_tasks, np.ceil(most)))
+
+
+def gold_interval(wrong: int, n_gold: int, n_tasks: int, level: float) -> tuple[float, float]:
+    """Central interval of the wrong answers among other tasks, from those among gold tasks that were held out.
+
+    The number is beta-binomial: the rate of errors has Jeffreys' prior, and the gold is a random sample of the tasks.
+
+    >>> gold_interval(5, 50, 200, 0.9)
+    (8.0, 39.0)
+    """
+    number = betabinom(n_tasks, wrong + 0.5, n_gold - wrong + 0.5)
+    return float(number.ppf((1 - level) / 2)), float(number.ppf((1 + level) / 2))
