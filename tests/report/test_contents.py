@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -146,13 +147,13 @@ def test_flagged_scores_and_verdicts_agree(portrait: Portrait) -> None:
 
 
 def test_summary_counts_what_was_found(portrait: Portrait) -> None:
-    text = " ".join(words.summary(portrait, None))
+    text = " ".join(claim.text for claim in words.summary(portrait, None))
     assert "40 workers gave 1,500 labels on 300 tasks, 5 a task, choosing between 3 classes." in text
     assert "20 of 40 workers are flagged: 12 spammers, 8 dependent workers. False alarms are rare" in text
     assert "at least 95 of 100 such audits would flag no worker at all." in text
     assert "Besides the workers: 1 probably wrong label, 1 bias of a group." in text
-    wrong = (1 - portrait.confidence).sum()
-    assert f"about {wrong:,.0f} of its answers are wrong" in text
+    sure = int((portrait.confidence >= 0.9).sum())
+    assert f"at least 90% sure of {sure} of 300 tasks" in text
 
 
 def test_findings_are_sentences_with_those_they_are_about(portrait: Portrait) -> None:
@@ -216,7 +217,7 @@ def test_doubts_are_told() -> None:
 
 
 def test_swapped_classes_are_told(portrait: Portrait) -> None:
-    swapped = SimpleNamespace(**vars(portrait.model), slug="dawid-skene", _decide=portrait.model._decide)
+    swapped = copy(portrait.model)
     swapped.confusion_ = portrait.model.confusion_[:, ::-1]
     audit = Audit(portrait.labels, swapped, (), np.full(40, -1), 0.05)
     fine, told = words.believable(Portrait(audit))[2]

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.aggregate.dawid_skene import DawidSkene
-from crowdwise.aggregate.group_dawid_skene import GroupDawidSkene
 from crowdwise.audit.bias import find_bias
 from crowdwise.audit.colluders import find_colluders
 from crowdwise.audit.dependence import company_of, screen_of
@@ -27,16 +25,21 @@ from crowdwise.audit.tasks import find_confused_classes, find_hard_tasks, find_m
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.progress import counted_work
+from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.read import read_labels
+from crowdwise.labels.truth import read_truth
+from crowdwise.labels.vocabulary import positions
+from crowdwise.registry import method as method_called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
 
     from crowdwise.audit.effective_size import EffectiveSize
     from crowdwise.audit.findings import Finding, Screen
     from crowdwise.fitting.base import Aggregator
     from crowdwise.fitting.company import Company
-    from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.truth import Truth
     from crowdwise.labels.types import IntArray
 
@@ -56,8 +59,7 @@ class Audit:
     labels
         What was audited.
     model
-        The fitted aggregator whose consensus, workers and matrices are shown: Dawid and Skene's, group-aware where
-        workers depend on each other.
+        The fitted aggregator whose consensus, skills and matrices are shown: the method asked for, `auto` by default.
     screens
         What each test says, the ones that do not apply included.
     group : (M,)
@@ -67,9 +69,11 @@ class Audit:
     effective
         How many independent workers the crowd is worth; None if it was not asked.
     truth
-        True labels that were given, if any were.
+        True labels that were given to score and to be doubted, if any were.
     company
         How far every two workers agree beyond the truth; None if it was not asked, or cannot be said.
+    gold
+        Known answers that the consensus learnt from, if any were given.
     """
 
     labels: CrowdLabels
@@ -80,6 +84,7 @@ class Audit:
     effective: EffectiveSize | None = None
     truth: Truth | None = None
     company: Company | None = None
+    gold: Truth | None = None
 
     def __repr__(self) -> str:
         times = Counter(finding.kind for finding in self.findings)
@@ -124,6 +129,8 @@ class Audit:
 def audit_crowd(
     labels: Any,
     *,
+    method: str = "auto",
+    gold: Any = None,
     truth: Any = None,
     task_attributes: Any = None,
     worker_attributes: Any = None,
@@ -138,9 +145,14 @@ def audit_crowd(
     ----------
     labels
         `CrowdLabels`, or anything that `read_labels` takes.
+    method
+        Slug of the method that makes the consensus and judges the workers; `crowdwise.methods()` lists them. Only what
+        is shown depends on it: the tests make models of their own.
+    gold
+        Known answers of some tasks, as a mapping, a path or a table (task, label): the consensus learns from them.
     truth
-        Labels that tasks are given as true, as a mapping, a path or a table (task, label): to be doubted, and to judge
-        bias by.
+        Labels that tasks are given as true, as a mapping, a path or a table (task, label): to score the consensus, to
+        be doubted, and to judge bias by. The consensus never sees them.
     task_attributes, worker_attributes
         Groups of tasks or workers that may be treated, or judge, differently: mappings, paths or tables.
     time
@@ -169,6 +181,10 @@ def audit_crowd(
     check_enough(answers)
     refuse_numbers(answers)
     known = known_of(answers, truth, task_attributes, worker_attributes, time, trusted)
+    gold = None if gold is None else read_truth(gold)
+    model = fit_method(answers, method, gold, seed)  # first: what it cannot use is said before any long work
+    if len(model.classes_) > answers.n_classes:  # gold may name a class that no worker used
+        answers = with_classes(answers, model.classes_)
     reference = {"reference": fit_reference(answers)}
     accusing: list[Test] = []
     attributes = {"task_attributes": known.of_tasks, "worker_attributes": known.of_workers}
@@ -194,7 +210,7 @@ def audit_crowd(
         advance()
         blocks = find_colluders(answers, level=share, seed=seed, trusted=trusted, groups=effective.groups)
         advance()
-        # Who colludes is known by now; heard once more, a block would make the honest look opposite.
+        # Colluders are removed first: otherwise honest workers disagree with the block and look adversarial.
         alone = int((answers.labels_per_worker > 0).sum()) > sum(len(block.names) for block in blocks.findings)
         heard = prune(answers, blocks.findings)[0] if alone else answers
         screens += [find_spammers(heard, level=share, seed=seed), blocks]
@@ -203,7 +219,21 @@ def audit_crowd(
             for test, more in tests:
                 screens.append(test(answers, level=each, seed=seed, **more))
                 advance()
-    model: Aggregator = DawidSkene()
-    if (effective.groups >= 0).any():
-        model = GroupDawidSkene(groups=effective.groups)
-    return Audit(answers, model.fit(answers), tuple(screens), effective.groups, level, effective, known.truth, company)
+    return Audit(answers, model, tuple(screens), effective.groups, level, effective, known.truth, company, gold)
+
+
+def with_classes(labels: CrowdLabels, classes: pa.Array) -> CrowdLabels:
+    """The same labels in a longer list of classes."""
+    place = positions(labels.classes, classes)
+    names = {"tasks": labels.tasks, "workers": labels.workers, "classes": classes}
+    made = CrowdLabels.from_codes(labels.task, labels.worker, place[labels.label], **names, on_duplicate="all")
+    return made.with_kind(labels.kind)
+
+
+def fit_method(labels: CrowdLabels, slug: str, gold: Truth | None, seed: int) -> Aggregator:
+    """Fit a method of the registry, found by its slug, with the seed where it draws at random."""
+    model: Aggregator = method_called(slug).load()()
+    parameters = model.get_params()
+    if "seed" in parameters and (seed or parameters["seed"] is not None):  # without one, the vote has a rule for ties
+        model.set_params(seed=seed)
+    return model.fit(labels, gold=gold)

@@ -270,7 +270,7 @@ def _finding(
         verdict=f"Worker {quoted(name)} got {'worse' if worse else 'better'} from about {_moment(when)} on.",
         evidence=f"{yardstick} agrees with {before:.0%} of the labels before, with {after:.0%} after.",
         p_value=p_value,
-        how=f"permutation of her order, at least {FEWEST_DEALS} draws, Holm's correction over workers",
+        how=f"permutation of the order of their labels, at least {FEWEST_DEALS} draws, Holm's correction over workers",
         advice="Look at labels from before and after; ask what changed (tiredness, new instructions, another person)."
         + (" Have the later ones done again." if worse else " Have the earlier ones done again."),
     )

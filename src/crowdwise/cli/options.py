@@ -11,9 +11,12 @@ __all__ = [
     "COLUMNS",
     "Classes",
     "Duplicates",
+    "Gold",
+    "Items",
     "Json",
     "LabelColumn",
     "Labels",
+    "MethodSlug",
     "OnDuplicate",
     "TaskColumn",
     "WorkerColumn",
@@ -49,3 +52,14 @@ Duplicates = Annotated[
     typer.Option(help="A second answer of one worker to one task.", rich_help_panel=COLUMNS),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a page for people.")]
+MethodSlug = Annotated[
+    str, typer.Option(metavar="SLUG", help="See `crowdwise methods`; auto finds what suits the labels.")
+]
+Gold = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Known answers (task, label) for the consensus to learn from."),
+]
+Items = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="What tasks show: task, and text or image (local files)."),
+]

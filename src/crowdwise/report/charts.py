@@ -5,7 +5,6 @@ Names of workers, tasks and classes are data of a chart and nowhere else: never 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,10 +12,9 @@ import numpy as np
 
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.metrics.calibration import reliability_table
+from crowdwise.report.claims import N_BINS, codes_for, wilson
 from crowdwise.report.names import labelled
 from crowdwise.report.portrait import drawn_workers, one_volume
 
@@ -121,10 +119,7 @@ def confusion(model: Any, worker: Any = None) -> Chart:
 
 def calibration(model: Any, truth: Any) -> Chart:
     """Confidence of the consensus against how often it is right, on tasks whose truth is known."""
-    empty = np.empty(0, np.int64)
-    names = {"tasks": model.tasks_, "workers": model.workers_, "classes": model.classes_}
-    codes = truth_codes(truth, CrowdLabels.from_codes(empty, empty, empty, **names))
-    return calibration_chart(reliability_table(codes, model.posterior_, n_bins=10))
+    return calibration_chart(reliability_table(codes_for(model, truth), model.posterior_, n_bins=N_BINS))
 
 
 # ---- from arrays ------------------------------------------------------------------------------------------
@@ -175,17 +170,6 @@ def calibration_chart(table: Reliability) -> Chart:
             y=alt.Y("right:Q", title="share that is right", axis=axis, scale=share), size=size, tooltip=told
         ),
     ).properties(width=WIDTH, height=HEIGHT, description="Confidence against the share of tasks that are right.")
-
-
-def wilson(share: float, n: int, z: float = 1.6449) -> tuple[float, float]:
-    """Wilson's interval of a share seen in n.
-
-    >>> [round(each, 3) for each in wilson(1.0, 10)]
-    [0.787, 1.0]
-    """
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def worker_chart(
