@@ -113,6 +113,9 @@ def test_truth_scores_and_gold_teaches(cw: Callable[..., Any], files: dict[str, 
     assert scored["consensus"] == plain["consensus"]
     assert "Measured on 120 tasks" in scored["says"][-1]["text"]
     assert scored["says"][-1]["basis"] == "the truth given"
+    alone = cw("aggregate", files["labels"], "--truth", files["truth"], "--json").json
+    for name in ("n_truth", "accuracy", "ece"):
+        assert scored[name] == pytest.approx(alone[name], abs=1e-12)
     both = cw("audit", files["labels"], "--truth", files["truth"], "--gold", files["gold"], "--json").json
     assert "Measured on 90 tasks" in both["says"][-1]["text"]
     assert all(row["confidence"] == 1.0 for row in both["consensus"] if int(row["task"][5:]) < 30)

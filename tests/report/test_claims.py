@@ -15,7 +15,6 @@ import crowdwise as cw
 from crowdwise.audit.audit import audit_crowd
 from crowdwise.labels.truth import read_truth
 from crowdwise.metrics import expected_calibration_error
-from crowdwise.metrics.calibration import mean_gap
 from crowdwise.report import words
 from crowdwise.report.claims import (
     confidence_claims,
@@ -102,17 +101,17 @@ def test_every_sentence_of_the_summary_says_what_it_rests_on(audited: Any) -> No
 
 def test_measured_accuracy_stands_beside_the_claim(audited: Any) -> None:
     audit, truth = audited()
-    right = score_consensus(audit, truth)
-    assert right is not None
+    score = score_consensus(audit, truth)
+    assert score is not None
     chosen = audit.model.predict()
     share = np.mean([chosen[at] == truth[task] for at, task in enumerate(audit.labels.tasks.to_pylist())])
-    text = measured_accuracy(right).text
+    text = measured_accuracy(score).text
     assert f"{round(300 * share)} answers are right, {share:.1%} (90% interval" in text
     codes = [audit.labels.classes.to_pylist().index(truth[task]) for task in audit.labels.tasks.to_pylist()]
     error = expected_calibration_error(codes, audit.model.posterior_)
-    assert mean_gap(right) == pytest.approx(error)
+    assert score.calibration_error == pytest.approx(error)
     assert f"off by {error:.1%}" in text
-    assert len(consensus_claims(audit, right)) == 2
+    assert len(consensus_claims(audit, score)) == 2
     only_gold = replace(audit, truth=read_truth(truth), gold=read_truth(truth))
     assert score_consensus(only_gold) is None
 

@@ -133,7 +133,8 @@ def test_calibration_rows_are_the_tables(portrait: Portrait, audited: Any) -> No
     found = rows.calibration_rows(reliability_table(codes, portrait.model.posterior_, n_bins=10))
     assert found is not None
     assert found["n"] == 300
-    assert found["accuracy"] == pytest.approx(np.mean(portrait.chosen == codes))
+    share = sum(n * right for _, _, n, _, right in found["rows"]) / 300
+    assert share == pytest.approx(np.mean(portrait.chosen == codes))
     for low, high, n, sure, _ in found["rows"]:
         assert n == ((portrait.confidence > low) & (portrait.confidence <= high + 1e-12)).sum()
         assert low < sure <= high + 1e-12
@@ -172,6 +173,7 @@ def test_findings_are_sentences_with_those_they_are_about(portrait: Portrait) ->
     assert (whole["names"], whole["alone"], whole["verdict"]) == ([], True, "Task 't1' is hard.")
     several = found("class", ("cat", "dog"), "The crowd takes one for the other.")
     assert (several["who"], several["names"], several["alone"]) == ("Classes", ["cat", "dog"], True)
+    assert found("class", ("cat", "dog"), "The crowd takes 'cat' for 'dog'.")["names"] == []
 
 
 def test_tests_are_told_with_what_they_ask(portrait: Portrait) -> None:

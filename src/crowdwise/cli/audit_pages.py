@@ -123,7 +123,7 @@ def put_page(found: Audit, out: str, charts: str | None = None, **more: Any) -> 
 def facts(found: Audit, time_column: str | None) -> dict[str, Any]:
     """What `--json` prints."""
     size = found.effective
-    right = score_consensus(found)
+    score = score_consensus(found)
     return {
         "method": found.model.slug,
         "n_tasks": found.labels.n_tasks,
@@ -134,8 +134,9 @@ def facts(found: Audit, time_column: str | None) -> dict[str, Any]:
         "findings": [_plain(asdict(finding)) for finding in found.findings],
         "skipped": {screen.kind: screen.skipped for screen in found.screens if screen.skipped},
         **({} if size is None else {"effective_size": _plain(_numbers(size))}),
-        "says": [claim._asdict() for claim in consensus_claims(found, right)],
+        "says": [claim._asdict() for claim in consensus_claims(found, score)],
         **work.expected_wrong_facts(found.model),
+        **({} if score is None else score.facts()),
         "consensus": _rows(found.model.consensus(), ("task", "label", "confidence", "n_labels")),
         "workers": [
             row | {"verdict": verdict}

@@ -320,7 +320,7 @@ def _said(console: Any, result: Result) -> None:
     """What was done, and what the consensus says of itself."""
     for line in show.sentence(result).split("\n"):
         console.print(Text(line))
-    show.claims(console, confidence_claims(result.model, result.n_gold))
+    show.claims(console, confidence_claims(result.model, result.n_gold, measured=bool(result.scores)))
 
 
 def _disputed(console: Any, result: Result, most: int, items: Items | None = None) -> None:

@@ -356,15 +356,14 @@ def expected_wrong_facts(model: Any) -> dict[str, Any]:
 def scores_of(decided: pa.Table, posterior: FloatArray, classes: pa.Array, truth: IntArray) -> dict[str, Any]:
     """How good decisions (a column label) and a posterior are, where the truth is known (not -1)."""
     from crowdwise import metrics
+    from crowdwise.report.claims import Score
 
+    known = truth >= 0
     predicted = positions(decided["label"].combine_chunks(), classes)
-    return {
-        "n_truth": int((truth >= 0).sum()),
-        "accuracy": metrics.accuracy(truth, predicted),
-        "log_loss": metrics.log_loss(truth, posterior),
-        "brier": metrics.brier(truth, posterior),
-        "ece": metrics.expected_calibration_error(truth, posterior),
-    }
+    found = Score(np.minimum(posterior[known].max(axis=1), 1.0), predicted[known] == truth[known]).facts()
+    ece = found.pop("ece")
+    proper = {"log_loss": metrics.log_loss(truth, posterior), "brier": metrics.brier(truth, posterior)}
+    return found | proper | {"ece": ece}
 
 
 def defused_names(*tables: pa.Table) -> list[str]:

@@ -29,6 +29,7 @@ __all__ = [
     "SURE",
     "TRUTH",
     "Claim",
+    "Score",
     "codes_for",
     "confidence_claims",
     "consensus_claims",
@@ -47,7 +48,8 @@ __all__ = [
 SURE, UNSURE = 0.9, 0.6
 LEVEL = 0.9  # of the intervals
 LOOSE = 0.05  # mean distance of confidence to accuracy from which it is called too sure or not sure enough
-N_BINS = 15  # of the calibration error, everywhere
+ERROR_BINS = 15  # of the calibration error, everywhere
+N_BINS = 10  # of charts and tables
 COUNTED = "a count of the labels"
 TRUTH = "the truth given"
 
@@ -113,8 +115,11 @@ def confidences(model: Any) -> FloatArray:
     return sure
 
 
-def confidence_claims(model: Any, n_gold: int = 0) -> list[Claim]:
-    """How sure the consensus is, and how many of its answers are wrong where the model has an estimate of that."""
+def confidence_claims(model: Any, n_gold: int = 0, *, measured: bool = False) -> list[Claim]:
+    """How sure the consensus is, and how many of its answers are wrong where the model has an estimate of that.
+
+    Where it has none, its confidence is called unchecked, unless it is `measured` beside it.
+    """
     sure = confidences(model)
     most, few = int((sure >= SURE).sum()), int((sure < UNSURE).sum())
     all_of = "all" if most == sure.size else f"{most:,} of"
@@ -122,7 +127,7 @@ def confidence_claims(model: Any, n_gold: int = 0) -> list[Claim]:
     text += f"{few:,}." if few else "none."
     wrong = expected_wrong(model)
     if wrong is None:
-        text += f" This confidence is the method's own ({model.slug}), and unchecked."
+        text += f" This confidence is the method's own ({model.slug}){'' if measured else ', and unchecked'}."
         return [Claim(text, rests_on(n_gold))]
     low, high = interval_of(wrong)
     expected = (
@@ -178,10 +183,36 @@ def gold_tasks(audit: Audit) -> BoolArray:
     return told
 
 
-def score_consensus(audit: Audit, truth: Any = None) -> Reliability | None:
-    """Confidence against the share that is right, bin by bin, on tasks whose truth was given and is not gold.
+class Score(NamedTuple):
+    """How sure the consensus is of each task whose truth is known, and whether it is right."""
 
-    None without such a truth. By default the truth that was given to the audit.
+    sure: FloatArray
+    right: BoolArray
+
+    @property
+    def accuracy(self) -> float:
+        """Share that is right."""
+        return float(self.right.mean())
+
+    @property
+    def calibration_error(self) -> float:
+        """Mean distance of confidence to the share that is right, in bins of confidence."""
+        return mean_gap(binned(self.sure, self.right, ERROR_BINS))
+
+    def facts(self) -> dict[str, Any]:
+        """The same numbers for programs, by the names that `aggregate --json` has for them."""
+        return {"n_truth": int(self.right.size), "accuracy": self.accuracy, "ece": self.calibration_error}
+
+    @property
+    def table(self) -> Reliability:
+        """Confidence against the share that is right, in tenths of confidence."""
+        return binned(self.sure, self.right, N_BINS)
+
+
+def score_consensus(audit: Audit, truth: Any = None) -> Score | None:
+    """Compare the consensus with the truth of tasks that are not gold; None where there is no such truth.
+
+    By default the truth that was given to the audit.
     """
     truth = audit.truth if truth is None else truth
     if truth is None:
@@ -192,14 +223,12 @@ def score_consensus(audit: Audit, truth: Any = None) -> Reliability | None:
         return None
     chosen = audit.model._decide(audit.model.posterior_)
     sure = audit.model.posterior_[np.arange(chosen.size), chosen]
-    return binned(np.minimum(sure[known], 1.0), chosen[known] == codes[known], N_BINS)
+    return Score(np.minimum(sure[known], 1.0), chosen[known] == codes[known])
 
 
-def measured_accuracy(right: Reliability) -> Claim:
+def measured_accuracy(score: Score) -> Claim:
     """How often the consensus is right where the truth was given, beside what its confidence says there."""
-    n = int(right.n_tasks.sum())
-    accuracy = float(np.nansum(right.accuracy * right.n_tasks) / n)
-    sure = float(np.nansum(right.confidence * right.n_tasks) / n)
+    n, accuracy, sure = score.right.size, score.accuracy, float(score.sure.mean())
     low, high = wilson(accuracy, n)
     told = "as its confidence says"
     if abs(sure - accuracy) > LOOSE:
@@ -207,12 +236,12 @@ def measured_accuracy(right: Reliability) -> Claim:
     return Claim(
         f"Measured on {counted(n, 'task')}: {round(accuracy * n):,} answers are right, {accuracy:.1%} (90% interval "
         f"{low:.1%} to {high:.1%}), where its confidence says {sure:.1%}: right {told}. Confidence is off by "
-        f"{mean_gap(right):.1%} on average (the calibration error).",
+        f"{score.calibration_error:.1%} on average (the calibration error).",
         TRUTH,
     )
 
 
-def consensus_claims(audit: Audit, right: Reliability | None) -> list[Claim]:
+def consensus_claims(audit: Audit, score: Score | None) -> list[Claim]:
     """How sure the consensus of an audit is, how many answers are wrong, and what a truth says of that."""
-    found = confidence_claims(audit.model, int(gold_tasks(audit).sum()))
-    return found if right is None else [*found, measured_accuracy(right)]
+    found = confidence_claims(audit.model, int(gold_tasks(audit).sum()), measured=score is not None)
+    return found if score is None else [*found, measured_accuracy(score)]

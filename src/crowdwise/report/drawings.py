@@ -21,8 +21,8 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
-    from crowdwise.metrics.calibration import Reliability
     from crowdwise.report.charts import Chart
+    from crowdwise.report.claims import Score
 
 __all__ = ["CONFIG", "audit_charts", "plot", "write_charts"]
 
@@ -47,7 +47,7 @@ CONFIG: dict[str, Any] = {
 FILE_CONFIG: dict[str, Any] = json.loads(json.dumps(CONFIG).replace(GREY, INK)) | {"background": PAPER, "padding": 16}
 
 
-def audit_charts(portrait: Portrait, right: Reliability | None) -> dict[str, Chart]:
+def audit_charts(portrait: Portrait, score: Score | None) -> dict[str, Chart]:
     """The charts that an audit has, by name; that of calibration only with a truth."""
     chosen = drawn_workers(portrait.flagged, portrait.labels.labels_per_worker)
     made = {
@@ -60,8 +60,8 @@ def audit_charts(portrait: Portrait, right: Reliability | None) -> dict[str, Cha
             portrait.labels.n_classes,
         ),
     }
-    if right is not None:
-        made["calibration"] = charts.calibration_chart(right)
+    if score is not None:
+        made["calibration"] = charts.calibration_chart(score.table)
     by_gold = gold_calibration(portrait.model)
     if by_gold is not None:
         made["gold-calibration"] = charts.calibration_chart(by_gold)

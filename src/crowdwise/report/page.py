@@ -46,7 +46,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.evaluate.compare import Comparison
-    from crowdwise.metrics.calibration import Reliability
+    from crowdwise.report.claims import Score
 
 __all__ = ["made_report", "write_report"]
 
@@ -92,14 +92,14 @@ def made_report(
 ) -> str:
     """The page as text; parameters as for `write_report`."""
     portrait = Portrait(audit)
-    right = score_consensus(audit, truth)
+    score = score_consensus(audit, truth)
     by_gold = gold_calibration(audit.model)
     table = None if items is None else read_items(items, audit.labels.tasks)
     room = Room()
     findings = rows.told_findings(audit, table, room)
     tasks = rows.task_rows(portrait)
     shows = [] if table is None else rows.task_items(portrait, table, room)
-    drawn = _drawn(portrait, right)
+    drawn = _drawn(portrait, score)
     styles, script = _asset("page.css"), _asset("page.js")
     bundle = _bundle()
     data = {
@@ -122,15 +122,15 @@ def made_report(
         data=Markup(escaped_json(data)),  # noqa: S704
         pictures={name: Markup(picture) for name, (_, picture) in drawn.items()},  # noqa: S704
         headlines=words.headlines(portrait),
-        summary=words.summary(portrait, right),
-        consensus=consensus_claims(audit, right),
+        summary=words.summary(portrait, score),
+        consensus=consensus_claims(audit, score),
         basis=rests_on(portrait.n_gold),
         n_gold=portrait.n_gold,
         findings=findings,
         tests=rows.told_tests(audit),
         promise=words.promise(audit.level),
         method=audit.model.slug,
-        calibration=rows.calibration_rows(right),
+        calibration=rows.calibration_rows(None if score is None else score.table),
         workers=data["tables"]["workers"],
         by_gold=rows.calibration_rows(by_gold),
         tasks=tasks,
@@ -231,9 +231,9 @@ def _policy(*scripts: str) -> str:
 # ---- charts -----------------------------------------------------------------------------------------------
 
 
-def _drawn(portrait: Portrait, right: Reliability | None) -> dict[str, tuple[dict[str, Any], str]]:
+def _drawn(portrait: Portrait, score: Score | None) -> dict[str, tuple[dict[str, Any], str]]:
     """Of each chart its specification, and a picture for readers without JavaScript."""
-    made = audit_charts(portrait, right)
+    made = audit_charts(portrait, score)
     if portrait.labels.n_classes <= rows.MOST_CLASSES:
         made.pop("confusion")  # which is written out as a table
     found = {}

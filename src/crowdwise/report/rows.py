@@ -9,7 +9,6 @@ import numpy as np
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.places import counted
-from crowdwise.metrics.calibration import mean_gap
 from crowdwise.report.claims import skill_sentences
 from crowdwise.report.graph import MOST_GROUPS, busiest
 from crowdwise.report.items import Room
@@ -116,7 +115,7 @@ def task_items(portrait: Portrait, items: Items, room: Room) -> list[Item]:
 
 
 def calibration_rows(right: Reliability | None) -> dict[str, Any] | None:
-    """Bins that hold tasks, and what they come to; None without a truth."""
+    """Bins that hold tasks, and how many tasks they hold; None without a truth."""
     if right is None:
         return None
     rows = [
@@ -124,13 +123,7 @@ def calibration_rows(right: Reliability | None) -> dict[str, Any] | None:
         for low, high, n, sure, share in zip(*(column.tolist() for column in right), strict=True)
         if n
     ]
-    n = sum(row[2] for row in rows)
-    return {
-        "rows": rows,
-        "n": n,
-        "error": mean_gap(right),
-        "accuracy": sum(row[2] * row[4] for row in rows) / n,
-    }
+    return {"rows": rows, "n": sum(row[2] for row in rows)}
 
 
 def told_findings(audit: Audit, items: Items | None = None, room: Room | None = None) -> list[dict[str, Any]]:
@@ -166,7 +159,7 @@ def _shared_advice(findings: list[Finding]) -> str:
 def _told(finding: Finding) -> dict[str, Any]:
     verdict = shown(finding.verdict, LONGEST_SENTENCE)
     alone = verdict[:1].isupper()  # a sentence by itself, and not what is said of those named
-    named = alone and len(finding.names) == 1 and quoted(finding.names[0]) in verdict
+    named = alone and all(quoted(name) in verdict for name in finding.names)
     return {
         "names": [] if named else [shown(name) for name in finding.names[:MOST_NAMES]],
         "more": max(0, len(finding.names) - MOST_NAMES),

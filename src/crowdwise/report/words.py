@@ -29,7 +29,7 @@ from crowdwise.report.kinds import kind_of
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
-    from crowdwise.metrics.calibration import Reliability
+    from crowdwise.report.claims import Score
     from crowdwise.report.portrait import Portrait
 
 __all__ = ["believable", "citations", "confused", "headlines", "promise", "summary"]
@@ -50,7 +50,7 @@ def headlines(portrait: Portrait) -> list[tuple[str, str]]:
         (f"{labels.n_labels:,}", "label" if labels.n_labels == 1 else "labels"),
         (f"{labels.n_tasks:,}", "task" if labels.n_tasks == 1 else "tasks"),
         (f"{labels.n_workers:,}", "worker" if labels.n_workers == 1 else "workers"),
-        (percent(_share(portrait.confidence[known] >= SURE)), "of tasks at least 90% sure"),
+        (percent(_share(portrait.confidence[known] >= SURE)), "of tasks it is at least 90% sure of"),
         *_wrong(portrait),
         (f"{flagged:,}", "worker flagged" if flagged == 1 else "workers flagged"),
     ]
@@ -65,11 +65,11 @@ def _wrong(portrait: Portrait) -> list[tuple[str, str]]:
     return [(f"{low:,} to {high:,}", "answers probably wrong (90% interval)")]
 
 
-def summary(portrait: Portrait, right: Reliability | None) -> list[Claim]:
+def summary(portrait: Portrait, score: Score | None) -> list[Claim]:
     """The whole audit in a handful of sentences, each with what it rests on."""
     return [
         Claim(_crowd(portrait), COUNTED),
-        *consensus_claims(portrait.audit, right),
+        *consensus_claims(portrait.audit, score),
         Claim(_skill(portrait), rests_on(portrait.n_gold)),
         Claim(_flags(portrait), tested_with(portrait)),
         *(Claim(text, tested_with(portrait)) for text in _about_rest(portrait)),
