@@ -20,11 +20,11 @@ from crowdwise.report.claims import (
     confidence_claims,
     consensus_claims,
     measured_accuracy,
-    score_consensus,
     skill_sentences,
 )
 from crowdwise.report.page import made_report
 from crowdwise.report.portrait import Portrait
+from crowdwise.report.scores import Score, score_consensus
 from crowdwise.simulate import simulate
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Estimating(cw.DawidSkene):
         return SimpleNamespace(count=23.4, low=11.6, high=40.2, basis=BASIS)
 
     def calibration(self) -> pa.Table:
-        return pa.table({"low": [0.5], "high": [1.0], "n": [30], "confidence": [0.9], "right": [0.8]})
+        return pa.table({"confidence": [0.5, 0.9], "right": [0, 0.8], "low": [0, 0.6], "high": [1, 0.9], "n": [0, 30]})
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,9 @@ def test_expected_wrong_answers_come_with_their_interval_and_what_they_rest_on(e
     assert "unchecked" not in claims[0].text
     assert claims[1].text == "About 23 of its 300 answers are wrong: between 11 and 41, with a chance of 90 in 100."
     assert claims[1].basis == BASIS
+    assert claims[2].text == (
+        "Judged as if they were not known, 80.0% of 30 gold answers are found, where the confidence says 90.0%."
+    )
     page = text_of(made_report(estimating))
     assert f"{claims[1].text} Rests on: {BASIS}" in page
     assert "answers probably wrong (90% interval) 11 to 41" in page
@@ -116,11 +119,29 @@ def test_measured_accuracy_stands_beside_the_claim(audited: Any) -> None:
     assert score_consensus(only_gold) is None
 
 
+@pytest.mark.parametrize(
+    ("sure", "n_right", "told"),
+    [
+        (0.9, 91, "as often as that, within chance"),
+        (0.9, 70, "less often than that"),
+        (0.6, 95, "more often than that"),
+    ],
+)
+def test_a_measure_says_more_or_less_only_beyond_chance(sure: float, n_right: int, told: str) -> None:
+    score = Score(np.full(100, sure), np.arange(100) < n_right)
+    text = measured_accuracy(score).text
+    assert f"{n_right} answers are right, {n_right}.0% (90% interval" in text
+    assert f"where its confidence says {sure:.1%}: right {told}. Confidence is off by" in text
+    assert score.calibration_error == pytest.approx(abs(sure - n_right / 100))
+
+
 def test_calibration_by_gold_is_drawn_and_told(estimating: Audit) -> None:
     page = made_report(estimating)
     assert 'data-chart="gold-calibration"' in page
     assert "Calibration by gold answers, each judged as if it were not known" in page
     assert 'data-chart="calibration"' not in page
+    text = text_of(page)
+    assert "Mean confidence Right 90% interval Tasks 90.0% 80.0% 60 to 90% 30 " in text
 
 
 def test_skill_is_the_models_own() -> None:

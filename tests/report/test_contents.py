@@ -32,6 +32,7 @@ from crowdwise.report.portrait import (
     crowd_confusion,
     drawn_workers,
 )
+from crowdwise.report.scores import score_consensus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,17 +128,16 @@ def test_examples_are_flagged_worst_and_best(portrait: Portrait) -> None:
     assert len({who for _, who in examples}) == len(examples)
 
 
-def test_calibration_rows_are_the_tables(portrait: Portrait, audited: Any) -> None:
+def test_bins_of_confidence_are_those_of_the_truth(portrait: Portrait, audited: Any) -> None:
     _, truth = audited()
     codes = [int(truth[task].split()[1]) for task in portrait.labels.tasks.to_pylist()]
-    found = rows.calibration_rows(reliability_table(codes, portrait.model.posterior_, n_bins=10))
-    assert found is not None
-    assert found["n"] == 300
-    share = sum(n * right for _, _, n, _, right in found["rows"]) / 300
-    assert share == pytest.approx(np.mean(portrait.chosen == codes))
-    for low, high, n, sure, _ in found["rows"]:
-        assert n == ((portrait.confidence > low) & (portrait.confidence <= high + 1e-12)).sum()
-        assert low < sure <= high + 1e-12
+    score = score_consensus(portrait.audit, truth)
+    assert score is not None
+    table = reliability_table(codes, portrait.model.posterior_, n_bins=10)
+    filled = table.n_tasks > 0
+    for name, wanted in (("confidence", table.confidence), ("right", table.accuracy), ("n", table.n_tasks)):
+        np.testing.assert_allclose([getattr(each, name) for each in score.bins], wanted[filled])
+    assert all(each.low <= each.right <= each.high for each in score.bins)
 
 
 def test_flagged_scores_and_verdicts_agree(portrait: Portrait) -> None:

@@ -15,8 +15,9 @@ from crowdwise.cli import show, work
 from crowdwise.cli.safe import shell, shown, visible
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.places import counted
-from crowdwise.report.claims import consensus_claims, score_consensus, skill_sentences
+from crowdwise.report.claims import consensus_claims, skill_sentences
 from crowdwise.report.kinds import kind_of
+from crowdwise.report.scores import score_consensus
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -356,7 +356,7 @@ def expected_wrong_facts(model: Any) -> dict[str, Any]:
 def scores_of(decided: pa.Table, posterior: FloatArray, classes: pa.Array, truth: IntArray) -> dict[str, Any]:
     """How good decisions (a column label) and a posterior are, where the truth is known (not -1)."""
     from crowdwise import metrics
-    from crowdwise.report.claims import Score
+    from crowdwise.report.scores import Score
 
     known = truth >= 0
     predicted = positions(decided["label"].combine_chunks(), classes)

@@ -13,10 +13,9 @@ import numpy as np
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.vocabulary import as_vocabulary, positions
-from crowdwise.metrics.calibration import reliability_table
-from crowdwise.report.claims import N_BINS, codes_for, wilson
 from crowdwise.report.names import labelled
 from crowdwise.report.portrait import drawn_workers, one_volume
+from crowdwise.report.scores import Score, codes_for
 
 try:
     import altair as alt
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from crowdwise.labels.types import FloatArray, IntArray
-    from crowdwise.metrics.calibration import Reliability
     from crowdwise.report.graph import Graph
+    from crowdwise.report.scores import Bin
 
 __all__ = [
     "calibration",
@@ -119,7 +118,10 @@ def confusion(model: Any, worker: Any = None) -> Chart:
 
 def calibration(model: Any, truth: Any) -> Chart:
     """Confidence of the consensus against how often it is right, on tasks whose truth is known."""
-    return calibration_chart(reliability_table(codes_for(model, truth), model.posterior_, n_bins=N_BINS))
+    codes, chosen = codes_for(model, truth), model._decide(model.posterior_)
+    known = codes >= 0
+    sure = model.posterior_[known, chosen[known]]
+    return calibration_chart(Score(np.minimum(sure, 1.0), chosen[known] == codes[known]).bins)
 
 
 # ---- from arrays ------------------------------------------------------------------------------------------
@@ -146,13 +148,12 @@ def confidence_chart(sure: FloatArray) -> Chart:
     return chart
 
 
-def calibration_chart(table: Reliability) -> Chart:
-    """Points below the diagonal: surer than right. The bars are Wilson's 90 % intervals of the share that is right."""
-    rows: list[Row] = []
-    for sure, right, n in zip(table.confidence, table.accuracy, table.n_tasks, strict=True):
-        if n:
-            low, high = wilson(float(right), int(n))
-            rows.append({"sure": float(sure), "right": float(right), "tasks": int(n), "low": low, "high": high})
+def calibration_chart(bins: Sequence[Bin]) -> Chart:
+    """Points below the diagonal: surer than right. The bars are 90 % intervals of the share that is right."""
+    rows: list[Row] = [
+        {"sure": each.confidence, "right": each.right, "tasks": each.n, "low": each.low, "high": each.high}
+        for each in bins
+    ]
     axis = alt.Axis(format="%", labelFlush=False, values=TENTHS[::2])
     share = alt.Scale(domain=[0, 1])
     lines = _chart_of([{"at": 0}, {"at": 1}]).mark_line(color=QUIET, strokeDash=[4, 4], aria=False)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import written_folder
 from crowdwise.report import charts
-from crowdwise.report.claims import gold_calibration, score_consensus
 from crowdwise.report.portrait import Portrait, drawn_workers
+from crowdwise.report.scores import gold_calibration, score_consensus
 
 try:
     import vl_convert
@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.report.charts import Chart
-    from crowdwise.report.claims import Score
+    from crowdwise.report.scores import Score
 
 __all__ = ["CONFIG", "audit_charts", "plot", "write_charts"]
 
@@ -61,9 +61,9 @@ def audit_charts(portrait: Portrait, score: Score | None) -> dict[str, Chart]:
         ),
     }
     if score is not None:
-        made["calibration"] = charts.calibration_chart(score.table)
+        made["calibration"] = charts.calibration_chart(score.bins)
     by_gold = gold_calibration(portrait.model)
-    if by_gold is not None:
+    if by_gold:
         made["gold-calibration"] = charts.calibration_chart(by_gold)
     if portrait.labels.n_classes <= MOST_DRAWN_CLASSES:
         made["confusion"] = charts.confusion_chart(portrait.mean_confusion, portrait.classes)

@@ -27,11 +27,12 @@ from crowdwise.labels.errors import InputError
 from crowdwise.labels.places import counted
 from crowdwise.labels.tables import written_file
 from crowdwise.report import rows, words
-from crowdwise.report.claims import consensus_claims, gold_calibration, rests_on, score_consensus
+from crowdwise.report.claims import consensus_claims, rests_on
 from crowdwise.report.drawings import CONFIG, audit_charts
 from crowdwise.report.items import Room, read_items
 from crowdwise.report.names import shown
 from crowdwise.report.portrait import Portrait
+from crowdwise.report.scores import gold_calibration, score_consensus
 
 try:
     import altair as alt
@@ -46,7 +47,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.evaluate.compare import Comparison
-    from crowdwise.report.claims import Score
+    from crowdwise.report.scores import Score
 
 __all__ = ["made_report", "write_report"]
 
@@ -130,9 +131,9 @@ def made_report(
         tests=rows.told_tests(audit),
         promise=words.promise(audit.level),
         method=audit.model.slug,
-        calibration=rows.calibration_rows(None if score is None else score.table),
+        calibration=[] if score is None else score.bins,
         workers=data["tables"]["workers"],
-        by_gold=rows.calibration_rows(by_gold),
+        by_gold=by_gold,
         tasks=tasks,
         items=shows,
         first=FIRST,

@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.audit.findings import Finding
     from crowdwise.labels.types import FloatArray
-    from crowdwise.metrics.calibration import Reliability
     from crowdwise.report.items import Item, Items
     from crowdwise.report.portrait import Portrait
 
 __all__ = [
     "MOST_CLASSES",
-    "calibration_rows",
     "class_rows",
     "graph_note",
     "group_rows",
@@ -112,18 +110,6 @@ def task_rows(portrait: Portrait) -> list[list[Any]]:
 def task_items(portrait: Portrait, items: Items, room: Room) -> list[Item]:
     """What the tasks of `task_rows` show."""
     return [items.show(each.place, room) for each in portrait.disputes(MOST_TASKS)]
-
-
-def calibration_rows(right: Reliability | None) -> dict[str, Any] | None:
-    """Bins that hold tasks, and how many tasks they hold; None without a truth."""
-    if right is None:
-        return None
-    rows = [
-        (low, high, int(n), float(sure), float(share))
-        for low, high, n, sure, share in zip(*(column.tolist() for column in right), strict=True)
-        if n
-    ]
-    return {"rows": rows, "n": sum(row[2] for row in rows)}
 
 
 def told_findings(audit: Audit, items: Items | None = None, room: Room | None = None) -> list[dict[str, Any]]:

@@ -29,8 +29,8 @@ from crowdwise.report.kinds import kind_of
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
-    from crowdwise.report.claims import Score
     from crowdwise.report.portrait import Portrait
+    from crowdwise.report.scores import Score
 
 __all__ = ["believable", "citations", "confused", "headlines", "promise", "summary"]
 

@@ -1,0 +1,117 @@
+"""How a consensus compares with known answers: the truth that was given, and the gold that it learnt from."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.truth import truth_codes
+from crowdwise.labels.vocabulary import positions
+from crowdwise.metrics.calibration import binned, mean_gap
+
+if TYPE_CHECKING:
+    from crowdwise.audit.audit import Audit
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["Bin", "Score", "codes_for", "gold_calibration", "gold_tasks", "score_consensus", "wilson"]
+
+ERROR_BINS = 15  # of the calibration error, everywhere
+N_BINS = 10  # of charts and tables
+
+
+class Bin(NamedTuple):
+    """Tasks of about the same confidence: their mean confidence, the share that is right, its 90 % interval, and n."""
+
+    confidence: float
+    right: float
+    low: float
+    high: float
+    n: int
+
+
+def codes_for(model: Any, truth: Any) -> IntArray:
+    """Known truth of each task of a fitted model as a position in its classes, -1 where unknown."""
+    nobody = np.empty(0, np.int64)
+    names = {"tasks": model.tasks_, "workers": model.workers_, "classes": model.classes_}
+    return truth_codes(truth, CrowdLabels.from_codes(nobody, nobody, nobody, **names))
+
+
+def gold_tasks(audit: Audit) -> BoolArray:
+    """Which tasks (N,) have a gold answer."""
+    told = np.zeros(audit.labels.n_tasks, np.bool_)
+    if audit.gold is not None:
+        place = positions(audit.gold.tasks, audit.labels.tasks)
+        told[place[place >= 0]] = True
+    return told
+
+
+class Score(NamedTuple):
+    """How sure the consensus is of each task whose truth is known, and whether it is right."""
+
+    sure: FloatArray
+    right: BoolArray
+
+    @property
+    def accuracy(self) -> float:
+        """Share that is right."""
+        return float(self.right.mean())
+
+    @property
+    def calibration_error(self) -> float:
+        """Mean distance of confidence to the share that is right, in bins of confidence."""
+        return mean_gap(binned(self.sure, self.right, ERROR_BINS))
+
+    def facts(self) -> dict[str, Any]:
+        """The same numbers for programs, by the names that `aggregate --json` has for them."""
+        return {"n_truth": int(self.right.size), "accuracy": self.accuracy, "ece": self.calibration_error}
+
+    @property
+    def bins(self) -> list[Bin]:
+        """Confidence against the share that is right, in tenths of confidence."""
+        table = binned(self.sure, self.right, N_BINS)
+        filled = zip(table.confidence.tolist(), table.accuracy.tolist(), table.n_tasks.tolist(), strict=True)
+        return [Bin(sure, right, *wilson(right, n), n) for sure, right, n in filled if n]
+
+
+def score_consensus(audit: Audit, truth: Any = None) -> Score | None:
+    """Compare the consensus with the truth of tasks that are not gold; None where there is no such truth.
+
+    By default the truth that was given to the audit.
+    """
+    truth = audit.truth if truth is None else truth
+    if truth is None:
+        return None
+    codes = codes_for(audit.model, truth)
+    known = (codes >= 0) & ~gold_tasks(audit)
+    if not known.any():
+        return None
+    chosen = audit.model._decide(audit.model.posterior_)
+    sure = audit.model.posterior_[np.arange(chosen.size), chosen]
+    return Score(np.minimum(sure[known], 1.0), chosen[known] == codes[known])
+
+
+def gold_calibration(model: Any) -> list[Bin]:
+    """Confidence against the share that is right among the gold answers, as the model tells; empty without gold.
+
+    A model that can tell has a method `calibration`, which gives a table with the columns of `Bin`, or None.
+    """
+    make = getattr(model, "calibration", None)
+    table = None if make is None else make()
+    if table is None:
+        return []
+    columns = [np.asarray(table[name]).tolist() for name in Bin._fields]
+    return [Bin(*row) for row in zip(*columns, strict=True) if row[-1]]
+
+
+def wilson(share: float, n: int, z: float = 1.6449) -> tuple[float, float]:
+    """Wilson's interval of a share seen in n; of 90 %, unless z says otherwise.
+
+    >>> [round(each, 3) for each in wilson(1.0, 10)]
+    [0.787, 1.0]
+    """
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
