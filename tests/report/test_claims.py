@@ -64,7 +64,8 @@ def test_expected_wrong_answers_come_with_their_interval_and_what_they_rest_on(e
     assert claims[1].text == "About 23 of its 300 answers are wrong: between 11 and 41, with a chance of 90 in 100."
     assert claims[1].basis == BASIS
     assert claims[2].text == (
-        "Judged as if they were not known, 80.0% of 30 gold answers are found, where the confidence says 90.0%."
+        "On 30 gold answers, each judged as if it were not known, it is right 80.0% of the time, where its confidence "
+        "says 90.0%."
     )
     page = text_of(made_report(estimating))
     assert f"{claims[1].text} Rests on: {BASIS}" in page

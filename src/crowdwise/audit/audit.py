@@ -118,9 +118,11 @@ class Audit:
         ----------
         what
             "workers" (skill against volume, coloured by what was found), "agreement" (who agrees with whom beyond what
-            skill explains, if anyone does), "confidence", "confusion", or "calibration" (with `truth`).
+            skill explains, if anyone does), "confidence", "confusion", "calibration" (with `truth`) or
+            "gold-calibration" (where gold was given, and the method can tell).
         truth
-            True labels of some tasks: a mapping, or a path or table with columns task and label.
+            True labels of some tasks: a mapping, or a path or table with columns task and label; by default those
+            given to the audit.
         """
         # Found by name: the room of charts lies above this one, and needs an extra that audits do not.
         return importlib.import_module("crowdwise.report.drawings").plot(self, what, truth)

@@ -117,8 +117,10 @@ def confidence_claims(model: Any, n_gold: int = 0, *, measured: bool = False) ->
     if bins:
         n = sum(each.n for each in bins)
         right, says = (sum(each.n * getattr(each, name) for each in bins) / n for name in ("right", "confidence"))
-        judged = f"Judged as if they were not known, {right:.1%} of {counted(n, 'gold answer')} are found"
-        found.append(Claim(f"{judged}, where the confidence says {says:.1%}.", "the labels and the other gold answers"))
+        judged = (
+            f"On {counted(n, 'gold answer')}, each judged as if it were not known, it is right {right:.1%} of the time"
+        )
+        found.append(Claim(f"{judged}, where its confidence says {says:.1%}.", "the labels and the other gold answers"))
     return found
 
 

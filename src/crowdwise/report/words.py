@@ -209,7 +209,8 @@ def _dominant(portrait: Portrait) -> tuple[bool, str]:
 
 def _settled(model: Any) -> tuple[bool, str]:
     if model.converged_:
-        return True, f"The fit has settled ({counted(int(model.n_iter_), 'iteration')})."
+        steps = f" ({model.n_iter_:,} iterations)" if model.n_iter_ > 1 else ""
+        return True, f"The fit has settled{steps}."
     return False, (
         f"The fit was still changing after {counted(int(model.n_iter_), 'iteration')}. Give it more (max_iter) before "
         "trusting small differences."
