@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import crowdwise as cw
+from crowdwise.audit import audit as room
 from crowdwise.audit.audit import FINE, Audit, audit_crowd
 from crowdwise.audit.findings import Finding, Screen
+from crowdwise.report.page import made_report
 from crowdwise.simulate import simulate
 
 
@@ -62,6 +65,22 @@ def test_the_consensus_shown_is_that_of_the_method_asked_for() -> None:
         audit_crowd(crowd.labels, method="kos", gold=gold)
     with pytest.raises(cw.InputError, match="There is no method 'dawid-skeen'"):
         audit_crowd(crowd.labels, method="dawid-skeen")
+
+
+def test_gold_may_name_a_class_that_no_worker_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = simulate("spammers", n_tasks=60, n_workers=8, n_classes=3, seed=1)
+    longer = pa.array([7, 2, 1, 0])
+
+    def fit(labels: cw.CrowdLabels, *_: object) -> cw.DawidSkene:
+        return cw.DawidSkene().fit(room.with_classes(labels, longer))
+
+    monkeypatch.setattr(room, "fit_method", fit)
+    found = audit_crowd(crowd.labels, gold={0: 7})
+    assert found.labels.to_table() == crowd.labels.to_table()
+    assert found.labels.classes == longer
+    page = made_report(found, truth={1: 7, 2: int(crowd.truth[2])})
+    assert "Scored against 2 known truths" in page
+    assert "choosing between 4 classes" in page
 
 
 def test_ties_of_the_vote_are_broken_as_without_an_audit() -> None:

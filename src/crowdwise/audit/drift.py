@@ -13,12 +13,13 @@ the worker's n labels, in order of time,
 
 (the CUSUM statistic of Page 1954, at the j where their time moves on). Their order is dealt anew, and the share of
 deals that reach D is the p-value, exact where under "no drift" labels are exchangeable in time. Deals stop once ten
-have reached D (Besag & Clifford 1991), so that only workers who may be flagged cost many. Holm's correction over workers.
-Beside one who drifts, the steady seem to drift the other way: the surest is believed first, and the next must be
-flagged once more with those before them left out of the others' mean.
+have reached D (Besag & Clifford 1991), so that only workers who may be flagged cost many. Holm's correction over
+workers. Beside one who drifts, the steady seem to drift the other way: the surest is believed first, and the next must
+be flagged once more with those before them left out of the others' mean.
 
 Assumes that tasks get neither harder nor easier for one worker alone. Fails, in that nobody is flagged, where most
-workers drift the same way on the same tasks, and where tasks have two labels only: whose a disagreement is cannot be told.
+workers drift the same way on the same tasks, and where tasks have two labels only: whose a disagreement is cannot be
+told.
 Workers with fewer than `FEWEST` timed labels are not tested. Changes back and forth are found late or not at all.
 
 The time of the labels is not kept by `CrowdLabels`, whose rows are sorted by task. `read_timed_labels` reads a column
