@@ -15,7 +15,7 @@ from crowdwise.cli import show, work
 from crowdwise.cli.safe import shell, shown, visible
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.places import counted
-from crowdwise.report.claims import consensus_claims, skill_sentences
+from crowdwise.report.claims import Claim, consensus_claims, skill_sentences
 from crowdwise.report.kinds import kind_of
 from crowdwise.report.scores import score_consensus
 
@@ -195,7 +195,8 @@ class AuditPage:
         self._findings(console)
         if self.found.effective is not None:
             show.heading(console, "What the crowd is worth")
-            show.paragraph(console, self.found.effective.summary or self.found.effective.skipped)
+            size = self.found.effective
+            show.claims(console, [Claim(size.summary or size.skipped, "the labels alone")])
         skipped = [f"{screen.kind}: {screen.skipped}" for screen in self.found.screens if screen.skipped]
         if skipped:
             show.heading(console, "Not asked")

@@ -129,6 +129,7 @@ def made_report(
         n_gold=portrait.n_gold,
         findings=findings,
         tests=rows.told_tests(audit),
+        tested_with=words.tested_with(portrait),
         promise=words.promise(audit.level),
         method=audit.model.slug,
         calibration=[] if score is None else score.bins,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crowdwise.report.portrait import Portrait
     from crowdwise.report.scores import Score
 
-__all__ = ["believable", "citations", "confused", "headlines", "promise", "summary"]
+__all__ = ["believable", "citations", "confused", "headlines", "promise", "summary", "tested_with"]
 
 # Where the tests of the audit were published, by their kinds; those that are not here are our own.
 TESTS = {
