@@ -41,14 +41,16 @@ class Estimating(cw.DawidSkene):
         assert level == 0.9
         return SimpleNamespace(count=23.4, low=11.6, high=40.2, basis=BASIS)
 
-    def calibration(self) -> pa.Table:
-        return pa.table({"confidence": [0.5, 0.9], "right": [0, 0.8], "low": [0, 0.6], "high": [1, 0.9], "n": [0, 30]})
+    def calibration(self, n_bins: int = 15, *, level: float = 0.95) -> pa.Table:
+        assert (n_bins, level) == (10, 0.9)
+        bins = {"bin_low": [0.8], "bin_high": [0.9], "confidence": [0.9], "share_right": [0.8]}
+        return pa.table(bins | {"low": [0.6], "high": [0.9], "n": [30]})
 
 
 @pytest.fixture(scope="module")
 def estimating(audited: Any) -> Audit:
-    found: Audit = audited(model=Estimating())[0]
-    return found
+    found, truth = audited(model=Estimating())
+    return replace(found, gold=read_truth(dict(list(truth.items())[:30])))
 
 
 def text_of(page: str) -> str:
@@ -59,16 +61,19 @@ def text_of(page: str) -> str:
 
 
 def test_expected_wrong_answers_come_with_their_interval_and_what_they_rest_on(estimating: Audit) -> None:
-    claims = confidence_claims(estimating.model)
+    alone = confidence_claims(estimating.model)
+    assert len(alone) == 2
+    assert alone[1].text == "About 23 of its 300 answers are wrong: between 11 and 41, with a chance of 90 in 100."
+    claims = consensus_claims(estimating, None)
     assert "unchecked" not in claims[0].text
-    assert claims[1].text == "About 23 of its 300 answers are wrong: between 11 and 41, with a chance of 90 in 100."
+    assert claims[1].text.startswith("About 23 of its 270 answers that are not gold are wrong: between 11 and 41")
     assert claims[1].basis == BASIS
     assert claims[2].text == (
         "On 30 gold answers, each judged as if it were not known, it is right 80.0% of the time, where its confidence "
         "says 90.0%."
     )
     page = text_of(made_report(estimating))
-    assert f"{claims[1].text} Rests on: {BASIS}" in page
+    assert f"{claims[1].text} {BASIS}" in page
     assert "answers probably wrong (90% interval) 11 to 41" in page
 
 

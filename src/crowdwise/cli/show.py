@@ -74,7 +74,7 @@ def notes(console: Console, sentences: Iterable[str]) -> None:
 def claims(console: Console, found: Iterable[Claim]) -> None:
     """Write sentences, each with what it rests on."""
     for each in found:
-        line = Text.assemble(visible(each.text), (f" Rests on: {visible(each.basis).rstrip('.')}.", "dim"))
+        line = Text.assemble(visible(each.text), " ", (visible(each.source), "dim"))
         console.print(Padding(line, (0, 0, 0, 2)))
 
 

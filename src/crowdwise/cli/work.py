@@ -344,7 +344,8 @@ def _lacking(request: Request) -> list[str]:
 
 def expected_wrong_facts(model: Any) -> dict[str, Any]:
     """How many answers are expected to be wrong, for JSON; nothing where the model has no such estimate."""
-    from crowdwise.report.claims import LEVEL, expected_wrong
+    from crowdwise.report.claims import expected_wrong
+    from crowdwise.report.scores import LEVEL
 
     wrong = expected_wrong(model)
     if wrong is None:

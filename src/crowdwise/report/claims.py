@@ -14,7 +14,7 @@ import numpy as np
 
 from crowdwise.labels.places import counted
 from crowdwise.labels.vocabulary import as_vocabulary, positions
-from crowdwise.report.scores import gold_calibration, gold_tasks, wilson
+from crowdwise.report.scores import LEVEL, gold_calibration, gold_tasks, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,16 +39,20 @@ __all__ = [
 ]
 
 SURE, UNSURE = 0.9, 0.6
-LEVEL = 0.9  # of the intervals
 COUNTED = "a count of the labels"
 TRUTH = "the truth given"
 
 
 class Claim(NamedTuple):
-    """A sentence with a number in it, and what the number rests on."""
+    """A sentence with a number in it, and what the number rests on: in a few words, or in a sentence."""
 
     text: str
     basis: str
+
+    @property
+    def source(self) -> str:
+        """What it rests on, as a sentence."""
+        return self.basis if self.basis[:1].isupper() else f"Rests on: {self.basis}."
 
 
 def percent(share: float) -> str:
@@ -105,15 +109,15 @@ def confidence_claims(model: Any, n_gold: int = 0, *, measured: bool = False) ->
     all_of = "all" if most == sure.size else f"{most:,} of"
     text = f"The consensus is at least 90% sure of {all_of} {counted(sure.size, 'task')}, and less than 60% sure of "
     text += f"{few:,}." if few else "none."
-    wrong, bins = expected_wrong(model), gold_calibration(model)
+    wrong, bins = expected_wrong(model), gold_calibration(model, n_gold)
     if wrong is None and not bins:
         text += f" This confidence is the method's own ({model.slug}){'' if measured else ', and unchecked'}."
     found = [Claim(text, rests_on(n_gold))]
     if wrong is not None:
         low, high = interval_of(wrong)
-        of_all = f"{counted(sure.size, 'answer')} {'is' if sure.size == 1 else 'are'}"
+        of_all = f"{counted(sure.size - n_gold, 'answer')}{' that are not gold' if n_gold else ''} are wrong"
         told = f"between {low:,} and {high:,}, with a chance of 90 in 100"
-        found.append(Claim(f"About {wrong.count:,.0f} of its {of_all} wrong: {told}.", wrong.basis))
+        found.append(Claim(f"About {wrong.count:,.0f} of its {of_all}: {told}.", wrong.basis))
     if bins:
         n = sum(each.n for each in bins)
         right, says = (sum(each.n * getattr(each, name) for each in bins) / n for name in ("right", "confidence"))

@@ -62,7 +62,7 @@ def audit_charts(portrait: Portrait, score: Score | None) -> dict[str, Chart]:
     }
     if score is not None:
         made["calibration"] = charts.calibration_chart(score.bins)
-    by_gold = gold_calibration(portrait.model)
+    by_gold = gold_calibration(portrait.model, portrait.n_gold)
     if by_gold:
         made["gold-calibration"] = charts.calibration_chart(by_gold)
     if portrait.labels.n_classes <= MOST_DRAWN_CLASSES:

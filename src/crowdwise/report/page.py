@@ -94,7 +94,7 @@ def made_report(
     """The page as text; parameters as for `write_report`."""
     portrait = Portrait(audit)
     score = score_consensus(audit, truth)
-    by_gold = gold_calibration(audit.model)
+    by_gold = gold_calibration(audit.model, portrait.n_gold)
     table = None if items is None else read_items(items, audit.labels.tasks)
     room = Room()
     findings = rows.told_findings(audit, table, room)

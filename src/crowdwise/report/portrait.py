@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.report.claims import LEVEL
 from crowdwise.report.graph import agreement_graph
 from crowdwise.report.names import labelled, shown
-from crowdwise.report.scores import gold_tasks
+from crowdwise.report.scores import LEVEL, gold_tasks
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit

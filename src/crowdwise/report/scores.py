@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Bin", "Score", "codes_for", "gold_calibration", "gold_tasks", "score_consensus", "wilson"]
+__all__ = ["LEVEL", "Bin", "Score", "codes_for", "gold_calibration", "gold_tasks", "score_consensus", "wilson"]
 
 ERROR_BINS = 15  # of the calibration error, everywhere
 N_BINS = 10  # of charts and tables
+LEVEL = 0.9  # of the intervals
+FEWEST_GOLD = 2
 
 
 class Bin(NamedTuple):
@@ -93,17 +95,16 @@ def score_consensus(audit: Audit, truth: Any = None) -> Score | None:
     return Score(np.minimum(sure[known], 1.0), chosen[known] == codes[known])
 
 
-def gold_calibration(model: Any) -> list[Bin]:
-    """Confidence against the share that is right among the gold answers, as the model tells; empty without gold.
+def gold_calibration(model: Any, n_gold: int) -> list[Bin]:
+    """Confidence against the share that is right among the gold answers, by the model's method `calibration`.
 
-    A model that can tell has a method `calibration`, which gives a table with the columns of `Bin`, or None.
+    Empty where the model has no such method, or fewer gold answers than can be kept from it in turn.
     """
-    make = getattr(model, "calibration", None)
-    table = None if make is None else make()
-    if table is None:
+    if n_gold < FEWEST_GOLD or not hasattr(model, "calibration"):
         return []
-    columns = [np.asarray(table[name]).tolist() for name in Bin._fields]
-    return [Bin(*row) for row in zip(*columns, strict=True) if row[-1]]
+    table = model.calibration(N_BINS, level=LEVEL)
+    columns = [np.asarray(table[name]).tolist() for name in ("confidence", "share_right", "low", "high", "n")]
+    return [Bin(*row) for row in zip(*columns, strict=True)]
 
 
 def wilson(share: float, n: int, z: float = 1.6449) -> tuple[float, float]:
