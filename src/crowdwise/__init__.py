@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from crowdwise.evaluate.held_out import held_out_log_probability
     from crowdwise.fitting.em import NotConverged
     from crowdwise.kernels.threads import use_threads
-    from crowdwise.labels.errors import CrowdwiseError, InputError
+    from crowdwise.labels.errors import CrowdwiseError, InputError, InputWarning
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.read import read_labels
     from crowdwise.labels.sequences import read_sequences
@@ -135,6 +135,7 @@ _HOMES = {
     "GroupMajorityVote": "aggregate.group_majority_vote",
     "HmmCrowd": "aggregate.hmm_crowd",
     "InputError": "labels.errors",
+    "InputWarning": "labels.errors",
     "InstanceTrace": "learn.instance_trace",
     "InstanceTransition": "learn.tai_dtm",
     "Kos": "aggregate.kos",
@@ -221,6 +222,7 @@ __all__ = [
     "GroupMajorityVote",
     "HmmCrowd",
     "InputError",
+    "InputWarning",
     "InstanceTrace",
     "InstanceTransition",
     "Kos",

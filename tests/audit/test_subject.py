@@ -9,7 +9,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.audit import audit as room
-from crowdwise.audit.subject import refuse_numbers
+from crowdwise.audit.bias import find_bias
 from crowdwise.labels import InputError
 
 if TYPE_CHECKING:
@@ -23,23 +23,39 @@ def labels_with(classes: list[Any], n_tasks: int) -> CrowdLabels:
     return cw.read_labels({"task": task, "worker": np.tile([0, 1], n_tasks), "label": label.tolist()})
 
 
-def test_numbers_as_many_as_tasks_are_refused() -> None:
-    with pytest.raises(InputError, match=r"numbers, not classes: 40 of them, from -3 to 36, for 100 tasks"):
-        cw.audit_crowd(labels_with(list(range(-3, 37)), 100))
-    with pytest.raises(InputError, match=r"15 of them, from 0\.5 to 7\.5"):
-        refuse_numbers(labels_with([str(each / 2) for each in range(1, 16)], 30))
+def test_labels_that_are_values_are_refused() -> None:
+    task = np.repeat(np.arange(100), 2)
+    table = {"task": task, "worker": np.tile([0, 1], 100), "label": task % 40}
+    with pytest.raises(InputError, match="40 distinct numbers among 200 labels: these look like values"):
+        cw.audit_crowd(table)
 
 
-@pytest.mark.parametrize(
-    ("classes", "n_tasks"),
-    [
-        (list(range(10)), 12),  # a scale, or digits
-        (list(range(40)), 200),  # codes of classes, each with tasks of its own
-        ([f"c{each}" for each in range(40)], 100),
-    ],
-)
-def test_classes_are_not_taken_for_numbers(classes: list[Any], n_tasks: int) -> None:
-    refuse_numbers(labels_with(classes, n_tasks))
+AGES = {"worker": list(range(60)), "age": list(range(20, 80)), "sex": ["f", "m"] * 30}
+
+
+def test_an_attribute_of_many_values_is_skipped_with_a_note() -> None:
+    crowd = cw.simulate.simulate("spammers", n_tasks=60, n_workers=60, n_classes=2, share=0.1, seed=0).labels
+    remarks = {task: f"remark {task}" for task in range(60)}
+    found = cw.audit_crowd(
+        crowd, worker_attributes=AGES, task_attributes={"task": list(remarks), "text": list(remarks.values())}
+    )
+    skipped = {screen.kind: screen.skipped for screen in found.screens if screen.skipped}
+    assert "60 different numbers (20, 21, 22, …)" in skipped["worker attribute 'age'"]
+    assert "into a few bands" in skipped["worker attribute 'age'"]
+    assert "60 different values" in skipped["task attribute 'text'"]
+    assert "bias" in {screen.kind for screen in found.screens}  # the other attribute is asked about all the same
+    assert "bias" not in skipped
+    assert "disparity" not in {screen.kind for screen in found.screens}
+
+
+def test_attributes_that_all_make_no_groups_leave_the_rest_of_the_audit() -> None:
+    crowd = cw.simulate.simulate("spammers", n_tasks=60, n_workers=60, n_classes=2, share=0.1, seed=0).labels
+    found = cw.audit_crowd(crowd, worker_attributes={name: AGES[name] for name in ("worker", "age")})
+    kinds = [screen.kind for screen in found.screens]
+    assert "bias" not in kinds
+    assert kinds == [*[screen.kind for screen in cw.audit_crowd(crowd).screens], "worker attribute 'age'"]
+    screen = find_bias(crowd, worker_attributes={name: AGES[name] for name in ("worker", "age")})
+    assert "No attribute makes groups" in screen.skipped
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from crowdwise.labels.attributes import read_attributes
+from crowdwise.labels.attributes import read_attributes, usable_attributes
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,7 +66,28 @@ def test_refused(source: Any, message: str) -> None:
         read_attributes(source, NAMES, "worker")
 
 
-def test_a_number_is_no_group() -> None:
-    names = pa.array(range(60))
-    with pytest.raises(InputError, match=r"has 60 values .*Put its values into bands"):
-        read_attributes({"task": list(range(60)), "length": list(range(60))}, names, "task")
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (list(range(60)), r"60 different numbers \(0, 1, 2, …\).*bands"),
+        ([f"{each}.5" for each in range(21)], "21 different numbers"),
+        ([f"text {each}" for each in range(60)], "60 different values"),
+        ([[each] for each in range(60)], "lists or records"),
+    ],
+)
+def test_values_that_make_no_groups_are_skipped(values: list[Any], message: str) -> None:
+    names = pa.array(range(len(values)))
+    table = {"task": list(range(len(values))), "length": values, "half": ["a", "b", "a"] * (len(values) // 3)}
+    length, half = read_attributes(table, names, "task")
+    assert re.search(message, length.skipped)
+    assert (length.values, set(length.code.tolist())) == ((), {-1})
+    assert (half.values, half.skipped) == (("a", "b"), "")
+    assert usable_attributes((length, half)) == (half,)
+
+
+@pytest.mark.parametrize("values", [list(range(20)), [f"country {each}" for each in range(50)]])
+def test_as_many_values_may_be_groups(values: list[Any]) -> None:
+    (attribute,) = read_attributes(
+        {"task": list(range(len(values))), "x": values}, pa.array(range(len(values))), "task"
+    )
+    assert (attribute.skipped, len(attribute.values)) == ("", len(values))

@@ -240,7 +240,7 @@ def test_hostile_names_are_escaped_in_errors() -> None:
 def test_json_nested_error_names_the_answer(tmp_path: Path) -> None:
     path = tmp_path / "l.json"
     path.write_text(json.dumps({"a": {"ann": 1, "bob": None}, "b": {"ann": 0}}))
-    _stops(path, ["missing value", "task 'a', worker 'bob'"])
+    _stops(path, ["missing value", "task 'a', worker 'bob'"], outer="tasks")
 
 
 def _stops(source: object, said: list[str], **options: object) -> None:

@@ -47,7 +47,7 @@ CASES = {
                "1 worker always gave the same answer in 20 or more: 'same'"),
     "most": ([(task, "ann", "xy"[task % 2]) for task in range(9)] + [(0, "bob", "x"), (1, "cat", "x")], "'ann' gave 82% of all"),
     "single": ([("a", 1, "x"), ("b", 1, "y"), ("b", 2, "y")], "1 task with a single label (50%)"),
-    "case": ([("a", "Ann", "x"), ("a", "ann", "y")], "differ only in case may be one person: 'Ann', 'ann'"),
+    "case": ([("a", "Ann", "x"), ("a", "ann", "y")], "may be one: 'Ann' and 'ann'. They are kept apart."),
     "apart": ([("a", 1, "x"), ("a", 2, "y"), ("b", 3, "x"), ("b", 4, "y")], "2 groups with no worker in common (tasks: 1, 1)"),
     "control": ([("a\x1b", 1, "x"), ("a\x1b", 2, "y")], r"control characters or line breaks: 'a\x1b'"),
     "formula": ([("a", "=cmd()", "x"), ("a", "b", "y")], "begin like a spreadsheet formula: '=cmd()'"),

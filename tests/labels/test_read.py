@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import feather
 
-from crowdwise.labels import CrowdLabels, InputError, read_labels
+from crowdwise.labels import CrowdLabels, InputError, InputWarning, read_labels
 from crowdwise.labels.intern import Interner
 
 if TYPE_CHECKING:
@@ -160,7 +160,8 @@ def test_named_columns() -> None:
 
 def test_text_keeps_leading_zeros_and_huge_integers() -> None:
     text = "task,worker,label\n007,99999999999999999999,1\n07,3,0\n"
-    labels = read_labels(io.StringIO(text))
+    with pytest.warns(InputWarning, match="'007' and '07'"):
+        labels = read_labels(io.StringIO(text))
     assert labels.tasks.to_pylist() == ["007", "07"]
     assert labels.workers.to_pylist() == ["99999999999999999999", "3"]
     assert labels.classes.to_pylist() == [0, 1]
@@ -209,6 +210,42 @@ def test_json_text_that_looks_like_a_date_stays_text(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
     assert edges(read_labels(path)) == [("2024-01-01", "1", "x"), ("2024-01-02", "b", "y")]
+
+
+@pytest.mark.parametrize("first", [{"source": "web", "tags": ["a", "b"]}, None, [1, 2], "text"])
+def test_json_lines_with_nested_fields(first: Any, tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    rows = [
+        {"meta": first, "task": "a", "worker": "ann", "label": "x"},
+        {"meta": {"source": "mail", "deep": [{"x": [1]}]}, "task": "a", "worker": "bob", "label": "y"},
+        {"task": "b", "worker": "ann", "label": "x", "later": {"only": "here"}},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    expected = [("a", "ann", "x"), ("a", "bob", "y"), ("b", "ann", "x")]
+    assert edges(read_labels(path)) == expected
+    path.write_text(json.dumps(rows[1]) + "\n")  # a single line is a record too
+    assert edges(read_labels(path)) == expected[1:2]
+
+
+def test_json_lines_name_their_fields_where_the_first_lacks_one(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    path.write_text(
+        '{"task": "a", "worker": "ann", "answer": "x"}\n{"task": "b", "worker": "ann", "label": "y", "answer": "x"}\n'
+    )
+    with pytest.raises(InputError, match=r"column 'label' has 1 missing value: l\.jsonl, line 1"):
+        read_labels(path)
+
+
+def test_json_lines_whose_labels_are_nested_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    path.write_text(
+        '{"task": "a", "worker": "ann", "label": {"x": 1}}\n{"task": "b", "worker": "ann", "label": {"x": 2}}\n'
+    )
+    with pytest.raises(InputError, match="column 'label' holds lists or records"):
+        read_labels(path)
+    path.write_text('{"a": {"ann": "x"}}\n{"b": {"ann": "y"}}\n')
+    with pytest.raises(InputError, match=r"l\.jsonl has no task column and no worker column"):
+        read_labels(path)
 
 
 def test_duplicates() -> None:
@@ -283,7 +320,7 @@ def test_matrices() -> None:
 
 def test_a_task_without_answers_is_kept() -> None:
     assert CrowdLabels.from_dense(np.array([[0, 1], [-1, -1]])).n_tasks == 2
-    assert read_labels({"b": {"zoe": 1, "bob": 0}, "c": {}}).tasks.to_pylist() == ["b", "c"]
+    assert read_labels({"b": {"zoe": 1, "bob": 0}, "c": {}}, outer="tasks").tasks.to_pylist() == ["b", "c"]
 
 
 def test_nested(tmp_path: Path) -> None:
@@ -291,9 +328,9 @@ def test_nested(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(json.dumps(nested))
     (tmp_path / "many.json").write_text(json.dumps(nested, indent=2))
     for source in (nested, tmp_path / "one.json", tmp_path / "many.json"):
-        assert edges(read_labels(source)) == WIDE
+        assert edges(read_labels(source, outer="tasks")) == WIDE
     (tmp_path / "numbers.json").write_text('{"0": {"7": 1, "8": 0}}')
-    assert edges(read_labels(tmp_path / "numbers.json")) == [(0, 7, 1), (0, 8, 0)]
+    assert edges(read_labels(tmp_path / "numbers.json", outer="tasks")) == [(0, 7, 1), (0, 8, 0)]
 
 
 # ---- properties -----------------------------------------------------------------------------------------
@@ -325,6 +362,7 @@ def tables(draw: st.DrawFn) -> dict[str, list[str]]:
     return {"task": [cell[0] for cell in cells], "worker": [cell[1] for cell in cells], "label": said}
 
 
+@pytest.mark.filterwarnings("ignore::crowdwise.labels.errors.InputWarning")  # names that hardly differ are among them
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(tables())
 def test_hostile_names_survive_every_format_and_kind(

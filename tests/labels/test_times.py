@@ -102,6 +102,6 @@ def test_a_column_that_was_named_must_be_times(source: dict[str, Any], message: 
 
 def test_only_rows_have_times() -> None:
     nested = {"t": {"ann": "x", "bob": "y"}}
-    assert "does not have a row" in read_timed_labels(nested).why_not
+    assert "does not have a row" in read_timed_labels(nested, outer="tasks").why_not
     with pytest.raises(InputError, match="only a table with a row for each answer has times"):
-        read_timed_labels(nested, time="time")
+        read_timed_labels(nested, time="time", outer="tasks")

@@ -20,11 +20,12 @@ from crowdwise.audit.identifiability import find_unidentifiable
 from crowdwise.audit.prune import prune
 from crowdwise.audit.reference import fit_reference
 from crowdwise.audit.spammers import find_spammers
-from crowdwise.audit.subject import known_of, refuse_numbers
+from crowdwise.audit.subject import known_of, skipped_attributes
 from crowdwise.audit.tasks import find_confused_classes, find_hard_tasks, find_mislabels
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.progress import counted_work
+from crowdwise.labels.attributes import usable_attributes
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import read_truth
@@ -156,7 +157,8 @@ def audit_crowd(
         Labels that tasks are given as true, as a mapping, a path or a table (task, label): to score the consensus, to
         be doubted, and to judge bias by. The consensus never sees them.
     task_attributes, worker_attributes
-        Groups of tasks or workers that may be treated, or judge, differently: mappings, paths or tables.
+        Groups of tasks or workers that may be treated, or judge, differently: mappings, paths or tables. An attribute
+        that makes no groups (more than 50 values, or 20 numbers) is left out, and a screen of its own says so.
     time
         Time of each label, in the order of the labels, as `read_timed_labels` gives them: for drift.
     trusted
@@ -181,7 +183,6 @@ def audit_crowd(
     check_count("seed", seed, low=0)
     answers = read_labels(labels)
     check_enough(answers)
-    refuse_numbers(answers)
     known = known_of(answers, truth, task_attributes, worker_attributes, time, trusted)
     gold = None if gold is None else read_truth(gold)
     model = fit_method(answers, method, gold, seed)  # first: what it cannot use is said before any long work
@@ -190,9 +191,9 @@ def audit_crowd(
     reference = {"reference": fit_reference(answers)}
     accusing: list[Test] = []
     attributes = {"task_attributes": known.of_tasks, "worker_attributes": known.of_workers}
-    if any(attributes.values()):
+    if any(map(usable_attributes, attributes.values())):
         accusing.append((find_bias, attributes | {"truth": known.truth} | reference))
-    if known.of_tasks:
+    if usable_attributes(known.of_tasks):
         accusing.append((find_disparity, {"task_attributes": known.of_tasks, "truth": known.truth} | reference))
     if time is not None:
         accusing.append((find_drift, {"time": time, "truth": known.truth} | reference))
@@ -221,6 +222,7 @@ def audit_crowd(
             for test, more in tests:
                 screens.append(test(answers, level=each, seed=seed, **more))
                 advance()
+    screens += skipped_attributes(known)
     return Audit(answers, model, tuple(screens), effective.groups, level, effective, known.truth, company, gold)
 
 

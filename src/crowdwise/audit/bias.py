@@ -49,7 +49,7 @@ from crowdwise.audit.resampling import (
     strongest,
 )
 from crowdwise.kernels import edge_outer
-from crowdwise.labels.attributes import read_attributes
+from crowdwise.labels.attributes import read_attributes, usable_attributes
 from crowdwise.labels.errors import quoted
 
 if TYPE_CHECKING:
@@ -98,10 +98,10 @@ def find_bias(
         For each attribute of workers, and each with each attribute of tasks, at most one finding, about the groups that
         differ most; its score is the size of the difference.
     """
-    of_tasks = read_attributes(task_attributes, labels.tasks, "task")
-    of_workers = read_attributes(worker_attributes, labels.workers, "worker")
+    of_tasks = usable_attributes(read_attributes(task_attributes, labels.tasks, "task"))
+    of_workers = usable_attributes(read_attributes(worker_attributes, labels.workers, "worker"))
     if not of_tasks and not of_workers:
-        return Screen("bias", skipped="No attribute of tasks or workers is given: there are no groups to compare.")
+        return Screen("bias", skipped="No attribute makes groups of tasks or workers: there is nothing to compare.")
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels < 4 * ENOUGH:
         return Screen("bias", skipped=f"Bias needs two workers, two classes and {4 * ENOUGH} labels.")
     times = bool(of_tasks) + bool(of_workers)

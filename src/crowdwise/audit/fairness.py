@@ -35,7 +35,7 @@ from crowdwise.audit.resampling import (
     max_statistic,
     strongest,
 )
-from crowdwise.labels.attributes import read_attributes
+from crowdwise.labels.attributes import read_attributes, usable_attributes
 from crowdwise.labels.errors import quoted
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def find_disparity(
         For each attribute and measure at most one finding, about the group that differs most; its score is the size of
         the difference.
     """
-    attributes = read_attributes(task_attributes, labels.tasks, "task")
+    attributes = usable_attributes(read_attributes(task_attributes, labels.tasks, "task"))
     if not attributes:
-        return Screen("disparity", skipped="No attribute of tasks is given: there are no groups to compare.")
+        return Screen("disparity", skipped="No attribute makes groups of tasks: there is nothing to compare.")
     if labels.n_classes < 2 or labels.n_labels == 0:
         return Screen("disparity", skipped="Disparity needs labels of two classes.")
     reference = fit_reference(labels, truth, reference)

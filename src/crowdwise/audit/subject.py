@@ -1,16 +1,14 @@
-"""What an audit is given, checked before any long work: labels that are classes, and what is known besides them."""
+"""What an audit is given besides the labels, checked before any long work."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from crowdwise.audit.colluders import trusted_among
 from crowdwise.audit.drift import checked_times
+from crowdwise.audit.findings import Screen
 from crowdwise.labels.attributes import Attribute, read_attributes
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import quoted
 from crowdwise.labels.truth import Truth, read_truth, truth_codes
 
 if TYPE_CHECKING:
@@ -18,10 +16,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.model import CrowdLabels
 
-__all__ = ["Known", "known_of", "refuse_numbers"]
-
-MOST_STEPS = 10  # numbers that may be the steps of a scale, or codes of classes, however few the tasks
-FEWEST_TASKS = 5  # for each further number, by which it may still be the code of a class
+__all__ = ["Known", "known_of", "skipped_attributes"]
 
 
 class Known(NamedTuple):
@@ -54,19 +49,9 @@ def known_of(
     )
 
 
-def refuse_numbers(labels: CrowdLabels) -> None:
-    """Refuse labels that are measurements: numbers, of which there are nearly as many as tasks."""
-    size = labels.n_classes
-    if size <= MOST_STEPS or size * FEWEST_TASKS <= labels.n_tasks:
-        return
-    try:
-        numbers = pc.cast(labels.classes, pa.float64())
-    except pa.ArrowException:
-        return
-    ends = pc.min_max(numbers).as_py()
-    raise InputError(
-        f"These labels are numbers, not classes: {size:,} of them, from {ends['min']:g} to {ends['max']:g}, for "
-        f"{labels.n_tasks:,} tasks. The audit asks who says the same class, and near is not the same. Put the numbers "
-        "(and their truth) into a few bands first, such as low, middle and high; if they are codes of classes, put a "
-        "letter before each."
-    )
+def skipped_attributes(known: Known) -> list[Screen]:
+    """A screen for each attribute that makes no groups, which says why."""
+    every = [("task", each) for each in known.of_tasks] + [("worker", each) for each in known.of_workers]
+    return [
+        Screen(f"{role} attribute {quoted(each.name)}", skipped=each.skipped) for role, each in every if each.skipped
+    ]

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # a reader that went away (`| head`) ends so
         return stop.code if isinstance(stop.code, int) else BUG
     except BaseException as error:
-        return _failed(error)
+        return _failed(error, sys.argv[1:] if arguments is None else arguments)
     return code if isinstance(code, int) else OK
 
 
@@ -46,8 +46,8 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _failed(error: BaseException) -> int:
-    """Say in one line what went wrong, and give the exit code."""
+def _failed(error: BaseException, arguments: Sequence[str]) -> int:
+    """Say in one line what went wrong, with a command for each way on if there are several; give the exit code."""
     if os.environ.get("CROWDWISE_DEBUG"):
         import traceback
 
@@ -59,6 +59,9 @@ def _failed(error: BaseException) -> int:
         return BUG
     message, code = _explained(error)
     _say(message)
+    for meaning, words in _choices(error):
+        _say(meaning, begin="  ")
+        _say(_command(arguments, words), begin="    ")
     return code
 
 
@@ -83,11 +86,25 @@ def _explained(error: BaseException) -> tuple[str, int]:
     return f"{bug} Please report it; CROWDWISE_DEBUG=1 before the same command shows the traceback.", BUG
 
 
-def _say(message: str) -> None:
+def _choices(error: BaseException) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The ways on, where the input can be read in several: what each means, and the words to add."""
+    from crowdwise.labels.errors import UnclearInputError
+
+    return error.choices if isinstance(error, UnclearInputError) else ()
+
+
+def _command(arguments: Sequence[str], more: Sequence[str]) -> str:
+    """The same command with some words more, to copy."""
+    from crowdwise.cli.safe import shell
+
+    return shell("crowdwise", *arguments, *more)
+
+
+def _say(message: str, begin: str = "crowdwise: ") -> None:
     from crowdwise.cli.safe import visible
 
     try:
-        print(f"crowdwise: {visible(message)}", file=sys.stderr, flush=True)
+        print(f"{begin}{visible(message)}", file=sys.stderr, flush=True)
     except OSError:
         _silence(sys.stderr)
 

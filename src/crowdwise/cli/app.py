@@ -17,10 +17,12 @@ from crowdwise.cli.options import (
     Gold,
     Items,
     Json,
+    Kind,
     LabelColumn,
     Labels,
     MethodSlug,
     OnDuplicate,
+    Outer,
     TaskColumn,
     WorkerColumn,
 )
@@ -105,16 +107,19 @@ def aggregate(
     label_column: LabelColumn = None,
     classes: Classes = None,
     on_duplicate: Duplicates = OnDuplicate.error,
+    kind: Kind = None,
+    outer: Outer = None,
 ) -> None:
     """Find the consensus and portray the workers."""
     from crowdwise.cli import pages, put, work
 
     if out == "-" and json:
         raise typer.BadParameter("--out - and --json both want standard output; choose one")
-    if [labels, truth, gold, sequences, graph, items].count("-") > 1:
+    if [*labels, truth, gold, sequences, graph, items].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
     place = None if out in (None, "-") else put.checked_place(str(out))
-    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
+    columns = (task_column, worker_column, label_column)
+    reading = work.Reading(labels, *columns, classes, on_duplicate.value, kind=kind, outer=outer)
     request = work.Request(
         reading, method, truth, gold, seed, max_iter, sequences, graph, class_prior, known_workers, items
     )
@@ -153,13 +158,16 @@ def compare(
     label_column: LabelColumn = None,
     classes: Classes = None,
     on_duplicate: Duplicates = OnDuplicate.error,
+    kind: Kind = None,
+    outer: Outer = None,
 ) -> None:
     """Compare methods by how well they foretell labels hidden from them: no truth is needed."""
     from crowdwise.cli import pages, put, work
 
-    if [labels, truth].count("-") > 1:
+    if [*labels, truth].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and --truth can be standard input (-)")
-    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
+    columns = (task_column, worker_column, label_column)
+    reading = work.Reading(labels, *columns, classes, on_duplicate.value, kind=kind, outer=outer)
     say_if_compiling()
     result = work.compared(work.read(reading), methods, truth, folds, seed)
     if json:
@@ -206,12 +214,15 @@ def describe(
     label_column: LabelColumn = None,
     classes: Classes = None,
     on_duplicate: Duplicates = OnDuplicate.all,
+    kind: Kind = None,
+    outer: Outer = None,
 ) -> None:
     """Say what labels look like before any model, and what seems wrong."""
     from crowdwise.cli import pages, put, work
 
-    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value)
-    description = work.read(reading).describe()
+    columns = (task_column, worker_column, label_column)
+    reading = work.Reading(labels, *columns, classes, on_duplicate.value, kind=kind, outer=outer)
+    description = work.described(reading)
     if json:
         put.print_json(description.to_dict())
     else:

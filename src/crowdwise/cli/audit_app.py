@@ -13,10 +13,12 @@ from crowdwise.cli.options import (
     Gold,
     Items,
     Json,
+    Kind,
     LabelColumn,
     Labels,
     MethodSlug,
     OnDuplicate,
+    Outer,
     TaskColumn,
     WorkerColumn,
 )
@@ -71,6 +73,8 @@ def audit(
     time_column: TimeColumn = None,
     classes: Classes = None,
     on_duplicate: Duplicates = OnDuplicate.error,
+    kind: Kind = None,
+    outer: Outer = None,
 ) -> None:
     """Say who guesses, who copies and who says the opposite, how sure that is, and what to do about it."""
     from crowdwise.audit.prune import prune
@@ -79,10 +83,11 @@ def audit(
     from crowdwise.labels.errors import InputError
 
     if prune_to is not None:
-        put.checked_file(prune_to, "--prune-to", (labels, truth, gold, items, task_attributes, worker_attributes))
+        put.checked_file(prune_to, "--prune-to", (*labels, truth, gold, items, task_attributes, worker_attributes))
         if json and prune_to == "-":
             raise InputError("--json and --prune-to - would both go to standard output. Write the labels to a file.")
-    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value, time_column)
+    columns = (task_column, worker_column, label_column)
+    reading = work.Reading(labels, *columns, classes, on_duplicate.value, time_column, kind, outer)
     asked = pages.Asked(method, truth, gold, task_attributes, worker_attributes, items, trusted, level, seed)
     timed, found, shows = pages.audited(reading, asked)
     pruned = None
@@ -124,16 +129,19 @@ def report(
     time_column: TimeColumn = None,
     classes: Classes = None,
     on_duplicate: Duplicates = OnDuplicate.error,
+    kind: Kind = None,
+    outer: Outer = None,
 ) -> None:
     """Write the audit as one HTML page: consensus, workers, findings, disputed tasks, and how sure it all is."""
     from crowdwise.cli import audit_pages as pages
     from crowdwise.cli import put, work
 
-    put.checked_file(out, "--out", (labels, truth, gold, items, task_attributes, worker_attributes))
+    put.checked_file(out, "--out", (*labels, truth, gold, items, task_attributes, worker_attributes))
     if charts is not None:
         put.checked_place(charts, "--charts")
     pages.check_report()
-    reading = work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value, time_column)
+    columns = (task_column, worker_column, label_column)
+    reading = work.Reading(labels, *columns, classes, on_duplicate.value, time_column, kind, outer)
     asked = pages.Asked(method, truth, gold, task_attributes, worker_attributes, items, trusted, level, seed)
     timed, found, shows = pages.audited(reading, asked)
     league = work.compared(timed.labels, None, found.truth, 5, seed) if compare else None

@@ -64,15 +64,14 @@ def audited(reading: Reading, asked: Asked) -> tuple[TimedLabels, Audit, Items |
     from crowdwise.audit.findings import Screen
     from crowdwise.cli.first_run import say_if_compiling
     from crowdwise.fitting.em import NotConverged
-    from crowdwise.labels.times import read_timed_labels
 
     if not 0 < asked.level < 1:  # not a number is neither
         raise InputError("--level must lie between 0 and 1, both excluded.")
-    files = [reading.source, asked.truth, asked.gold, asked.items, asked.task_attributes, asked.worker_attributes]
+    files = [*reading.files, asked.truth, asked.gold, asked.items, asked.task_attributes, asked.worker_attributes]
     if files.count("-") > 1:
         raise InputError("Only one of LABELS and the files of options can be standard input (-).")
     say_if_compiling()
-    timed = read_timed_labels(reading.source, time=reading.time, **reading.options())
+    timed = work.read_timed(reading)
     more = asdict(asked) | {"trusted": _named(asked.trusted, timed.labels.workers)}
     shows = work.read_shown_items(more.pop("items"), timed.labels)
     with warnings.catch_warnings():

@@ -52,10 +52,9 @@ class Training:
 
     def words(self) -> list[str]:
         """Give the same on a command line."""
-        source, *columns = self.reading.words()
+        files, columns = self.reading.files, self.reading.words()[len(self.reading.files) :]
         options = {
             "--features": self.features,
-            "--labels": source,
             "--method": self.method,
             "--image-size": self.image_size,
             "--valid": self.valid,
@@ -63,6 +62,7 @@ class Training:
             **{f"--{name.replace('_', '-')}": value for name, value in self.settings.items()},
         }
         given = [[option, str(value)] for option, value in options.items() if value is not None]
+        given[1:1] = [["--labels", file] for file in files]
         return ["crowdwise", "train", *(word for pair in given for word in pair), *columns]
 
 

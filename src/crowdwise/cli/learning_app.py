@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from crowdwise.cli.options import Classes, Duplicates, Json, LabelColumn, OnDuplicate, TaskColumn, WorkerColumn
+from crowdwise.cli.options import (
+    Classes,
+    Duplicates,
+    Json,
+    Kind,
+    LabelColumn,
+    OnDuplicate,
+    Outer,
+    TaskColumn,
+    WorkerColumn,
+)
 
 __all__ = ["predict", "train"]
 
@@ -25,7 +35,12 @@ TRAINING = "Training"
 def train(
     *,
     features: Features,
-    labels: Annotated[str, typer.Option(metavar="FILE", help="Crowd labels, as for aggregate; - for standard input.")],
+    labels: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FILE", help="Crowd labels, as for aggregate; - for standard input. Give it again for each file."
+        ),
+    ],
     method: Annotated[str, typer.Option(metavar="SLUG", help="See `crowdwise methods --learn`.")] = "trace",
     truth: Annotated[
         str | None, typer.Option(metavar="FILE", help="True labels (task, label) to score the result with.")
@@ -77,11 +92,13 @@ def train(
     label_column: LabelColumn = None,
     classes: Classes = None,
     on_duplicate: Duplicates = OnDuplicate.error,
+    kind: Kind = None,
+    outer: Outer = None,
 ) -> None:
     """Learn a classifier from features and labels that disagree."""
     from crowdwise.cli import learning, learning_pages, pages, put, work
 
-    if [features, labels, truth, valid, valid_truth].count("-") > 1:
+    if [features, *labels, truth, valid, valid_truth].count("-") > 1:
         raise typer.BadParameter("only one of the files can be standard input (-)")
     if (valid is None) != (valid_truth is None):
         raise typer.BadParameter("--valid and --valid-truth belong together; give both or neither")
@@ -94,8 +111,9 @@ def train(
         "seed": seed,
         "device": device,
     }
+    columns = (task_column, worker_column, label_column)
     request = learning.Training(
-        work.Reading(labels, task_column, worker_column, label_column, classes, on_duplicate.value),
+        work.Reading(labels, *columns, classes, on_duplicate.value, kind=kind, outer=outer),
         features,
         method,
         image_size,
@@ -119,7 +137,7 @@ def predict(
     *,
     features: Features,
     labels: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Crowd labels of these tasks, to be taken into account.")
+        list[str] | None, typer.Option(metavar="FILE", help="Crowd labels of these tasks, to be taken into account.")
     ] = None,
     truth: Annotated[
         str | None, typer.Option(metavar="FILE", help="True labels (task, label) to score the predictions with.")
@@ -133,15 +151,18 @@ def predict(
     worker_column: WorkerColumn = None,
     label_column: LabelColumn = None,
     on_duplicate: Duplicates = OnDuplicate.error,
+    outer: Outer = None,
 ) -> None:
     """Classify tasks with a trained model, from features alone or with labels."""
     from crowdwise.cli import learning, learning_pages, pages, put, work
 
-    if [features, labels, truth].count("-") > 1:
+    if [features, *(labels or ()), truth].count("-") > 1:
         raise typer.BadParameter("only one of the files can be standard input (-)")
     reading = None
-    if labels is not None:
-        reading = work.Reading(labels, task_column, worker_column, label_column, None, on_duplicate.value)
+    if labels:
+        columns = (task_column, worker_column, label_column)
+        # The model knows the classes: what its labels are is settled.
+        reading = work.Reading(labels, *columns, None, on_duplicate.value, kind="labels", outer=outer)
     asking = learning.Asking(model, features, reading, image_size, truth)
     result = learning.predicted(asking)
     if json:

@@ -14,10 +14,14 @@ __all__ = [
     "Gold",
     "Items",
     "Json",
+    "Kind",
     "LabelColumn",
+    "LabelKind",
     "Labels",
     "MethodSlug",
     "OnDuplicate",
+    "Outer",
+    "OuterNames",
     "TaskColumn",
     "WorkerColumn",
 ]
@@ -32,11 +36,25 @@ class OnDuplicate(StrEnum):
     all = "all"
 
 
+class LabelKind(StrEnum):
+    """What the answers are."""
+
+    labels = "labels"
+
+
+class OuterNames(StrEnum):
+    """What the outer names of nested JSON are."""
+
+    tasks = "tasks"
+    workers = "workers"
+
+
 Labels = Annotated[
-    str,
+    list[str],
     typer.Argument(
         metavar="LABELS",
-        help="CSV, TSV, JSON lines, Parquet or Arrow, plain or gzipped; - for standard input.",
+        help="CSV, TSV, JSON lines, Parquet or Arrow, plain or gzipped; - for standard input. Several files, or a "
+        "pattern such as 'days/*.csv', are read as one.",
     ),
 ]
 COLUMNS = "Columns and classes"
@@ -50,6 +68,14 @@ Classes = Annotated[
 Duplicates = Annotated[
     OnDuplicate,
     typer.Option(help="A second answer of one worker to one task.", rich_help_panel=COLUMNS),
+]
+Kind = Annotated[
+    LabelKind | None,
+    typer.Option(help="The labels are classes, even if they look like values.", rich_help_panel=COLUMNS),
+]
+Outer = Annotated[
+    OuterNames | None,
+    typer.Option(help="What the outer names of nested JSON are.", rich_help_panel=COLUMNS),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a page for people.")]
 MethodSlug = Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import inspect
 import math
 import re
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise.cli.label_files import Reading, described, listed_names, read, read_timed
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.places import counted
 from crowdwise.labels.tables import defused
@@ -36,46 +36,17 @@ __all__ = [
     "compared",
     "crowds",
     "defused_names",
+    "described",
     "expected_wrong_facts",
     "known_truth",
     "league",
     "listed_names",
     "read",
     "read_shown_items",
+    "read_timed",
     "scores_of",
     "simulated",
 ]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Where the labels are and how to read them."""
-
-    source: str
-    task: str | None = None
-    worker: str | None = None
-    label: str | None = None
-    classes: str | None = None
-    on_duplicate: Any = "error"
-    time: str | None = None
-
-    def options(self) -> dict[str, Any]:
-        """Give the same to `read_labels`."""
-        columns = {"task": self.task, "worker": self.worker, "label": self.label, "on_duplicate": self.on_duplicate}
-        return columns | {"classes": None if self.classes is None else listed_names(self.classes)}
-
-    def words(self) -> list[str]:
-        """Give the same on a command line."""
-        options = {
-            "--task-column": self.task,
-            "--worker-column": self.worker,
-            "--label-column": self.label,
-            "--classes": self.classes,
-            "--on-duplicate": None if self.on_duplicate == "error" else self.on_duplicate,
-            "--time-column": self.time,
-        }
-        given = [[option, str(value)] for option, value in options.items() if value is not None]
-        return [self.source, *(word for pair in given for word in pair)]
 
 
 @dataclass(frozen=True)
@@ -162,24 +133,6 @@ class Result(Fitted):
 
 
 # ---- in ---------------------------------------------------------------------------------------------------
-
-
-def read(reading: Reading) -> CrowdLabels:
-    """Read labels as the options say."""
-    from crowdwise.labels import read_labels
-
-    return read_labels(reading.source, **reading.options())
-
-
-def listed_names(given: str, option: str = "--classes") -> list[str]:
-    """Split names at commas; a name with a comma stands in double quotes, as in CSV."""
-    try:
-        names = next(csv.reader([given], skipinitialspace=True, strict=True), [])
-    except csv.Error as error:
-        raise InputError(f"{option} {quoted(given)} cannot be read as a list of names: {error}.") from error
-    if not names or not all(name.strip() for name in names):
-        raise InputError(f"{option} {quoted(given)} holds an empty name. Give names with commas between: cat,dog.")
-    return [name.strip() for name in names]
 
 
 def read_shown_items(file: str | None, labels: CrowdLabels) -> Items | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from crowdwise.datasets.anaesthetists import anaesthetists
 from crowdwise.datasets.catalogue import CATALOGUE, OTHER_KINDS
 from crowdwise.datasets.folders import VARIABLE, find_file, folders
 from crowdwise.datasets.truth import aligned, read_truth, strangers
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, InputWarning, quoted
 from crowdwise.labels.vocabulary import as_text, numbered, union
 
 if TYPE_CHECKING:
@@ -104,8 +105,12 @@ def load(name: str) -> Dataset:
     labels_file, folder = _located(name)
     truth_file = find_file(folder, "truth")
     truth = read_truth(truth_file) if truth_file else None
-    on_duplicate = CATALOGUE[name].on_duplicate if name in CATALOGUE else "error"
-    return _described(name, _read(labels_file, truth, on_duplicate), truth)
+    if name not in CATALOGUE:
+        return _described(name, _read(labels_file, truth, "error"), truth)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)  # names of a known set are as its authors wrote them
+        labels = _read(labels_file, truth, CATALOGUE[name].on_duplicate)
+    return _described(name, labels, truth)
 
 
 def _read(file: Path, truth: pa.Table | None, on_duplicate: Duplicates) -> CrowdLabels:

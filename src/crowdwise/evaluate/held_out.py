@@ -10,7 +10,7 @@ and so is one in which the task itself tilts the answers (minimax entropy).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Part",
+    "Predictor",
     "answers",
     "drawn_table",
     "error_over_tasks",
@@ -41,6 +42,14 @@ __all__ = [
 DRAW = 5.0  # answers of the crowd that count as a worker's own, for each state of the truth
 UNSEEN = 0.5  # of an answer that nobody in the crowd gave
 BLOCK = 1 << 16  # labels gathered at a time
+
+
+class Predictor(Protocol):
+    """What held-out prediction asks of a fitted model; every aggregator has it."""
+
+    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None: ...
+
+    def _states_of(self, labels: CrowdLabels) -> FloatArray: ...
 
 
 class Part:
@@ -95,12 +104,12 @@ def parts(labels: CrowdLabels, folds: int, seed: int) -> Iterator[Part]:
         yield Part(labels, number == fold)
 
 
-def foretold(model: Aggregator, part: Part) -> FloatArray:
+def foretold(model: Predictor, part: Part) -> FloatArray:
     """Probability of every answer (hidden labels, K) to what was hidden, by a model of the labels that were kept."""
     return answers(model, part.kept, part.held.task, part.held.worker)
 
 
-def answers(model: Aggregator, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray:
+def answers(model: Predictor, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray:
     """Probability of every answer (n, K) of workers to tasks, by a model of `labels`."""
     own = model._foretell(labels, task, worker)
     if own is not None:

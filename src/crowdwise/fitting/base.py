@@ -68,7 +68,8 @@ class Aggregator(CrowdModel):
             Known shares of the classes, which are then not learnt: a mapping from class to share, or an array.
         known_workers
             Workers met in an earlier project, matched by name: a fitted model, or a mapping from worker to confusion
-            matrix (K, K) [truth, label].
+            matrix (K, K) [truth, label]. A model's classes are matched by name as well: answers of classes that the
+            labels do not have are left out, and of a new class nothing is taken as known.
         known_weight
             How many answers for each true class a known matrix counts as; above 0, at most 1e9.
 
@@ -118,7 +119,8 @@ class Aggregator(CrowdModel):
         if labels is None:
             fitted: FloatArray = self.posterior_
             return fitted
-        return self._posterior_of(self._aligned(read_labels(labels)))
+        # The model knows the classes: a few labels of new tasks are not asked whether they are values.
+        return self._posterior_of(self._aligned(read_labels(labels, kind="labels")))
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder (JSON, Parquet and npz; no pickle). `crowdwise.load` reads it."""

@@ -15,6 +15,8 @@ from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import as_vocabulary, positions, same_names
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -120,16 +122,17 @@ def _shares(given: Any, labels: CrowdLabels) -> FloatArray:
 
 
 def _answers(known: Any, labels: CrowdLabels, weight: float) -> FloatArray:
-    """Known confusion matrices as answers already given, [worker, truth, label]; workers are matched by name."""
+    """Known confusion matrices as answers already given, [worker, truth, label]; workers are matched by name.
+
+    A model's classes are matched by name too, see `_in_classes_of`.
+    """
     if hasattr(known, "workers_"):
         if not hasattr(known, "confusion_"):
             raise InputError("known_workers is a model without confusion matrices: fit it, or take another method.")
+        names, confusion = known.workers_, np.asarray(known.confusion_)
         if not same_names(known.classes_, labels.classes):
-            raise InputError(
-                f"known_workers was fitted with the classes {listed(known.classes_.to_pylist())}; these labels have "
-                f"{listed(labels.classes.to_pylist())}. Read the labels with classes= in that order."
-            )
-        names, matrices = known.workers_, list(known.confusion_)
+            return _in_classes_of(labels, known.classes_, _of_workers(labels, names, confusion, weight))
+        matrices = list(confusion)
     elif isinstance(known, Mapping):
         names, matrices = as_vocabulary(list(known), "worker"), list(known.values())
     else:
@@ -138,14 +141,8 @@ def _answers(known: Any, labels: CrowdLabels, weight: float) -> FloatArray:
             "confusion matrix."
         )
     size = labels.n_classes
-    counts = np.zeros((labels.n_workers, size, size))
-    places = positions(names, labels.workers)
-    if (places < 0).all():
-        raise InputError(
-            f"None of the known workers ({listed(names.slice(0, 5).to_pylist())}, …) is among those of the labels "
-            f"({listed(labels.workers.slice(0, 5).to_pylist())}, …). Use the same worker names in both."
-        )
-    for name, place, given in zip(names.to_pylist(), places, matrices, strict=True):
+    checked = []
+    for name, given in zip(names.to_pylist(), matrices, strict=True):
         matrix = as_numbers(given, f"known_workers: the matrix of {name!r}")
         square = matrix.shape == (size, size)
         if not square or (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1, atol=1e-6):
@@ -153,6 +150,42 @@ def _answers(known: Any, labels: CrowdLabels, weight: float) -> FloatArray:
                 f"known_workers: the matrix of {name!r} must have shape {(size, size)} [truth, label] and rows that "
                 "sum to 1."
             )
-        if place >= 0:
-            counts[place] = weight * matrix
+        checked.append(matrix)
+    return _of_workers(labels, names, np.array(checked).reshape(-1, size, size), weight)
+
+
+def _of_workers(labels: CrowdLabels, names: pa.Array, matrices: FloatArray, weight: float) -> FloatArray:
+    """Matrices as answers of the workers of the labels (M, …); zeros for workers who are not among the names."""
+    counts = np.zeros((labels.n_workers, *matrices.shape[1:]))
+    places = positions(names, labels.workers)
+    if (places < 0).all():
+        raise InputError(
+            f"None of the known workers ({listed(names.slice(0, 5).to_pylist())}, …) is among those of the labels "
+            f"({listed(labels.workers.slice(0, 5).to_pylist())}, …). Use the same worker names in both."
+        )
+    counts[places[places >= 0]] = weight * matrices[places >= 0]
     return counts
+
+
+def _in_classes_of(labels: CrowdLabels, old: pa.Array, answers: FloatArray) -> FloatArray:
+    """Answers in other classes (M, L, L) as answers in those of the labels (M, K, K), matched by name.
+
+    Of a class that the labels do not have, the answers are left out. Of a new class nothing is known. Its row is zero:
+    what workers say of it is learnt from the labels alone, as of a worker not met before. Its column is filled with
+    what a worker's wrong answers are on average, for each truth: zeros would say that a worker who could not choose the
+    new class never does.
+    """
+    places = positions(labels.classes, old)
+    kept = np.flatnonzero(places >= 0)
+    if kept.size == 0:
+        raise InputError(
+            f"known_workers was fitted with the classes {listed(old.to_pylist())}; these labels have none of them, but "
+            f"{listed(labels.classes.to_pylist())}. Use the same class names in both."
+        )
+    found = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
+    found[:, kept[:, None], kept] = answers[:, places[kept][:, None], places[kept]]
+    new = np.flatnonzero(places < 0)
+    right = np.einsum("wkk->wk", answers)
+    wrong = (answers.sum(axis=2) - right) / max(len(old) - 1, 1)
+    found[:, kept[:, None], new] = wrong[:, places[kept], None]
+    return found

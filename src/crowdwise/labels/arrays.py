@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import SHOWN, InputError, InputWarning, quoted
 
 __all__ = ["as_column"]
 
@@ -47,6 +48,8 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
 def _as_text(values: Any, name: str, origin: str) -> pa.Array:
     """Names of mixed types, or integers beyond 64 bits, as text."""
     texts: list[str | None] = []
+    first: dict[str, Any] = {}
+    met: dict[str, tuple[Any, Any]] = {}  # values of two types that are one text
     for row, value in enumerate(values):
         if isinstance(value, list | tuple | dict | set | np.ndarray):
             raise InputError(
@@ -55,6 +58,17 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
             )
         missing = value is None or (isinstance(value, float) and math.isnan(value)) or str(value) == "<NA>"
         texts.append(None if missing else str(value))
+        if not missing and type(first.setdefault(str(value), value)) is not type(value):
+            met.setdefault(str(value), (first[str(value)], value))
+    if met:
+        pairs = "; ".join(f"{quoted(one)} and {quoted(other)}" for one, other in list(met.values())[:SHOWN])
+        more = f" and {len(met) - SHOWN:,} more" if len(met) > SHOWN else ""
+        warnings.warn(
+            f"{origin}: column {quoted(name)} holds names of several types, which are taken as one where their text is "
+            f"the same: {pairs}{more}. Give all the same type.",
+            InputWarning,
+            stacklevel=2,
+        )
     try:
         return pa.array(texts, pa.string())
     except (pa.ArrowException, UnicodeEncodeError) as error:

@@ -19,18 +19,24 @@ from crowdwise.labels.vocabulary import plain, positions
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
 
-__all__ = ["Attribute", "read_attributes"]
+__all__ = ["Attribute", "read_attributes", "usable_attributes"]
 
-MOST_VALUES = 50  # more groups than this is a number or free text, not groups
+MOST_VALUES = 50  # more groups than this is free text or names, not groups
+MOST_NUMBERS = 20  # more numbers than this is an age, a length or a time, not codes of groups
+NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"
 
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """One attribute: its name, its values in order, and which of them each task or worker has (-1 for unknown)."""
+    """One attribute: its name, its values in order, and which of them each task or worker has (-1 for unknown).
+
+    `skipped` says why it makes no groups, if it makes none; it has no values then.
+    """
 
     name: str
     values: tuple[Any, ...]
     code: IntArray
+    skipped: str = ""
 
 
 def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"]) -> tuple[Attribute, ...]:
@@ -42,7 +48,8 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
         None for none; what this function gave; a mapping from name to value, or from name to {attribute: value}; or a
         path or table with a column for the task or worker, where every other column is an attribute. A missing value is
         an unknown one, as is that of a task or worker who is not mentioned; those who are not among `names` are left
-        aside.
+        aside. A column of more than 50 values, more than 20 if they are numbers, or of lists makes no groups: the
+        attribute says so in `skipped`.
     names
         Names of the tasks or workers.
     role
@@ -51,7 +58,7 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
     Examples
     --------
     >>> read_attributes({"ann": "old", "bob": "young", "eve": "old"}, pa.array(["bob", "cy", "ann"]), "worker")
-    (Attribute(name='attribute', values=('old', 'young'), code=array([ 1, -1,  0])),)
+    (Attribute(name='attribute', values=('old', 'young'), code=array([ 1, -1,  0]), skipped=''),)
     """
     if source is None:
         return ()
@@ -84,21 +91,48 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
     return tuple(_attribute(name, table[name], place, len(names)) for name in others)
 
 
+def usable_attributes(attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
+    """Those that make groups."""
+    return tuple(attribute for attribute in attributes if not attribute.skipped)
+
+
 def _attribute(name: str, column: pa.ChunkedArray, place: IntArray, size: int) -> Attribute:
+    code = np.full(size, -1, np.int64)
+    if pa.types.is_nested(column.type):
+        return Attribute(str(name), (), code, "It holds lists or records. Give one value for each name.")
     array = plain(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     if pa.types.is_string(array.type):  # an empty cell of a text file is a missing value
         array = pc.if_else(pc.equal(array, ""), None, array)
     values = pc.unique(array.filter(pa.array(place >= 0))).drop_null()
-    if len(values) > MOST_VALUES:
-        raise InputError(
-            f"Attribute {quoted(name)} has {len(values)} values ({listed(values.slice(0, 5).to_pylist())}, …); groups "
-            f"are at most {MOST_VALUES}. Put its values into bands, or leave the column out."
-        )
+    skipped = _too_many(values)
+    if skipped:
+        return Attribute(str(name), (), code, skipped)
     values = values.take(pc.sort_indices(values))
-    code = np.full(size, -1, np.int64)
     known = place >= 0
     code[place[known]] = pc.fill_null(pc.index_in(array, value_set=values), -1).to_numpy(zero_copy_only=False)[known]
     return Attribute(str(name), tuple(values.to_pylist()), code)
+
+
+def _too_many(values: pa.Array) -> str:
+    """Why values make no groups, if they are too many; "" if they make some."""
+    shown = f"{listed(values.slice(0, 3).to_pylist())}, …"
+    if len(values) > MOST_NUMBERS and _are_numbers(values):
+        return (
+            f"It has {len(values):,} different numbers ({shown}): groups would be too small to compare. Put them into "
+            "a few bands, such as under 30, 30 to 50 and over 50."
+        )
+    if len(values) > MOST_VALUES:
+        return (
+            f"It has {len(values):,} different values ({shown}), and groups are at most {MOST_VALUES}. Put the values "
+            "into fewer groups, or leave the column out."
+        )
+    return ""
+
+
+def _are_numbers(values: pa.Array) -> bool:
+    if pa.types.is_integer(values.type):
+        return True
+    return bool(pa.types.is_string(values.type) and pc.all(pc.match_substring_regex(values, NUMBER)).as_py())
 
 
 def _as_columns(source: Any, role: str) -> Any:

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import TableKind
 
-__all__ = ["ROLES", "Columns", "candidates", "chosen_columns", "chosen_time_column", "chosen_truth_columns"]
+__all__ = ["ROLES", "Columns", "Named", "candidates", "chosen_columns", "chosen_time_column", "chosen_truth_columns"]
 
 ROLES = ("task", "worker", "label")
+Named: TypeAlias = tuple[str | None, str | None, str | None]  # columns as the user named them, None where not
 NUMBERS = {2: "two", 3: "three"}
 
 # Names that tables really have, in tiers: a later tier counts only where the earlier ones are absent.

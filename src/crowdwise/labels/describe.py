@@ -13,6 +13,8 @@ from numba import njit
 from crowdwise.labels.errors import listed, quoted
 from crowdwise.labels.places import counted
 from crowdwise.labels.sorting import repeats
+from crowdwise.labels.twins import twin_notes
+from crowdwise.labels.values import describe_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -220,14 +222,6 @@ def _about_workers(labels: CrowdLabels) -> Iterator[str]:
     silent = per_worker == 0
     if silent.any():
         yield f"{counted(int(silent.sum()), 'worker')} without any label: {_some(labels.workers, silent)}."
-    if pa.types.is_string(labels.workers.type):
-        lower = pc.utf8_lower(labels.workers)
-        counts = pc.value_counts(lower)
-        twins = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-        if len(twins):
-            alike = pc.is_in(lower, value_set=twins).to_numpy(zero_copy_only=False)
-            some = _some(labels.workers, alike)
-            yield f"Workers whose names differ only in case may be one person: {some}."
 
 
 def _about_classes(labels: CrowdLabels) -> Iterator[str]:
@@ -239,14 +233,18 @@ def _about_classes(labels: CrowdLabels) -> Iterator[str]:
     if rare.any():
         number = counted(int(rare.sum()), "class", "classes")
         yield f"{number} hardly ever used: {_some(labels.classes, rare)}."
-    if labels.n_classes > 50 and labels.n_classes > labels.n_tasks / 10:
-        yield f"{labels.n_classes:,} classes for {labels.n_tasks:,} tasks: are these numbers or free text?"
+    values = describe_values(labels)
+    if values:
+        yield values
+    elif labels.n_classes > 50 and labels.n_classes > labels.n_tasks / 10:
+        yield f"{labels.n_classes:,} classes for {labels.n_tasks:,} tasks: are these free text?"
     words = [name for name in labels.classes.to_pylist() if str(name).strip().casefold() in MISSING_WORDS]
     if words:
         yield f"Class {listed(words)} looks like a missing value, but is counted as a class."
 
 
 def _about_names(labels: CrowdLabels) -> Iterator[str]:
+    yield from twin_notes(labels)
     for what, names in (("task", labels.tasks), ("worker", labels.workers), ("class", labels.classes)):
         if not pa.types.is_string(names.type):
             continue

@@ -15,6 +15,7 @@ from crowdwise.labels.intern import Interner
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.places import Place, counted
 from crowdwise.labels.sorting import first_seen
+from crowdwise.labels.values import refuse_values
 from crowdwise.labels.vocabulary import as_vocabulary, numbered, plain, positions
 
 if TYPE_CHECKING:
@@ -123,19 +124,26 @@ def labels_from_encoded(
     *,
     classes: Iterable[Any] | None = None,
     on_duplicate: Duplicates = "error",
+    as_classes: bool = False,
     kind: TableKind = "pyarrow",
     place: Place | None = None,
 ) -> CrowdLabels:
-    """Put three encoded columns together, once the classes are settled."""
+    """Put three encoded columns together, once the classes are settled.
+
+    Labels that look like values are refused, unless the classes are declared or `as_classes` says what they are.
+    """
     place = place or Place()
     if classes is not None:
         mapping, names = _declared(label, classes, place)
     else:
         mapping, names = _found(label, place)
     codes = mapping.astype(smallest_int(len(names)))[label.codes]
-    return CrowdLabels._sorted(
+    labels = CrowdLabels._sorted(
         task.codes, worker.codes, codes, task.names, worker.names, names, on_duplicate, kind, place
     )
+    if classes is None and not as_classes:
+        refuse_values(labels)
+    return labels
 
 
 # ---- codes ----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CrowdwiseError", "InputError", "listed", "quoted"]
+__all__ = ["CrowdwiseError", "InputError", "InputWarning", "UnclearInputError", "listed", "quoted"]
 
 SHOWN = 5
 LONGEST_NAME = 60
@@ -19,6 +19,24 @@ class CrowdwiseError(Exception):
 
 class InputError(CrowdwiseError, ValueError):
     """Data or a parameter that cannot be used as it is."""
+
+
+class UnclearInputError(InputError):
+    """Data that can be read in more than one way, where the wrong one would give wrong answers without a word.
+
+    Attributes
+    ----------
+    choices
+        Each way on: what it means, and the words to add to the command line for it.
+    """
+
+    def __init__(self, message: str, choices: Iterable[tuple[str, tuple[str, ...]]] = ()) -> None:
+        super().__init__(message)
+        self.choices = tuple(choices)
+
+
+class InputWarning(UserWarning):
+    """Data that were read as they are, although something about them is probably not meant."""
 
 
 def quoted(name: object) -> str:

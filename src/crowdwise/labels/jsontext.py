@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,36 +22,56 @@ if TYPE_CHECKING:
 __all__ = ["json_source"]
 
 SHAPES = 'one object a line ({"task": …, "worker": …, "label": …}), a list of those, or {task: {worker: label}}'
-ARROW_TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
+SAMPLED = 100  # lines in which the names of the fields are looked for: a record may lack some
+ARROW_TYPES: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 
 
 def json_source(blob: Blob) -> Columns | Mapping[Any, Any]:
     """Columns of JSON lines or records; a nested mapping is handed on as it is."""
-    first = next((line for line in blob.lines() if line.removeprefix(b"\xef\xbb\xbf").strip()), b"")
+    lines = list(islice((line for line in blob.lines() if line.removeprefix(b"\xef\xbb\xbf").strip()), 2))
+    record = _parsed(lines[0]) if lines else None
+    if record is None:
+        return _whole(blob)
+    # On a single line, an object of objects or of lists is the whole table; on the first of several, it is one record.
+    if len(lines) == 1 and record and any(_all(kind, record) for kind in (dict, list)):
+        return _whole(blob)
+    return _Lines(blob).columns()
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """The object that a line holds, if it holds one."""
     try:
-        record = json.loads(first.decode("utf-8-sig"))
+        value = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        return _whole(blob)
-    if not isinstance(record, dict) or any(isinstance(value, dict) for value in record.values()):
-        return _whole(blob)
-    if record and all(isinstance(value, list) for value in record.values()):
-        return _whole(blob)
-    return _Lines(blob, record).columns()
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _all(kind: type, record: Mapping[str, Any]) -> bool:
+    return all(isinstance(value, kind) for value in record.values())
 
 
 class _Lines:
-    """JSON lines: read by Arrow where the types hold throughout, otherwise line by line."""
+    """JSON lines: read by Arrow where the types hold throughout, otherwise line by line.
 
-    def __init__(self, blob: Blob, first: dict[str, Any]) -> None:
-        self.blob, self.first = blob, first
+    Fields that nobody asks for may hold anything, lists and objects too.
+    """
+
+    def __init__(self, blob: Blob) -> None:
+        self.blob = blob
+        self.names: dict[str, type] = {}  # and the type of the first value that is there
+        for line in islice(blob.lines(), SAMPLED):
+            for name, value in (_parsed(line) or {}).items():
+                if self.names.get(name, type(None)) is type(None):
+                    self.names[name] = type(value)
         self.records: list[dict[str, Any]] | None = None
         self.numbers: list[int] | None = None
 
     def columns(self) -> Columns:
-        return Columns(list(self.first), self.column, place=Place(self.blob.name, "line", self.line))
+        return Columns(list(self.names), self.column, place=Place(self.blob.name, "line", self.line))
 
     def column(self, name: str) -> pa.ChunkedArray:
-        kind = ARROW_TYPES.get(type(self.first[name]))
+        kind = ARROW_TYPES.get(self.names[name])
         if kind is not None and self.records is None:
             # A stated type, since Arrow would turn text that looks like a date into a date.
             options = pajson.ParseOptions(explicit_schema=pa.schema([(name, kind)]), unexpected_field_behavior="ignore")

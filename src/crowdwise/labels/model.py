@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from crowdwise.labels.describe import Description
-    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, TableKind
+    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, LabelKind, TableKind
 
 __all__ = ["CrowdLabels", "WorkerOrder"]
 
@@ -118,6 +118,7 @@ class CrowdLabels:
         *,
         classes: Iterable[Any] | None = None,
         on_duplicate: Duplicates = "error",
+        kind: LabelKind | None = None,
     ) -> CrowdLabels:
         """Labels from three arrays of names, one entry for each answer.
 
@@ -130,11 +131,13 @@ class CrowdLabels:
         on_duplicate
             What to do with a second answer of one worker to one task: "error", keep the "first" or the
             "last", or keep "all" (each counts as one answer).
+        kind
+            "labels" if many different numbers are classes all the same; see `read_labels`.
         """
-        from crowdwise.labels.read import labels_from_table
+        from crowdwise.labels.read import Options, labels_from_table
 
         table = {"task": task, "worker": worker, "label": label}
-        return labels_from_table(table, classes=classes, on_duplicate=on_duplicate)
+        return labels_from_table(table, Options(classes=classes, on_duplicate=on_duplicate, kind=kind))
 
     @classmethod
     def from_dense(
@@ -145,6 +148,7 @@ class CrowdLabels:
         tasks: Iterable[Any] | None = None,
         workers: Iterable[Any] | None = None,
         classes: Iterable[Any] | None = None,
+        kind: LabelKind | None = None,
     ) -> CrowdLabels:
         """Labels from a matrix with a row for each task and a column for each worker.
 
@@ -152,10 +156,16 @@ class CrowdLabels:
         ----------
         missing
             The marker of "no answer". By default NaN and None, and -1 in a matrix of integers.
+        kind
+            "labels" if many different numbers are classes all the same; see `read_labels`.
         """
+        from crowdwise.labels.read import Options
         from crowdwise.labels.wide import labels_from_matrix
 
-        return labels_from_matrix(matrix, missing=missing, tasks=tasks, workers=workers, classes=classes)
+        told = Options(kind=kind).kind == "labels"
+        return labels_from_matrix(
+            matrix, missing=missing, tasks=tasks, workers=workers, classes=classes, as_classes=told
+        )
 
     @classmethod
     def _sorted(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from crowdwise.labels.errors import SHOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["Place", "counted"]
+    from crowdwise.labels.types import IntArray
+
+__all__ = ["JoinedPlace", "Place", "SelectedPlace", "counted"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,53 @@ class Place:
         shown = ", ".join(str(self.number(row)) for row in every[:SHOWN])
         more = f" and {len(every) - SHOWN:,} more" if len(every) > SHOWN else ""
         return f"{self.origin}, {self.unit}s {shown}{more}"
+
+
+class _Rows(Place):
+    """Names rows one by one: they may come from several files."""
+
+    def many(self, rows: Iterable[int]) -> str:
+        """Name the first five rows, and how many more there are."""
+        every = list(rows)
+        more = f" and {len(every) - SHOWN:,} more" if len(every) > SHOWN else ""
+        return "; ".join(self(row) for row in every[:SHOWN]) + more
+
+
+@dataclass(frozen=True)
+class SelectedPlace(_Rows):
+    """Names some rows of an input by where they stand in it."""
+
+    whole: Place = field(default_factory=Place)
+    rows: Sequence[int] | IntArray = ()
+
+    @classmethod
+    def of(cls, whole: Place, rows: Sequence[int] | IntArray) -> SelectedPlace:
+        """Name the given rows, in this order."""
+        return cls(whole.origin, whole.unit, whole=whole, rows=rows)
+
+    def __call__(self, row: int) -> str:
+        """Name one row."""
+        return self.whole(int(self.rows[row]))
+
+
+@dataclass(frozen=True)
+class JoinedPlace(_Rows):
+    """Names rows of several inputs, one after the other; `sizes` are filled in as they are read."""
+
+    parts: Sequence[Place] = ()
+    sizes: list[int] = field(default_factory=list)
+
+    def __call__(self, row: int) -> str:
+        """Name one row by its file.
+
+        >>> JoinedPlace(parts=(Place("day1.csv"), Place("day2.csv")), sizes=[3, 2])(4)
+        'day2.csv, row 1'
+        """
+        for part, size in zip(self.parts, self.sizes, strict=True):
+            if row < size:
+                return part(row)
+            row -= size
+        raise IndexError(row)
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

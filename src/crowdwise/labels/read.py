@@ -4,27 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.arrays import as_column
-from crowdwise.labels.columns import ROLES, Columns, chosen_columns
+from crowdwise.labels.columns import ROLES, Columns, Named, chosen_columns
 from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.files import file_source
+from crowdwise.labels.join import open_paths
 from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.nested import by_task
 from crowdwise.labels.places import Place
+from crowdwise.labels.prodigy import prodigy_answers
+from crowdwise.labels.twins import warn_of_twins
 from crowdwise.labels.wide import as_wide, labels_from_matrix, labels_from_nested, labels_from_wide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crowdwise.labels.types import Duplicates, TableKind
+    from crowdwise.labels.types import Duplicates, LabelKind, Outer, TableKind
 
-__all__ = ["labels_from_table", "labels_of", "opened", "read_labels"]
+__all__ = ["Options", "labels_from_table", "labels_of", "opened", "opened_answers", "read_labels"]
+
+Opened: TypeAlias = Columns | Mapping[Any, Any] | np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read labels; see `read_labels`."""
+
+    named: Named = (None, None, None)
+    classes: Iterable[Any] | None = None
+    on_duplicate: Duplicates = "error"
+    kind: LabelKind | None = None
+    outer: Outer | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse kinds that there are not."""
+        if self.kind not in (None, "labels"):
+            raise InputError(
+                f"kind is {quoted(self.kind)}; the only kind of answers that is read is 'labels' (classes)."
+            )
 
 
 def read_labels(
@@ -35,6 +60,8 @@ def read_labels(
     label: str | None = None,
     classes: Iterable[Any] | None = None,
     on_duplicate: Duplicates = "error",
+    kind: LabelKind | None = None,
+    outer: Outer | None = None,
 ) -> CrowdLabels:
     """Read labels from a file or a table with a row for each answer.
 
@@ -47,7 +74,9 @@ def read_labels(
         and a column for each worker, if that is plain to see: no column has a name like worker or label, task
         names (the first column of a text file, a column named task, a pandas index) do not repeat, the
         columns share their values and some cells are empty (or -1, among integers); 2-D arrays; and
-        {task: {worker: label}} as a dict or a JSON file.
+        {task: {worker: label}} as a dict or a JSON file. A list of paths, or a pattern such as "days/*.csv", is
+        read as one table: all files must have the same columns. Of an export of Prodigy in which annotators accept
+        or reject a suggestion, the label is what they answered.
     task, worker, label
         Column names. By default "task", "worker" and "label", or the one column with a usual other name
         (item, annotator, answer, …).
@@ -57,11 +86,23 @@ def read_labels(
     on_duplicate
         What to do with a second answer of one worker to one task: "error", keep the "first" or the "last", or
         keep "all" (each counts as one answer).
+    kind
+        "labels" if the labels are classes even where they look like values (many different numbers, see
+        `crowdwise.labels.values`), which is otherwise asked about. Declared `classes` say so too.
+    outer
+        What the outer names of a mapping of mappings are, "tasks" or "workers"; by default found by their names and
+        numbers, and asked about where these do not tell.
 
     Raises
     ------
     InputError
         If anything is missing, unreadable or doubtful. Nothing is repaired silently.
+
+    Warns
+    -----
+    InputWarning
+        If names are probably one name written in two ways, names of several types meet in a column, or skipped
+        answers are left out.
 
     Examples
     --------
@@ -70,42 +111,40 @@ def read_labels(
     """
     if isinstance(source, CrowdLabels):
         return source
-    return labels_of(source, opened(source), (task, worker, label), classes, on_duplicate)
+    options = Options((task, worker, label), classes, on_duplicate, kind, outer)
+    labels = labels_of(source, *opened_answers(source, options))
+    warn_of_twins(labels, declared=classes is not None)
+    return labels
 
 
-def labels_of(
-    source: Any,
-    found: Columns | Mapping[Any, Any] | np.ndarray[Any, Any],
-    named: tuple[str | None, str | None, str | None],
-    classes: Iterable[Any] | None,
-    on_duplicate: Duplicates,
-) -> CrowdLabels:
-    """Read labels from what `opened` made of the source; the columns as the user named them, None where not."""
+def opened_answers(source: Any, options: Options) -> tuple[Opened, Options]:
+    """Open a source of answers, those that were skipped left out, with the columns that are found by its format."""
+    found = opened(source)
+    told = prodigy_answers(found, options.named) if isinstance(found, Columns) else None
+    return (found, options) if told is None else (told[0], replace(options, named=told[1]))
+
+
+def labels_of(source: Any, found: Opened, options: Options) -> CrowdLabels:
+    """Read labels from what `opened_answers` made of the source."""
+    classes, as_classes = options.classes, options.kind == "labels"
     if isinstance(found, np.ndarray):
-        return labels_from_matrix(found, classes=classes)
+        return labels_from_matrix(found, classes=classes, as_classes=as_classes)
     if isinstance(found, Mapping):
-        text = isinstance(source, str | Path) or hasattr(source, "read")
-        return labels_from_nested(found, classes=classes, text=text)
-    wide = as_wide(found) if named == (None, None, None) else None
+        text = not isinstance(source, Mapping)
+        nested = by_task(found, options.outer)
+        return labels_from_nested(nested, classes=classes, text=text, as_classes=as_classes)
+    wide = as_wide(found) if options.named == (None, None, None) else None
     if wide is not None:
-        return labels_from_wide(wide, classes=classes)
-    return _labels(found, chosen_columns(found.names, found.place.origin, *named), classes, on_duplicate)
+        return labels_from_wide(wide, classes=classes, as_classes=as_classes)
+    return _labels(found, chosen_columns(found.names, found.place.origin, *options.named), options)
 
 
-def labels_from_table(
-    table: Mapping[str, Any], *, classes: Iterable[Any] | None = None, on_duplicate: Duplicates = "error"
-) -> CrowdLabels:
+def labels_from_table(table: Mapping[str, Any], options: Options) -> CrowdLabels:
     """Read labels from three arrays called task, worker and label."""
-    columns = _from_mapping(table, Place("the arrays", "row"))
-    return _labels(columns, ROLES, classes, on_duplicate)
+    return _labels(_from_mapping(table, Place("the arrays", "row")), ROLES, options)
 
 
-def _labels(
-    source: Columns,
-    names: tuple[str, str, str] | tuple[str, ...],
-    classes: Iterable[Any] | None,
-    on_duplicate: Any,
-) -> CrowdLabels:
+def _labels(source: Columns, names: tuple[str, ...], options: Options) -> CrowdLabels:
     encoders = [
         ColumnEncoder(role, name, source.place, text=source.text) for role, name in zip(ROLES, names, strict=True)
     ]
@@ -122,7 +161,12 @@ def _labels(
     if sizes[0] == 0:
         raise InputError(f"{source.place.origin} has columns but no rows. Give a row for each answer.")
     return labels_from_encoded(
-        *columns, classes=classes, on_duplicate=on_duplicate, kind=source.kind, place=source.place
+        *columns,
+        classes=options.classes,
+        on_duplicate=options.on_duplicate,
+        as_classes=options.kind == "labels",
+        kind=source.kind,
+        place=source.place,
     )
 
 
@@ -140,9 +184,11 @@ def _pump(batches: Iterable[list[pa.Array]], encoders: list[ColumnEncoder], pool
 # ---- what the source is ---------------------------------------------------------------------------------
 
 
-def opened(source: Any) -> Columns | Mapping[Any, Any] | np.ndarray[Any, Any]:
+def opened(source: Any) -> Opened:
     """Tell the source's kind: columns, a nested mapping, or a matrix."""
-    if isinstance(source, str | Path) or hasattr(source, "read"):
+    if _is_path(source) or (isinstance(source, list | tuple) and source and all(map(_is_path, source))):
+        return open_paths(source)
+    if hasattr(source, "read"):
         return file_source(source)
     if isinstance(source, Mapping):
         nested = bool(source) and all(isinstance(answers, Mapping) for answers in source.values())
@@ -152,6 +198,10 @@ def opened(source: Any) -> Columns | Mapping[Any, Any] | np.ndarray[Any, Any]:
     if isinstance(source, list | tuple):
         return _from_list(source)
     return _from_frame(source)
+
+
+def _is_path(source: Any) -> bool:
+    return isinstance(source, str | Path)
 
 
 def _from_mapping(table: Mapping[str, Any], place: Place) -> Columns:

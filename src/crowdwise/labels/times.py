@@ -12,15 +12,16 @@ import pyarrow.compute as pc
 from crowdwise.labels.columns import Columns, candidates, chosen_columns, chosen_time_column
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import SHOWN, InputError, listed, quoted
-from crowdwise.labels.read import labels_of, opened
+from crowdwise.labels.read import Options, labels_of, opened_answers
 from crowdwise.labels.sorting import group_by, group_offsets, repeats
+from crowdwise.labels.twins import warn_of_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.places import Place
-    from crowdwise.labels.types import Duplicates, IntArray
+    from crowdwise.labels.types import Duplicates, IntArray, LabelKind, Outer
 
 __all__ = ["TimedLabels", "read_timed_labels"]
 
@@ -61,6 +62,8 @@ def read_timed_labels(
     label: str | None = None,
     classes: Iterable[Any] | None = None,
     on_duplicate: Duplicates = "error",
+    kind: LabelKind | None = None,
+    outer: Outer | None = None,
 ) -> TimedLabels:
     """Read labels as `read_labels` does, and the times at which they were given, if the table has them.
 
@@ -69,7 +72,7 @@ def read_timed_labels(
     time
         Column of times: numbers, or dates as ISO 8601 writes them (2026-05-31 13:45:00). By default "time", or the one
         column with a usual other name (timestamp, submitted_at, …); where it is not plain, there are no times.
-    source, task, worker, label, classes, on_duplicate
+    source, task, worker, label, classes, on_duplicate, kind, outer
         As for `read_labels`.
 
     Raises
@@ -83,9 +86,11 @@ def read_timed_labels(
     >>> read_timed_labels(table).time.tolist()
     [30.0, 20.0, 10.0]
     """
-    found = opened(source)
-    named = (task, worker, label)
-    labels = labels_of(source, found, named, classes, on_duplicate)
+    asked = Options((task, worker, label), classes, on_duplicate, kind, outer)
+    found, options = opened_answers(source, asked)
+    labels = labels_of(source, found, options)
+    warn_of_twins(labels, declared=classes is not None)
+    named = options.named
     if not isinstance(found, Columns) or (named == (None, None, None) and not candidates("worker", found.names)):
         if time is not None:
             raise InputError(f"There is no column {quoted(time)}: only a table with a row for each answer has times.")

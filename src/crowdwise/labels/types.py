@@ -13,3 +13,5 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 Duplicates: TypeAlias = Literal["error", "first", "last", "all"]
 TableKind: TypeAlias = Literal["pyarrow", "pandas", "polars"]
+LabelKind: TypeAlias = Literal["labels"]  # what an answer is: a class; other kinds are to come
+Outer: TypeAlias = Literal["tasks", "workers"]  # what the keys of a mapping of mappings are

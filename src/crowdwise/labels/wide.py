@@ -35,6 +35,7 @@ def labels_from_matrix(
     tasks: Iterable[Any] | None = None,
     workers: Iterable[Any] | None = None,
     classes: Iterable[Any] | None = None,
+    as_classes: bool = False,
 ) -> CrowdLabels:
     """Read a matrix with a row for each task and a column for each worker; see `CrowdLabels.from_dense`."""
     kind: TableKind = "pyarrow"
@@ -55,12 +56,16 @@ def labels_from_matrix(
     return _labels(
         task, worker, as_column(matrix[task, worker], "label", "the matrix"),
         _names(tasks, matrix.shape[0], "task"), _names(workers, matrix.shape[1], "worker"),
-        classes, kind, "the matrix",
+        classes, kind, "the matrix", as_classes=as_classes,
     )  # fmt: skip
 
 
 def labels_from_nested(
-    nested: Mapping[Any, Mapping[Any, Any]], *, classes: Iterable[Any] | None = None, text: bool = False
+    nested: Mapping[Any, Mapping[Any, Any]],
+    *,
+    classes: Iterable[Any] | None = None,
+    text: bool = False,
+    as_classes: bool = False,
 ) -> CrowdLabels:
     """Read {task: {worker: label}}; a task with an empty entry is kept, without labels.
 
@@ -76,7 +81,7 @@ def labels_from_nested(
     tasks = as_vocabulary(nested.keys(), "task")
     return _labels(
         task, workers.codes, as_column(said, "label", "the mapping"),
-        numbered(tasks) if text else tasks, workers.names, classes, "pyarrow", "the mapping",
+        numbered(tasks) if text else tasks, workers.names, classes, "pyarrow", "the mapping", as_classes=as_classes,
     )  # fmt: skip
 
 
@@ -106,6 +111,8 @@ def as_wide(source: Columns) -> Wide | None:
     if len(names) - (task is not None) < 2:
         return None
     wide = Wide(source, task, source.together(names))
+    if any(pa.types.is_nested(column.type) for column in wide.columns.values()):
+        return None
     return wide if _plausible(wide) else None
 
 
@@ -126,7 +133,7 @@ def _plausible(wide: Wide) -> bool:
     return all(len(some) == 0 or pc.any(pc.is_in(some, value_set=shared)).as_py() for some in values)
 
 
-def labels_from_wide(wide: Wide, *, classes: Iterable[Any] | None = None) -> CrowdLabels:
+def labels_from_wide(wide: Wide, *, classes: Iterable[Any] | None = None, as_classes: bool = False) -> CrowdLabels:
     """Read labels from a table of tasks × workers."""
     source, answers = wide.source, wide.answers
     columns = [wide.columns[name] for name in answers]
@@ -147,7 +154,7 @@ def labels_from_wide(wide: Wide, *, classes: Iterable[Any] | None = None) -> Cro
     return _labels(
         np.concatenate([np.flatnonzero(mask) for mask in masks]), worker, said,
         tasks, numbered(workers) if source.text else workers,
-        classes, source.kind, source.place.origin, text=source.text,
+        classes, source.kind, source.place.origin, text=source.text, as_classes=as_classes,
     )  # fmt: skip
 
 
@@ -162,6 +169,7 @@ def _labels(
     origin: str,
     *,
     text: bool = False,
+    as_classes: bool = False,
 ) -> CrowdLabels:
     """Put positions and answers together; an error names the task and the worker instead of a row."""
     if len(said) == 0:
@@ -170,7 +178,7 @@ def _labels(
     label = encode(said, "label", place=place, text=text)
     return labels_from_encoded(
         Encoded(task, tasks), Encoded(worker, workers), label,
-        classes=classes, kind=kind, place=place,
+        classes=classes, as_classes=as_classes, kind=kind, place=place,
     )  # fmt: skip
 
 

@@ -262,7 +262,7 @@ class Learner(CrowdModel):
         with usual_torch(), torch.no_grad():
             log_f = self._forecast(features)
             if labels is not None:
-                crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels), features, tasks)))
+                crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels, kind="labels"), features, tasks)))
                 table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype)
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
         unknown = log_f.isnan().any(dim=1)

@@ -289,7 +289,7 @@ class EmCrf(Learner):
         nodes = forecasts(self.network_, self.module_, features, torch.arange(len(features)))
         names: Any = tasks
         if labels is not None:
-            answers = aligned_to_rows(read_labels(labels), features, tasks)
+            answers = aligned_to_rows(read_labels(labels, kind="labels"), features, tasks)
             names, crowd = answers.tasks, Crowd(self._aligned(answers))
             table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=nodes.dtype)
             nodes = self._crf.evidence(nodes, crowd.task, crowd.worker, crowd.label, table)

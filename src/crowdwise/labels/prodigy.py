@@ -1,0 +1,147 @@
+"""Exports of Prodigy: a line for each task and annotator, with `answer`: accept, reject or ignore.
+
+Where annotators accept or reject a suggested `label`, it is part of the question and `answer` is what they said:
+
+| field | read as |
+|---|---|
+| `_task_hash` (text and label together), else `_input_hash` or the text where there is one label only | task |
+| `_annotator_id`, else `_session_id` | worker |
+| `answer` | label: accept or reject; ignore is no answer and left out, which a warning says |
+
+Answers of other views (several options, spans drawn by hand, free text) stand elsewhere in the record, and are refused
+for now: the column `label` or `answer` would be read without an error, and mean something else.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.labels.columns import candidates
+from crowdwise.labels.errors import InputError, InputWarning, listed
+from crowdwise.labels.places import SelectedPlace, counted
+
+if TYPE_CHECKING:
+    from crowdwise.labels.columns import Columns, Named
+    from crowdwise.labels.types import IntArray
+
+__all__ = ["prodigy_answers"]
+
+ANSWERS = ("accept", "reject", "ignore")
+HASHES = ("_task_hash", "_input_hash")
+WORKERS = ("_annotator_id", "_session_id")
+BINARY = ("classification", "text", "html", "image", "audio", "ner", "spans")  # views that accept or reject as a whole
+ELSEWHERE = ("accept", "options", "spans", "relations", "user_input", "audio_spans")  # fields with answers of others
+BY_HAND = "Write a table with columns task, worker and label, or name the columns yourself"
+
+
+def prodigy_answers(source: Columns, named: Named) -> tuple[Columns, Named] | None:
+    """The answers of a Prodigy export without those ignored, and their columns; None if it is no such export.
+
+    Parameters
+    ----------
+    source
+        Any table.
+    named
+        Columns of task, worker and label that the user named; who names the label is taken at their word.
+    """
+    if "answer" not in source.names or named[2] is not None:
+        return None
+    if not {*HASHES, *WORKERS, "_view_id", "label"} & set(source.names):
+        return None
+    answer = _plain(source.column("answer"))
+    if not _is_text(answer.type) or not set(pc.unique(answer).to_pylist()) <= {*ANSWERS, None}:
+        return None
+    _refuse_other_views(source)
+    kept = np.flatnonzero(pc.fill_null(pc.not_equal(answer, "ignore"), True).to_numpy())
+    if kept.size == 0:
+        raise InputError(f"{source.place.origin}: every answer is 'ignore'. There is no label to read.")
+    if kept.size < len(answer):
+        warnings.warn(
+            f"{source.place.origin}: {counted(len(answer) - kept.size, 'answer')} 'ignore' left out: a task that was "
+            "skipped has no label.",
+            InputWarning,
+            stacklevel=2,
+        )
+    columns = (named[0] or _task_column(source), named[1] or _worker_column(source, kept), "answer")
+    return _selected(source, kept), columns
+
+
+def _refuse_other_views(source: Columns) -> None:
+    views = _values(source, "_view_id")
+    others = [name for name in views if name not in BINARY]
+    elsewhere = [name for name in ELSEWHERE if name in source.names and not (views and name == "spans")]
+    if others or elsewhere:
+        what = f"of the view {listed(others)}" if others else f"with the fields {listed(elsewhere)}"
+        raise InputError(
+            f"{source.place.origin} looks like an export of Prodigy {what}, whose answers are not read yet: they are "
+            f"not in the columns 'label' or 'answer'. {BY_HAND}."
+        )
+
+
+def _task_column(source: Columns) -> str:
+    if HASHES[0] in source.names:
+        return HASHES[0]
+    suggested = _values(source, "label")
+    if len(suggested) <= 1:
+        tasks = [HASHES[1]] if HASHES[1] in source.names else candidates("task", source.names)
+        if len(tasks) == 1:
+            return tasks[0]
+    raise InputError(
+        f"{source.place.origin} looks like an export of Prodigy (answers {', '.join(ANSWERS)} about "
+        f"{listed(suggested) if suggested else 'a label'}) without the field '_task_hash', which tells the tasks "
+        "apart. Export it with its hashes, or name the column that does with task= in read_labels (on the command line "
+        "--task-column). If another column than 'answer' is the label, name that with label= (--label-column)."
+    )
+
+
+def _worker_column(source: Columns, kept: IntArray) -> str:
+    """The field with the annotator of every answer."""
+    for name in (*WORKERS, *candidates("worker", source.names)):
+        if name in source.names and _complete(source.column(name).take(pa.array(kept))):
+            return name
+    raise InputError(
+        f"{source.place.origin} looks like an export of Prodigy that does not say who gave each answer: "
+        f"{' and '.join(repr(name) for name in WORKERS)} are empty or not there. Add a column with the annotator (each "
+        "had a database or a session of their own), and name it with worker= in read_labels (on the command line "
+        "--worker-column)."
+    )
+
+
+def _selected(source: Columns, rows: IntArray) -> Columns:
+    """The table with some of its rows."""
+    taken = pa.array(rows)
+    return replace(
+        source,
+        column=lambda name: source.column(name).take(taken),
+        place=SelectedPlace.of(source.place, rows),
+        batches=None,
+    )
+
+
+def _values(source: Columns, name: str) -> list[str]:
+    """What a column holds, each once; nothing if it is not there."""
+    if name not in source.names:
+        return []
+    column = _plain(source.column(name))
+    return [str(value) for value in pc.unique(column).drop_null().to_pylist()] if _is_text(column.type) else []
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text that is held in a dictionary, or as views, as plain text."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return column.cast(pa.string()) if _is_text(kind) or pa.types.is_string_view(kind) else column
+
+
+def _complete(column: pa.ChunkedArray) -> bool:
+    """Whether every row has a value; an empty cell of a text file has none."""
+    return not column.null_count and not (_is_text(column.type) and pc.any(pc.equal(column, "")).as_py())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
