@@ -63,10 +63,10 @@ def text_of(page: str) -> str:
 def test_expected_wrong_answers_come_with_their_interval_and_what_they_rest_on(estimating: Audit) -> None:
     alone = confidence_claims(estimating.model)
     assert len(alone) == 2
-    assert alone[1].text == "About 23 of its 300 answers are wrong: between 11 and 41, with a chance of 90 in 100."
+    assert alone[1].text == "About 23 of its 300 answers are wrong (90% interval 11 to 41)."
     claims = consensus_claims(estimating, None)
     assert "unchecked" not in claims[0].text
-    assert claims[1].text.startswith("About 23 of its 270 answers that are not gold are wrong: between 11 and 41")
+    assert claims[1].text.startswith("About 23 of its 270 answers that are not gold are wrong (90% interval 11")
     assert claims[1].basis == BASIS
     assert claims[2].text == (
         "On 30 gold answers, each judged as if it were not known, it is right 80.0% of the time, where its confidence "

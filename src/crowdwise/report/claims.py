@@ -116,8 +116,8 @@ def confidence_claims(model: Any, n_gold: int = 0, *, measured: bool = False) ->
     if wrong is not None:
         low, high = interval_of(wrong)
         of_all = f"{counted(sure.size - n_gold, 'answer')}{' that are not gold' if n_gold else ''} are wrong"
-        told = f"between {low:,} and {high:,}, with a chance of 90 in 100"
-        found.append(Claim(f"About {wrong.count:,.0f} of its {of_all}: {told}.", wrong.basis))
+        about = f"About {wrong.count:,.0f} of its {of_all} (90% interval {low:,} to {high:,})."
+        found.append(Claim(about, wrong.basis))
     if bins:
         n = sum(each.n for each in bins)
         right, says = (sum(each.n * getattr(each, name) for each in bins) / n for name in ("right", "confidence"))
