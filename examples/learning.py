@@ -12,7 +12,7 @@ digits = load_digits()
 X, truth = digits.data, digits.target
 train, test = np.arange(1200), np.arange(1200, 1797)
 
-# Each worker takes every digit for one other of her own. With your own labels and features:
+# Each worker takes every digit for one other of their choice. With your own labels and features:
 # model.fit("X.npz", "labels.csv"), or a folder of images instead of the file
 crowd = cw.simulate.simulate(
     "pairwise-flippers", n_tasks=1200, n_workers=5, skill=0.5, labels_per_task=1, truth=truth[train], seed=0

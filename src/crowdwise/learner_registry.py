@@ -79,14 +79,14 @@ _LEARNERS = (
     LearnerEntry(
         "crowd-layer",
         "crowdwise.learn.crowd_layer:CrowdLayer",
-        "a layer for each worker turns the classifier's output into her answer",
+        "a layer for each worker turns the classifier's output into their answer",
         "Rodrigues & Pereira 2018, AAAI",
         "most workers name one class whatever they see, few labels per worker",
     ),
     LearnerEntry(
         "coupled-ce",
         "crowdwise.learn.coupled_ce:CoupledCrossEntropy",
-        "the classifier's output through each worker's matrix explains her labels",
+        "the classifier's output through each worker's matrix explains their labels",
         "Ibrahim et al. 2023, ICLR",
         "no experts or no sure tasks of some class",
     ),

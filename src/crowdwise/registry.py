@@ -111,7 +111,7 @@ _METHODS = (
     Method(
         "mace",
         "crowdwise.aggregate.mace:Mace",
-        "every worker either knows the answer or spams, by a habit of her own",
+        "every worker either knows the answer or spams, by a habit of their own",
         "Hovy et al. 2013, NAACL",
         "honest confusion between classes: it is taken for spamming",
         plug_in=True,
@@ -175,7 +175,7 @@ _METHODS = (
     Method(
         "multi-spa",
         "crowdwise.aggregate.multi_spa:MultiSpa",
-        "a worker's matrix is the corners of her joint answers with others",
+        "a worker's matrix is the corners of their joint answers with others",
         "Ibrahim et al. 2019, NeurIPS",
         "no class experts, few shared tasks",
         iterative=False,
@@ -274,7 +274,7 @@ _METHODS = (
     Method(
         "spammer-em",
         "crowdwise.aggregate.spammer_em:SpammerEm",
-        "every worker has a confusion matrix near her habit; those who follow only the habit are dropped",
+        "every worker has a confusion matrix near their habit; those who follow only the habit are dropped",
         "Raykar & Yu 2012, JMLR 13",
         "few labels per worker, or most workers are spammers with the same habit",
     ),
@@ -316,9 +316,9 @@ _METHODS = (
     Method(
         "bsc",
         "crowdwise.aggregate.bsc:BayesianSequenceCombination",
-        "a worker's label depends on the truth and on her label before; the truth is a Markov chain",
+        "a worker's label depends on the truth and on their label before; the truth is a Markov chain",
         "Simpson & Gurevych 2019, EMNLP",
-        "few labels per worker: each has a confusion matrix for every label she gave before",
+        "few labels per worker: each has a confusion matrix for every label they gave before",
         uses=("gold", "known_workers"),
         needs="sequences",
     ),

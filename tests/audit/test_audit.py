@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import crowdwise as cw
+from crowdwise.audit import audit as room
 from crowdwise.audit.audit import FINE, Audit, audit_crowd
 from crowdwise.audit.findings import Finding, Screen
+from crowdwise.report.page import made_report
 from crowdwise.simulate import simulate
 
 
@@ -47,10 +50,49 @@ def test_a_crowd_of_nothing_but_blocks_is_audited() -> None:
     assert FINE not in found.verdicts
 
 
-def test_the_consensus_shown_counts_those_who_copy_once() -> None:
+def test_the_consensus_shown_is_that_of_the_method_asked_for() -> None:
+    crowd = simulate("spammers", n_tasks=200, n_workers=8, n_classes=3, share=0.25, seed=1)
+    gold = {task: int(crowd.truth[task]) for task in range(40)}
+    for method, model in (("auto", cw.Auto(seed=3)), ("ebcc", cw.EnhancedBcc(seed=3)), ("kos", cw.Kos())):
+        known = {} if method == "kos" else {"gold": gold}
+        found = audit_crowd(crowd.labels, method=method, seed=3, truth=dict(enumerate(crowd.truth.tolist())), **known)
+        wanted = model.fit(crowd.labels, **known)
+        assert found.model.slug == method
+        assert found.model.consensus() == wanted.consensus()
+        assert found.model.workers() == wanted.workers()
+        assert (found.gold is None) == (method == "kos")
+    with pytest.raises(cw.InputError, match="kos"):
+        audit_crowd(crowd.labels, method="kos", gold=gold)
+    with pytest.raises(cw.InputError, match="There is no method 'dawid-skeen'"):
+        audit_crowd(crowd.labels, method="dawid-skeen")
+
+
+def test_gold_may_name_a_class_that_no_worker_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = simulate("spammers", n_tasks=60, n_workers=8, n_classes=3, seed=1)
+    longer = pa.array([7, 2, 1, 0])
+
+    def fit(labels: cw.CrowdLabels, *_: object) -> cw.DawidSkene:
+        return cw.DawidSkene().fit(room.with_classes(labels, longer))
+
+    monkeypatch.setattr(room, "fit_method", fit)
+    found = audit_crowd(crowd.labels, gold={0: 7})
+    assert found.labels.to_table() == crowd.labels.to_table()
+    assert found.labels.classes == longer
+    page = made_report(found, truth={1: 7, 2: int(crowd.truth[2])})
+    assert "Scored against 2 known truths" in page
+    assert "choosing between 4 classes" in page
+
+
+def test_ties_of_the_vote_are_broken_as_without_an_audit() -> None:
+    labels = cw.CrowdLabels.from_dense(np.array([[0, 1], [1, 0], [0, 1], [0, 0], [1, 0]] * 6))
+    assert audit_crowd(labels, method="majority-vote").model.consensus() == cw.MajorityVote().fit(labels).consensus()
+    seeded = cw.MajorityVote(seed=7).fit(labels)
+    assert audit_crowd(labels, method="majority-vote", seed=7).model.consensus() == seeded.consensus()
+
+
+def test_one_method_counts_those_who_copy_once() -> None:
     crowd = simulate("groups", n_tasks=1500, n_workers=40, n_classes=3, seed=0)
-    found = audit_crowd(crowd.labels)
-    assert found.model.slug == "group-dawid-skene"
+    found = audit_crowd(crowd.labels, method="group-dawid-skene")
     assert np.array_equal(found.model.group_ >= 0, found.group >= 0)
     plain = cw.DawidSkene().fit(crowd.labels)
     right = [float(np.mean(model.predict() == crowd.truth)) for model in (found.model, plain)]

@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_refused_before_the_work(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("the work has begun")
 
-    monkeypatch.setattr(room, "DawidSkene", never)
+    monkeypatch.setattr(room, "fit_method", never)
     with pytest.raises(InputError, match=message):
         cw.audit_crowd(labels_with(["a", "b"], 4), **given)
 

@@ -25,17 +25,21 @@ def test_page_and_pruned_labels(cw: Callable[..., Any], many: Path, tmp_path: Pa
     assert (ran.code, ran.err) == (0, "")
     for part in (
         "What was found",
-        "spammer",
+        "The consensus, by auto",
+        "Rests on: the labels alone.",
+        "Spammers",
         "7:",
         "8:",
         "9:",
-        "score",
-        "p = ",
+        "Skill by the consensus:",
         "What the crowd is worth",
         "--prune-to",
     ):
-        assert part in ran.out
+        assert part in " ".join(ran.out.split())
     assert max(len(line) for line in ran.out.splitlines() if not line.startswith("    crowdwise")) <= 80
+    assert "p = " not in ran.out
+    told = cw("audit", many, "--details").out
+    assert ("p = " in told, "score" in told) == (True, True)
     out = tmp_path / "pruned.csv"
     ran = cw("audit", many, "--prune-to", out)
     assert "3 workers are left out" in ran.out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from crowdwise.report.portrait import (
     crowd_confusion,
     drawn_workers,
 )
+from crowdwise.report.scores import score_consensus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,16 +128,16 @@ def test_examples_are_flagged_worst_and_best(portrait: Portrait) -> None:
     assert len({who for _, who in examples}) == len(examples)
 
 
-def test_calibration_rows_are_the_tables(portrait: Portrait, audited: Any) -> None:
+def test_bins_of_confidence_are_those_of_the_truth(portrait: Portrait, audited: Any) -> None:
     _, truth = audited()
     codes = [int(truth[task].split()[1]) for task in portrait.labels.tasks.to_pylist()]
-    found = rows.calibration_rows(reliability_table(codes, portrait.model.posterior_, n_bins=10))
-    assert found is not None
-    assert found["n"] == 300
-    assert found["accuracy"] == pytest.approx(np.mean(portrait.chosen == codes))
-    for low, high, n, sure, _ in found["rows"]:
-        assert n == ((portrait.confidence > low) & (portrait.confidence <= high + 1e-12)).sum()
-        assert low < sure <= high + 1e-12
+    score = score_consensus(portrait.audit, truth)
+    assert score is not None
+    table = reliability_table(codes, portrait.model.posterior_, n_bins=10)
+    filled = table.n_tasks > 0
+    for name, wanted in (("confidence", table.confidence), ("right", table.accuracy), ("n", table.n_tasks)):
+        np.testing.assert_allclose([getattr(each, name) for each in score.bins], wanted[filled])
+    assert all(each.low <= each.right <= each.high for each in score.bins)
 
 
 def test_flagged_scores_and_verdicts_agree(portrait: Portrait) -> None:
@@ -146,13 +148,13 @@ def test_flagged_scores_and_verdicts_agree(portrait: Portrait) -> None:
 
 
 def test_summary_counts_what_was_found(portrait: Portrait) -> None:
-    text = " ".join(words.summary(portrait, None))
+    text = " ".join(claim.text for claim in words.summary(portrait, None))
     assert "40 workers gave 1,500 labels on 300 tasks, 5 a task, choosing between 3 classes." in text
     assert "20 of 40 workers are flagged: 12 spammers, 8 dependent workers. False alarms are rare" in text
     assert "at least 95 of 100 such audits would flag no worker at all." in text
     assert "Besides the workers: 1 probably wrong label, 1 bias of a group." in text
-    wrong = (1 - portrait.confidence).sum()
-    assert f"about {wrong:,.0f} of its answers are wrong" in text
+    sure = int((portrait.confidence >= 0.9).sum())
+    assert f"at least 90% sure of {sure} of 300 tasks" in text
 
 
 def test_findings_are_sentences_with_those_they_are_about(portrait: Portrait) -> None:
@@ -171,6 +173,7 @@ def test_findings_are_sentences_with_those_they_are_about(portrait: Portrait) ->
     assert (whole["names"], whole["alone"], whole["verdict"]) == ([], True, "Task 't1' is hard.")
     several = found("class", ("cat", "dog"), "The crowd takes one for the other.")
     assert (several["who"], several["names"], several["alone"]) == ("Classes", ["cat", "dog"], True)
+    assert found("class", ("cat", "dog"), "The crowd takes 'cat' for 'dog'.")["names"] == []
 
 
 def test_tests_are_told_with_what_they_ask(portrait: Portrait) -> None:
@@ -216,7 +219,7 @@ def test_doubts_are_told() -> None:
 
 
 def test_swapped_classes_are_told(portrait: Portrait) -> None:
-    swapped = SimpleNamespace(**vars(portrait.model), slug="dawid-skene", _decide=portrait.model._decide)
+    swapped = copy(portrait.model)
     swapped.confusion_ = portrait.model.confusion_[:, ::-1]
     audit = Audit(portrait.labels, swapped, (), np.full(40, -1), 0.05)
     fine, told = words.believable(Portrait(audit))[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
 import shutil
@@ -171,6 +172,37 @@ def test_hostile_names_are_text(browser: Browser, evil: str, hostile: tuple[str,
         assert page.locator("img, iframe, object, body script:not(:nth-last-of-type(-n+3))").count() == 0
         assert page.title() == hostile[0]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_items_are_shown_on_every_page_of_the_table(browser: Browser, tmp_path: Path, audited: Any) -> None:
+    audit, _ = audited()
+    (tmp_path / "one.gif").write_bytes(base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"))
+    evil = "<img src=x onerror=window.pwned=1>"
+    table = {
+        "task": [f"task-{at}" for at in range(300)],
+        "text": [f"{evil} number {at}, and " + "so on " * 50 for at in range(300)],
+        "image": [str(tmp_path / "one.gif")] * 300,
+    }
+    path = tmp_path / "report.html"
+    write_report(audit, path, items=table)
+    with Opened(browser, path.as_uri()) as opened:
+        cells = opened.page.locator("table[data-table=tasks] td.item")
+        for _ in range(2):
+            names = opened.column("tasks", 1)
+            assert len(names) == cells.count() == 25
+            for at in (0, 24):
+                number = names[at].removeprefix("task-")
+                assert cells.nth(at).locator("summary").inner_text().startswith(f"{evil} number {number}, and")
+                assert not cells.nth(at).locator(".whole").is_visible()
+                assert cells.nth(at).locator("img").evaluate("image => image.complete && image.naturalWidth") == 1
+            opened.page.locator(".pager[data-for=tasks]").get_by_role("button", name="Next").press("Enter")
+        cells.first.locator("summary").click()
+        assert cells.first.locator(".whole").is_visible()
+        opened.page.get_by_label("Search by name, text or class").fill("number 7,")
+        assert opened.column("tasks", 1) in (["task-7"], [])
+        assert opened.page.evaluate("window.pwned") is None
+        assert opened.said == []
+        assert [each for each in opened.asked if not each.startswith("data:")] == [path.as_uri()]
 
 
 def test_the_policy_would_stop_a_script_that_got_through(browser: Browser, plain: str) -> None:

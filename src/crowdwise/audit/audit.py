@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.aggregate.dawid_skene import DawidSkene
-from crowdwise.aggregate.group_dawid_skene import GroupDawidSkene
 from crowdwise.audit.bias import find_bias
 from crowdwise.audit.colluders import find_colluders
 from crowdwise.audit.dependence import company_of, screen_of
@@ -28,16 +26,21 @@ from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.progress import counted_work
 from crowdwise.labels.attributes import usable_attributes
+from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.read import read_labels
+from crowdwise.labels.truth import read_truth
+from crowdwise.labels.vocabulary import positions
+from crowdwise.registry import method as method_called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
 
     from crowdwise.audit.effective_size import EffectiveSize
     from crowdwise.audit.findings import Finding, Screen
     from crowdwise.fitting.base import Aggregator
     from crowdwise.fitting.company import Company
-    from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.truth import Truth
     from crowdwise.labels.types import IntArray
 
@@ -57,8 +60,7 @@ class Audit:
     labels
         What was audited.
     model
-        The fitted aggregator whose consensus, workers and matrices are shown: Dawid and Skene's, group-aware where
-        workers depend on each other.
+        The fitted aggregator whose consensus, skills and matrices are shown: the method asked for, `auto` by default.
     screens
         What each test says, the ones that do not apply included.
     group : (M,)
@@ -68,9 +70,11 @@ class Audit:
     effective
         How many independent workers the crowd is worth; None if it was not asked.
     truth
-        True labels that were given, if any were.
+        True labels that were given to score and to be doubted, if any were.
     company
         How far every two workers agree beyond the truth; None if it was not asked, or cannot be said.
+    gold
+        Known answers that the consensus learnt from, if any were given.
     """
 
     labels: CrowdLabels
@@ -81,6 +85,7 @@ class Audit:
     effective: EffectiveSize | None = None
     truth: Truth | None = None
     company: Company | None = None
+    gold: Truth | None = None
 
     def __repr__(self) -> str:
         times = Counter(finding.kind for finding in self.findings)
@@ -114,9 +119,11 @@ class Audit:
         ----------
         what
             "workers" (skill against volume, coloured by what was found), "agreement" (who agrees with whom beyond what
-            skill explains, if anyone does), "confidence", "confusion", or "calibration" (with `truth`).
+            skill explains, if anyone does), "confidence", "confusion", "calibration" (with `truth`) or
+            "gold-calibration" (where gold was given, and the method can tell).
         truth
-            True labels of some tasks: a mapping, or a path or table with columns task and label.
+            True labels of some tasks: a mapping, or a path or table with columns task and label; by default those
+            given to the audit.
         """
         # Found by name: the room of charts lies above this one, and needs an extra that audits do not.
         return importlib.import_module("crowdwise.report.drawings").plot(self, what, truth)
@@ -125,6 +132,8 @@ class Audit:
 def audit_crowd(
     labels: Any,
     *,
+    method: str = "auto",
+    gold: Any = None,
     truth: Any = None,
     task_attributes: Any = None,
     worker_attributes: Any = None,
@@ -139,9 +148,14 @@ def audit_crowd(
     ----------
     labels
         `CrowdLabels`, or anything that `read_labels` takes.
+    method
+        Slug of the method that makes the consensus and judges the workers; `crowdwise.methods()` lists them. Only what
+        is shown depends on it: the tests make models of their own.
+    gold
+        Known answers of some tasks, as a mapping, a path or a table (task, label): the consensus learns from them.
     truth
-        Labels that tasks are given as true, as a mapping, a path or a table (task, label): to be doubted, and to judge
-        bias by.
+        Labels that tasks are given as true, as a mapping, a path or a table (task, label): to score the consensus, to
+        be doubted, and to judge bias by. The consensus never sees them.
     task_attributes, worker_attributes
         Groups of tasks or workers that may be treated, or judge, differently: mappings, paths or tables. An attribute
         that makes no groups (more than 50 values, or 20 numbers) is left out, and a screen of its own says so.
@@ -170,6 +184,10 @@ def audit_crowd(
     answers = read_labels(labels)
     check_enough(answers)
     known = known_of(answers, truth, task_attributes, worker_attributes, time, trusted)
+    gold = None if gold is None else read_truth(gold)
+    model = fit_method(answers, method, gold, seed)  # first: what it cannot use is said before any long work
+    if len(model.classes_) > answers.n_classes:  # gold may name a class that no worker used
+        answers = with_classes(answers, model.classes_)
     reference = {"reference": fit_reference(answers)}
     accusing: list[Test] = []
     attributes = {"task_attributes": known.of_tasks, "worker_attributes": known.of_workers}
@@ -195,7 +213,7 @@ def audit_crowd(
         advance()
         blocks = find_colluders(answers, level=share, seed=seed, trusted=trusted, groups=effective.groups)
         advance()
-        # Who colludes is known by now; heard once more, a block would make the honest look opposite.
+        # Colluders are removed first: otherwise honest workers disagree with the block and look adversarial.
         alone = int((answers.labels_per_worker > 0).sum()) > sum(len(block.names) for block in blocks.findings)
         heard = prune(answers, blocks.findings)[0] if alone else answers
         screens += [find_spammers(heard, level=share, seed=seed), blocks]
@@ -205,7 +223,21 @@ def audit_crowd(
                 screens.append(test(answers, level=each, seed=seed, **more))
                 advance()
     screens += skipped_attributes(known)
-    model: Aggregator = DawidSkene()
-    if (effective.groups >= 0).any():
-        model = GroupDawidSkene(groups=effective.groups)
-    return Audit(answers, model.fit(answers), tuple(screens), effective.groups, level, effective, known.truth, company)
+    return Audit(answers, model, tuple(screens), effective.groups, level, effective, known.truth, company, gold)
+
+
+def with_classes(labels: CrowdLabels, classes: pa.Array) -> CrowdLabels:
+    """The same labels in a longer list of classes."""
+    place = positions(labels.classes, classes)
+    names = {"tasks": labels.tasks, "workers": labels.workers, "classes": classes}
+    made = CrowdLabels.from_codes(labels.task, labels.worker, place[labels.label], **names, on_duplicate="all")
+    return made.with_kind(labels.kind)
+
+
+def fit_method(labels: CrowdLabels, slug: str, gold: Truth | None, seed: int) -> Aggregator:
+    """Fit a method of the registry, found by its slug, with the seed where it draws at random."""
+    model: Aggregator = method_called(slug).load()()
+    parameters = model.get_params()
+    if "seed" in parameters and (seed or parameters["seed"] is not None):  # without one, the vote has a rule for ties
+        model.set_params(seed=seed)
+    return model.fit(labels, gold=gold)

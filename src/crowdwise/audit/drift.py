@@ -4,21 +4,22 @@ Where labels come with a time, a worker's labels are a sequence. For each of the
 
     z_e = q_e[label] − Σ_l (Σ_k q_e[k] A[w, k, l]) q_e[l]
 
-is how much she agrees with the consensus q of everyone else (`reference`), less what her own matrix A leads one to
+is how much they agree with the consensus q of everyone else (`reference`), less what their own matrix A leads one to
 expect on that task. Tasks may get harder meanwhile, in ways that q does not show; then the others err on them too, and
 the mean z of the others on the same task is taken off. With the difference d centred and divided by its deviation over
-her n labels, in order of time,
+the worker's n labels, in order of time,
 
     D = max_j |Σ_{i ≤ j} d_i| / √n
 
-(the CUSUM statistic of Page 1954, at the j where her time moves on). Her order is dealt anew, and the share of deals
-that reach D is her p-value, exact where under "no drift" her labels are exchangeable in time. Deals stop once ten have
-reached D (Besag & Clifford 1991), so that only workers who may be flagged cost many. Holm's correction over workers.
-Beside one who drifts, the steady seem to drift the other way: the surest is believed first, and the next must be
-flagged once more with those before her left out of the others' mean.
+(the CUSUM statistic of Page 1954, at the j where their time moves on). Their order is dealt anew, and the share of
+deals that reach D is the p-value, exact where under "no drift" labels are exchangeable in time. Deals stop once ten
+have reached D (Besag & Clifford 1991), so that only workers who may be flagged cost many. Holm's correction over
+workers. Beside one who drifts, the steady seem to drift the other way: the surest is believed first, and the next must
+be flagged once more with those before them left out of the others' mean.
 
-Assumes that tasks get neither harder nor easier for her alone. Fails, in that nobody is flagged, where most workers
-drift the same way on the same tasks, and where tasks have two labels only: whose a disagreement is cannot be told.
+Assumes that tasks get neither harder nor easier for one worker alone. Fails, in that nobody is flagged, where most
+workers drift the same way on the same tasks, and where tasks have two labels only: whose a disagreement is cannot be
+told.
 Workers with fewer than `FEWEST` timed labels are not tested. Changes back and forth are found late or not at all.
 
 The time of the labels is not kept by `CrowdLabels`, whose rows are sorted by task. `read_timed_labels` reads a column
@@ -170,7 +171,7 @@ def find_drift(
     findings: list[Finding] = []
     yardstick = "The others' consensus" if truth is None else "The truth, and where it is not known the consensus,"
     for worker in np.lexsort((-score, corrected))[: int((corrected <= level).sum())]:
-        if findings:  # Beside one who drifts, the steady seem to drift the other way: she is not heard any more.
+        if findings:  # Beside one who drifts, the steady seem to drift the other way: they are left out.
             again = tested(int(worker), _less_others(labels, reference, beyond, steady)) * (n_tested - len(findings))
             corrected[worker] = max(corrected[worker], np.fmin(again, 1.0))  # 1 where nobody is left to compare with
         if corrected[worker] <= level:
@@ -191,7 +192,7 @@ def _agreement(labels: CrowdLabels, reference: Reference) -> tuple[FloatArray, F
 
 
 def _less_others(labels: CrowdLabels, reference: Reference, beyond: FloatArray, heard: BoolArray) -> FloatArray:
-    """What each label is beyond expectation, less the mean of those who are heard, herself left out."""
+    """What each label is beyond expectation, less the mean of those who are heard, without the worker."""
     counts = heard[labels.worker].astype(np.float64)
     others, rest = (
         np.bincount(labels.task, values, labels.n_tasks)[labels.task]
@@ -270,7 +271,7 @@ def _finding(
         verdict=f"Worker {quoted(name)} got {'worse' if worse else 'better'} from about {_moment(when)} on.",
         evidence=f"{yardstick} agrees with {before:.0%} of the labels before, with {after:.0%} after.",
         p_value=p_value,
-        how=f"permutation of her order, at least {FEWEST_DEALS} draws, Holm's correction over workers",
+        how=f"permutation of the order of their labels, at least {FEWEST_DEALS} draws, Holm's correction over workers",
         advice="Look at labels from before and after; ask what changed (tiredness, new instructions, another person)."
         + (" Have the later ones done again." if worse else " Have the earlier ones done again."),
     )

@@ -30,9 +30,9 @@ class Finding:
     score
         How bad, from 0 (not at all) to 1.
     verdict
-        The finding in a few words.
+        The finding in a few words that need no statistics to be read: it is shown first, and often alone.
     evidence
-        The numbers behind it, in a sentence.
+        The numbers behind it, in a sentence; shown on demand, like the p-value and where it comes from.
     p_value
         Chance of evidence as strong in a crowd where there is nothing to find, corrected for how many were tested.
     how
@@ -61,7 +61,7 @@ class Screen:
     kind
         As in the findings.
     score, p_value : (M,)
-        Of each worker, not a number where she cannot be tested; empty where the test is not about single workers.
+        Of each worker, not a number where they cannot be tested; empty where the test is not about single workers.
     findings
         Those that the test flags at its level.
     skipped

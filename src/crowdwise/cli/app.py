@@ -14,10 +14,13 @@ from crowdwise.cli.learning_app import predict, train
 from crowdwise.cli.options import (
     Classes,
     Duplicates,
+    Gold,
+    Items,
     Json,
     Kind,
     LabelColumn,
     Labels,
+    MethodSlug,
     OnDuplicate,
     Outer,
     TaskColumn,
@@ -67,17 +70,12 @@ def crowd(
 def aggregate(
     labels: Labels,
     *,
-    method: Annotated[
-        str, typer.Option(metavar="SLUG", help="See `crowdwise methods`; auto finds what suits the labels.")
-    ] = "auto",
+    method: MethodSlug = "auto",
     truth: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="True labels (task, label) to score the consensus with."),
     ] = None,
-    gold: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="True labels (task, label) of some tasks to learn from."),
-    ] = None,
+    gold: Gold = None,
     class_prior: Annotated[
         str | None,
         typer.Option(metavar="A=.7,B=.3", help="Known shares of the classes, which are then not learnt."),
@@ -90,6 +88,7 @@ def aggregate(
         str | None,
         typer.Option(metavar="DIR", help="Write consensus.csv, workers.csv and model/; - prints consensus.csv."),
     ] = None,
+    items: Items = None,
     json: Json = False,
     seed: Annotated[int | None, typer.Option(min=0, help="For methods that draw at random.")] = None,
     max_iter: Annotated[int | None, typer.Option(min=1, help="Most iterations of the fit.")] = None,
@@ -116,14 +115,18 @@ def aggregate(
 
     if out == "-" and json:
         raise typer.BadParameter("--out - and --json both want standard output; choose one")
-    if [*labels, truth, gold, sequences, graph].count("-") > 1:
+    if [*labels, truth, gold, sequences, graph, items].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
     place = None if out in (None, "-") else put.checked_place(str(out))
     columns = (task_column, worker_column, label_column)
     reading = work.Reading(labels, *columns, classes, on_duplicate.value, kind=kind, outer=outer)
-    request = work.Request(reading, method, truth, gold, seed, max_iter, sequences, graph, class_prior, known_workers)
+    request = work.Request(
+        reading, method, truth, gold, seed, max_iter, sequences, graph, class_prior, known_workers, items
+    )
     say_if_compiling()
-    result = work.aggregated(request, work.read(reading))
+    read = work.read(reading)
+    shows = work.read_shown_items(items, read)
+    result = work.aggregated(request, read)
     if place is not None:
         put.write(result, place)
     if json:
@@ -133,7 +136,7 @@ def aggregate(
     if json or out == "-":
         pages.say_notes(result.notes)
     else:
-        pages.aggregate_page(result, place)
+        pages.aggregate_page(result, place, shows)
 
 
 @app.command(epilog="Example:\n\n  crowdwise compare labels.csv --methods majority-vote,dawid-skene,auto")
@@ -299,4 +302,5 @@ def demo(
     except InputError as error:  # altair is not installed
         pages.say_notes([str(error)])
     else:
-        audit_pages.put_page(audit_crowd(result.labels), str(place / "report.html"), title="The anaesthetists of 1979")
+        found = audit_crowd(result.labels, method=result.model.slug)  # the page shows the consensus told above
+        audit_pages.put_page(found, str(place / "report.html"), title="The anaesthetists of 1979")

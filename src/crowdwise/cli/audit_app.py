@@ -10,10 +10,13 @@ from crowdwise.cli.options import (
     COLUMNS,
     Classes,
     Duplicates,
+    Gold,
+    Items,
     Json,
     Kind,
     LabelColumn,
     Labels,
+    MethodSlug,
     OnDuplicate,
     Outer,
     TaskColumn,
@@ -26,7 +29,8 @@ Trusted = Annotated[
     str | None, typer.Option(metavar="A,B,C", help="Workers known to be honest; half of the crowd, if left out.")
 ]
 Truth = Annotated[
-    str | None, typer.Option(metavar="FILE", help="True labels (task, label): to be doubted, and to judge by.")
+    str | None,
+    typer.Option(metavar="FILE", help="True labels (task, label): to score the consensus, and to be doubted."),
 ]
 TaskAttributes = Annotated[
     str | None, typer.Option(metavar="FILE", help="Groups of tasks (task, and a column for each), to find bias.")
@@ -44,11 +48,17 @@ Seed = Annotated[int, typer.Option(min=0, help="Same seed, same answer.")]
 def audit(
     labels: Labels,
     *,
+    method: MethodSlug = "auto",
     truth: Truth = None,
+    gold: Gold = None,
     task_attributes: TaskAttributes = None,
     worker_attributes: WorkerAttributes = None,
+    items: Items = None,
     trusted: Trusted = None,
     level: Level = 0.05,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also the numbers behind each finding, and how they were come by.")
+    ] = False,
     prune_to: Annotated[
         str | None,
         typer.Option(
@@ -73,13 +83,13 @@ def audit(
     from crowdwise.labels.errors import InputError
 
     if prune_to is not None:
-        put.checked_file(prune_to, "--prune-to", (*labels, truth, task_attributes, worker_attributes))
+        put.checked_file(prune_to, "--prune-to", (*labels, truth, gold, items, task_attributes, worker_attributes))
         if json and prune_to == "-":
             raise InputError("--json and --prune-to - would both go to standard output. Write the labels to a file.")
     columns = (task_column, worker_column, label_column)
     reading = work.Reading(labels, *columns, classes, on_duplicate.value, time_column, kind, outer)
-    asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
-    timed, found = pages.audited(reading, asked)
+    asked = pages.Asked(method, truth, gold, task_attributes, worker_attributes, items, trusted, level, seed)
+    timed, found, shows = pages.audited(reading, asked)
     pruned = None
     if prune_to is not None:
         kept, pruned = prune(timed.labels, found.findings)
@@ -87,15 +97,19 @@ def audit(
     if json:
         put.print_json(pages.facts(found, timed.column))
     elif prune_to != "-":
-        pages.audit_page(found, reading, asked, timed.column, prune_to, pruned)
+        page = pages.AuditPage(found, reading, asked, timed.column, shows, details=details)
+        page.put(prune_to, pruned)
 
 
 def report(
     labels: Labels,
     *,
+    method: MethodSlug = "auto",
     truth: Truth = None,
+    gold: Gold = None,
     task_attributes: TaskAttributes = None,
     worker_attributes: WorkerAttributes = None,
+    items: Items = None,
     out: Annotated[
         str, typer.Option(metavar="FILE", help="Where the page goes; - for standard output.")
     ] = "report.html",
@@ -122,13 +136,13 @@ def report(
     from crowdwise.cli import audit_pages as pages
     from crowdwise.cli import put, work
 
-    put.checked_file(out, "--out", (*labels, truth, task_attributes, worker_attributes))
+    put.checked_file(out, "--out", (*labels, truth, gold, items, task_attributes, worker_attributes))
     if charts is not None:
         put.checked_place(charts, "--charts")
     pages.check_report()
     columns = (task_column, worker_column, label_column)
     reading = work.Reading(labels, *columns, classes, on_duplicate.value, time_column, kind, outer)
-    asked = pages.Asked(truth, task_attributes, worker_attributes, trusted, level, seed)
-    timed, found = pages.audited(reading, asked)
+    asked = pages.Asked(method, truth, gold, task_attributes, worker_attributes, items, trusted, level, seed)
+    timed, found, shows = pages.audited(reading, asked)
     league = work.compared(timed.labels, None, found.truth, 5, seed) if compare else None
-    pages.put_page(found, out, charts, truth=found.truth, league=league, title=title)
+    pages.put_page(found, out, charts, league=league, title=title, items=shows)

@@ -59,7 +59,7 @@ def learnt_digits(seed: int = 0) -> Digits:
     for slug in METHODS:
         model = learner(slug).make(**PLAN, seed=seed)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the truth is known here: the reader sees for herself
+            warnings.simplefilter("ignore")  # the truth is known here: the reader sees for themselves
             model.fit(digits.data[seen], crowd.labels)
         accuracy[slug] = model.score(digits.data[hidden], digits.target[hidden])
         error[slug] = float(0.5 * np.abs(model.confusion_ - crowd.confusion).sum(axis=2).mean())

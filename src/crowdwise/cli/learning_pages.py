@@ -81,7 +81,7 @@ def predict_page(result: Predicted, asking: Asking, out: str) -> None:
     console.print(
         Text(
             f"{len(confidence):,} tasks classified by {result.model.slug} from {given}: {sure:,} are 90% sure or more, "
-            f"{unsure:,} less than 60%."
+            f"{unsure:,} less than 60%, by the model's own confidence{'' if result.scores else ', unchecked'}."
         )
     )
     if result.scores:

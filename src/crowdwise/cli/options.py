@@ -11,11 +11,14 @@ __all__ = [
     "COLUMNS",
     "Classes",
     "Duplicates",
+    "Gold",
+    "Items",
     "Json",
     "Kind",
     "LabelColumn",
     "LabelKind",
     "Labels",
+    "MethodSlug",
     "OnDuplicate",
     "Outer",
     "OuterNames",
@@ -75,3 +78,14 @@ Outer = Annotated[
     typer.Option(help="What the outer names of nested JSON are.", rich_help_panel=COLUMNS),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a page for people.")]
+MethodSlug = Annotated[
+    str, typer.Option(metavar="SLUG", help="See `crowdwise methods`; auto finds what suits the labels.")
+]
+Gold = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Known answers (task, label) for the consensus to learn from."),
+]
+Items = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="What tasks show: task, and text or image (local files)."),
+]

@@ -12,6 +12,7 @@ from rich.text import Text
 from crowdwise.cli import show
 from crowdwise.cli.digits import METHODS
 from crowdwise.cli.safe import shell, shown, visible
+from crowdwise.report.claims import confidence_claims
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.describe import Description
     from crowdwise.learner_registry import LearnerEntry
     from crowdwise.registry import Method
+    from crowdwise.report.items import Items
     from crowdwise.simulate import Simulation
 
 __all__ = [
@@ -54,17 +56,16 @@ def say_notes(notes: Sequence[str]) -> None:
         console.print(Text(f"crowdwise: note: {visible(note)}"), soft_wrap=True)
 
 
-def aggregate_page(result: Result, place: Path | None) -> None:
+def aggregate_page(result: Result, place: Path | None, items: Items | None = None) -> None:
     """Show the consensus, the workers, what is in doubt, and what to do next."""
     console = show.page()
-    for line in show.sentence(result).split("\n"):
-        console.print(Text(line))
+    _said(console, result)
     if result.scores:
         show.heading(console, f"Against the truth of {result.scores['n_truth']:,} tasks")
         console.print(show.score_table(result.scores))
     classes_part(console, result)
     workers_part(console, result)
-    _disputed(console, result, DISPUTED)
+    _disputed(console, result, DISPUTED, items)
     _league(console, result)
     if result.notes:
         show.heading(console, "Please note")
@@ -88,13 +89,12 @@ def demo_page(result: Result) -> None:
         "how each doctor errs. Crowdwise does it again, in their way:",
     )
     console.print()
-    for line in show.sentence(result).split("\n"):
-        console.print(Text(line))
+    _said(console, result)
     classes_part(console, result)
     show.heading(console, "The first patients")
     console.print(_first_tasks(result, 6))
     _disputed(console, result, 6)
-    show.heading(console, "Worker portraits, best first")
+    show.heading(console, "Worker portraits, best first; skill is the chance that an answer is right")
     order = np.argsort(-model.skill_, kind="stable").tolist()
     console.print(show.worker_table(console, result.workers, order, [_habit(model, names, at) for at in order]))
     for title, at in (("the best", order[0]), ("the worst", order[-1])):
@@ -109,7 +109,7 @@ def digits_page(digits: Digits) -> None:
     show.paragraph(
         console,
         "Where tasks have features, here the pixels of scikit-learn's digits, a classifier can be learnt from the "
-        "labels. These five workers are simulated: each takes every digit for one other of her own choice more often "
+        "labels. These five workers are simulated: each takes every digit for one other of their choice more often "
         f"than not, so that {digits.labels_right:.0%} of the labels are right, and no image has a second opinion. "
         "Trace regularisation (Tanno et al. 2019) learns the classifier and the workers' mistakes at once. On "
         f"{digits.n_held_out:,} images that nobody labelled:",
@@ -321,7 +321,7 @@ def workers_part(console: Any, result: Fitted) -> None:
     """All workers if they are few; else those who are surely good, and those who are surely poor."""
     workers = result.workers
     if workers.num_rows <= 2 * TOP:
-        show.heading(console, "Workers, best first")
+        show.heading(console, "Workers, best first; skill is the chance that an answer is right")
         order = np.argsort(-workers["skill"].to_numpy(), kind="stable").tolist()
         console.print(show.worker_table(console, workers, order))
         return
@@ -333,9 +333,16 @@ def workers_part(console: Any, result: Fitted) -> None:
     console.print(show.worker_table(console, workers, worst))
 
 
-def _disputed(console: Any, result: Result, most: int) -> None:
+def _said(console: Any, result: Result) -> None:
+    """What was done, and what the consensus says of itself."""
+    for line in show.sentence(result).split("\n"):
+        console.print(Text(line))
+    show.claims(console, confidence_claims(result.model, result.n_gold, measured=bool(result.scores)))
+
+
+def _disputed(console: Any, result: Result, most: int, items: Items | None = None) -> None:
     show.heading(console, "The most disputed tasks, least sure first")
-    disputed = show.disputed_tasks(result, most)
+    disputed = show.disputed_tasks(result, most, items)
     console.print(Text("  None: every task is as good as certain.") if disputed is None else disputed)
 
 

@@ -18,14 +18,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from crowdwise.cli.work import Result
+    from crowdwise.report.claims import Claim
+    from crowdwise.report.items import Items
 
 __all__ = [
+    "claims",
     "class_table",
     "commands",
     "confusion_table",
     "disputed_tasks",
     "heading",
     "interval",
+    "item_text",
     "notes",
     "page",
     "paragraph",
@@ -68,6 +72,13 @@ def notes(console: Console, sentences: Iterable[str]) -> None:
         console.print(grid)
 
 
+def claims(console: Console, found: Iterable[Claim]) -> None:
+    """Write sentences, each with what it rests on."""
+    for each in found:
+        line = Text.assemble(visible(each.text), " ", (visible(each.source), "dim"))
+        console.print(Padding(line, (0, 0, 0, 2)))
+
+
 def commands(console: Console, lines: Iterable[tuple[str, str]]) -> None:
     """Write what to do next: a reason, and a command that can be copied whole."""
     for reason, command in lines:
@@ -92,16 +103,13 @@ def interval(low: int | None, high: int | None) -> str:
 
 
 def sentence(result: Result) -> str:
-    """Say in two lines what came out."""
+    """Say in two lines what was done."""
     labels, model = result.labels, result.model
-    confidence = result.consensus["confidence"].to_numpy()
-    sure, unsure = int((confidence >= 0.9).sum()), int((confidence < 0.6).sum())
     rounds = f" and {model.n_iter_:,} iterations" if model.n_iter_ > 1 else ""
     return (
         f"Consensus on {labels.n_tasks:,} tasks from {labels.n_labels:,} labels by {labels.n_workers:,} "
         f"workers, {labels.n_classes:,} classes.\n"
-        f"By {model.slug}, in {result.seconds:.2g} s{rounds}: {sure:,} tasks are 90% sure or more, {unsure:,} less "
-        "than 60%."
+        f"By {model.slug}, in {result.seconds:.2g} s{rounds}."
     )
 
 
@@ -149,15 +157,16 @@ def worker_table(console: Console, workers: pa.Table, rows: Sequence[int], habit
     )  # fmt: skip
 
 
-def disputed_tasks(result: Result, most: int) -> Padding | None:
-    """Show the tasks whose class is least sure, and how the votes fell; None if all are certain."""
+def disputed_tasks(result: Result, most: int, items: Items | None = None) -> Padding | None:
+    """Show the tasks whose class is least sure, what they show, and how the votes fell; None if all are certain."""
     entropy = result.consensus["entropy"].to_numpy()
     order = np.argsort(result.consensus["confidence"].to_numpy(), kind="stable")
     disputed = (result.labels.vote_counts() > 0).sum(axis=1) > 1
     order = order[disputed[order]][:most]
     rows: list[list[str | Text]] = [
         [
-            shown(result.consensus["task"][at].as_py(), 26),
+            shown(result.consensus["task"][at].as_py(), 26 if items is None else 14),
+            *([] if items is None else [item_text(items.describe(at), 26)]),
             shown(result.consensus["label"][at].as_py(), 14),
             f"{result.consensus['confidence'][at].as_py():.1%}",
             votes(result, at),
@@ -167,7 +176,14 @@ def disputed_tasks(result: Result, most: int) -> Padding | None:
     ]
     if not rows:
         return None
-    return table(("task", "left"), ("consensus", "left"), ("sure", "right"), ("answers", "left"), rows=rows)
+    shows = [] if items is None else [("item", "left")]
+    columns = (("task", "left"), *shows, ("consensus", "left"), ("sure", "right"), ("answers", "left"))
+    return table(*columns, rows=rows)
+
+
+def item_text(text: str, width: int) -> Text:
+    """Show the text of an item on one line."""
+    return shown(" ".join(text.split()), width) if text else Text()
 
 
 def score_table(scores: dict[str, Any]) -> Padding:

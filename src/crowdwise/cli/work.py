@@ -18,12 +18,14 @@ from crowdwise.cli.label_files import Reading, described, listed_names, read, re
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.places import counted
 from crowdwise.labels.tables import defused
+from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     from crowdwise.evaluate import Comparison
     from crowdwise.labels import CrowdLabels
     from crowdwise.labels.truth import Truth
     from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.report.items import Items
     from crowdwise.simulate import Simulation
 
 __all__ = [
@@ -36,10 +38,12 @@ __all__ = [
     "crowds",
     "defused_names",
     "described",
+    "expected_wrong_facts",
     "known_truth",
     "league",
     "listed_names",
     "read",
+    "read_shown_items",
     "read_timed",
     "scores_of",
     "simulated",
@@ -60,9 +64,10 @@ class Request:
     graph: str | None = None
     class_prior: str | None = None
     known_workers: str | None = None
+    items: str | None = None
 
     def words(self) -> list[str]:
-        """Give the options that change the fit, on a command line."""
+        """Give the options that change the fit, or what is shown of it, on a command line."""
         options = {
             "--gold": self.gold,
             "--seed": self.seed,
@@ -71,6 +76,7 @@ class Request:
             "--graph": self.graph,
             "--class-prior": self.class_prior,
             "--known-workers": self.known_workers,
+            "--items": self.items,
         }
         return [word for option, value in options.items() if value is not None for word in (option, str(value))]
 
@@ -100,9 +106,10 @@ class Fitted:
 
 @dataclass(frozen=True, kw_only=True)
 class Result(Fitted):
-    """What `aggregate` found."""
+    """What `aggregate` found; `n_gold` tasks had a gold answer to learn from."""
 
     request: Request
+    n_gold: int = 0
 
     def facts(self) -> dict[str, Any]:
         """Give what `--json` prints."""
@@ -116,6 +123,7 @@ class Result(Fitted):
             "converged": bool(self.model.converged_),
             "seconds": round(self.seconds, 6),
             **({"league": self.league} if self.league else {}),
+            **expected_wrong_facts(self.model),
             **self.scores,
         }
 
@@ -123,6 +131,16 @@ class Result(Fitted):
     def league(self) -> list[dict[str, Any]]:
         """The table by which auto chose its methods; empty for other methods, and where nothing could be hidden."""
         return self.model.league().to_pylist() if hasattr(self.model, "league") else []
+
+
+# ---- in ---------------------------------------------------------------------------------------------------
+
+
+def read_shown_items(file: str | None, labels: CrowdLabels) -> Items | None:
+    """Read what the tasks show, where a table of it is given."""
+    from crowdwise.report.items import read_items
+
+    return None if file is None else read_items(file, labels.tasks)
 
 
 # ---- fit --------------------------------------------------------------------------------------------------
@@ -154,8 +172,10 @@ def aggregated(request: Request, labels: CrowdLabels) -> Result:
             f"The fit stopped after {model.n_iter_:,} iterations while still improving. Give it more with --max-iter."
         )
     notes += defused_names(consensus, workers)
+    gold = known.get("gold")
     return Result(
         request=request,
+        n_gold=0 if gold is None else int((positions(gold.tasks, labels.tasks) >= 0).sum()),
         labels=labels,
         model=model,
         consensus=consensus,
@@ -252,7 +272,6 @@ def _model(request: Request) -> Any:
 def known_truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
     """Read the true classes of the tasks, with notes about truths that cannot be used."""
     from crowdwise.labels.truth import Truth, read_truth, truth_codes
-    from crowdwise.labels.vocabulary import positions
 
     truth = read_truth(file)
     met = positions(truth.tasks, labels.tasks) >= 0
@@ -302,19 +321,29 @@ def _lacking(request: Request) -> list[str]:
     return [f"{request.method} {said} Tell it with --{needs}."]
 
 
+def expected_wrong_facts(model: Any) -> dict[str, Any]:
+    """How many answers are expected to be wrong, for JSON; nothing where the model has no such estimate."""
+    from crowdwise.report.claims import expected_wrong
+    from crowdwise.report.scores import LEVEL
+
+    wrong = expected_wrong(model)
+    if wrong is None:
+        return {}
+    numbers = {name: float(getattr(wrong, name)) for name in ("count", "low", "high")}
+    return {"expected_wrong": numbers | {"level": LEVEL, "basis": wrong.basis}}
+
+
 def scores_of(decided: pa.Table, posterior: FloatArray, classes: pa.Array, truth: IntArray) -> dict[str, Any]:
     """How good decisions (a column label) and a posterior are, where the truth is known (not -1)."""
     from crowdwise import metrics
-    from crowdwise.labels.vocabulary import positions
+    from crowdwise.report.scores import Score
 
+    known = truth >= 0
     predicted = positions(decided["label"].combine_chunks(), classes)
-    return {
-        "n_truth": int((truth >= 0).sum()),
-        "accuracy": metrics.accuracy(truth, predicted),
-        "log_loss": metrics.log_loss(truth, posterior),
-        "brier": metrics.brier(truth, posterior),
-        "ece": metrics.expected_calibration_error(truth, posterior),
-    }
+    found = Score(np.minimum(posterior[known].max(axis=1), 1.0), predicted[known] == truth[known]).facts()
+    ece = found.pop("ece")
+    proper = {"log_loss": metrics.log_loss(truth, posterior), "brier": metrics.brier(truth, posterior)}
+    return found | proper | {"ece": ece}
 
 
 def defused_names(*tables: pa.Table) -> list[str]:

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from crowdwise.audit.audit import FINE
-from crowdwise.evaluate.gold_tables import gold_reliability
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import as_vocabulary, positions
-from crowdwise.metrics.calibration import reliability_table, wilson_interval
 from crowdwise.report.names import labelled
 from crowdwise.report.portrait import drawn_workers, one_volume
+from crowdwise.report.scores import Score, codes_for, gold_bins
 
 try:
     import altair as alt
@@ -29,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from crowdwise.labels.types import FloatArray, IntArray
-    from crowdwise.metrics.calibration import Reliability
     from crowdwise.report.graph import Graph
+    from crowdwise.report.scores import Bin
 
 __all__ = [
     "calibration",
@@ -127,11 +124,11 @@ def calibration(model: Any, truth: Any = None) -> Chart:
     if truth is None:
         if not hasattr(model, "calibration"):
             raise InputError(f"{type(model).__name__} takes no gold. Give the known truth of some tasks as truth=.")
-        return calibration_chart(gold_reliability(model, 10))
-    empty = np.empty(0, np.int64)
-    names = {"tasks": model.tasks_, "workers": model.workers_, "classes": model.classes_}
-    codes = truth_codes(truth, CrowdLabels.from_codes(empty, empty, empty, **names))
-    return calibration_chart(reliability_table(codes, model.posterior_, n_bins=10))
+        return calibration_chart(gold_bins(model))
+    codes, chosen = codes_for(model, truth), model._decide(model.posterior_)
+    known = codes >= 0
+    sure = model.posterior_[known, chosen[known]]
+    return calibration_chart(Score(np.minimum(sure, 1.0), chosen[known] == codes[known]).bins)
 
 
 # ---- from arrays ------------------------------------------------------------------------------------------
@@ -158,13 +155,12 @@ def confidence_chart(sure: FloatArray) -> Chart:
     return chart
 
 
-def calibration_chart(table: Reliability) -> Chart:
-    """Points below the diagonal: surer than right. The bars are Wilson's 90 % intervals of the share that is right."""
-    rows: list[Row] = []
-    for sure, right, n in zip(table.confidence, table.accuracy, table.n_tasks, strict=True):
-        if n:
-            low, high = (float(bound) for bound in wilson_interval(right, n))
-            rows.append({"sure": float(sure), "right": float(right), "tasks": int(n), "low": low, "high": high})
+def calibration_chart(bins: Sequence[Bin]) -> Chart:
+    """Points below the diagonal: surer than right. The bars are 90 % intervals of the share that is right."""
+    rows: list[Row] = [
+        {"sure": each.confidence, "right": each.right, "tasks": each.n, "low": each.low, "high": each.high}
+        for each in bins
+    ]
     axis = alt.Axis(format="%", labelFlush=False, values=TENTHS[::2])
     share = alt.Scale(domain=[0, 1])
     lines = _chart_of([{"at": 0}, {"at": 1}]).mark_line(color=QUIET, strokeDash=[4, 4], aria=False)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import written_folder
-from crowdwise.labels.truth import truth_codes
-from crowdwise.metrics.calibration import reliability_table
 from crowdwise.report import charts
 from crowdwise.report.portrait import Portrait, drawn_workers
+from crowdwise.report.scores import gold_calibration, score_consensus
 
 try:
     import vl_convert
@@ -22,13 +21,12 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
-    from crowdwise.metrics.calibration import Reliability
     from crowdwise.report.charts import Chart
+    from crowdwise.report.scores import Score
 
-__all__ = ["CONFIG", "audit_charts", "plot", "reliability", "write_charts"]
+__all__ = ["CONFIG", "audit_charts", "plot", "write_charts"]
 
 MOST_DRAWN_CLASSES = 60  # classes of a matrix that is drawn
-N_BINS = 10
 SHARPNESS = 2.0  # pixels of a PNG for each unit of the chart
 INK, PAPER = "#1f2328", "#ffffff"
 GREY = "currentColor"
@@ -49,7 +47,7 @@ CONFIG: dict[str, Any] = {
 FILE_CONFIG: dict[str, Any] = json.loads(json.dumps(CONFIG).replace(GREY, INK)) | {"background": PAPER, "padding": 16}
 
 
-def audit_charts(portrait: Portrait, right: Reliability | None) -> dict[str, Chart]:
+def audit_charts(portrait: Portrait, score: Score | None) -> dict[str, Chart]:
     """The charts that an audit has, by name; that of calibration only with a truth."""
     chosen = drawn_workers(portrait.flagged, portrait.labels.labels_per_worker)
     made = {
@@ -62,8 +60,11 @@ def audit_charts(portrait: Portrait, right: Reliability | None) -> dict[str, Cha
             portrait.labels.n_classes,
         ),
     }
-    if right is not None:
-        made["calibration"] = charts.calibration_chart(right)
+    if score is not None:
+        made["calibration"] = charts.calibration_chart(score.bins)
+    by_gold = gold_calibration(portrait.model, portrait.n_gold)
+    if by_gold:
+        made["gold-calibration"] = charts.calibration_chart(by_gold)
     if portrait.labels.n_classes <= MOST_DRAWN_CLASSES:
         made["confusion"] = charts.confusion_chart(portrait.mean_confusion, portrait.classes)
     if portrait.graph is not None:
@@ -71,16 +72,9 @@ def audit_charts(portrait: Portrait, right: Reliability | None) -> dict[str, Cha
     return made
 
 
-def reliability(audit: Audit, truth: Any) -> Reliability | None:
-    """Confidence against accuracy, bin by bin; None without a truth."""
-    if truth is None:
-        return None
-    return reliability_table(truth_codes(truth, audit.labels), audit.model.posterior_, n_bins=N_BINS)
-
-
 def plot(audit: Audit, what: str, truth: Any = None) -> Chart:
     """One chart of an audit, by name; see `Audit.plot`."""
-    made = audit_charts(Portrait(audit), reliability(audit, truth))
+    made = audit_charts(Portrait(audit), score_consensus(audit, truth))
     if what not in made:
         raise InputError(f"This audit has no chart {quoted(what)}. It has: {', '.join(made)}.")
     return made[what]
@@ -94,14 +88,15 @@ def write_charts(audit: Audit, folder: str | Path, *, truth: Any = None) -> list
     Parameters
     ----------
     truth
-        True labels of some tasks, as for `write_report`. Adds the chart of calibration.
+        True labels of some tasks, as for `write_report`; by default those given to the audit. Adds the chart of
+        calibration.
 
     Returns
     -------
     list of str
         Names of the charts; the files are NAME.svg and NAME.png.
     """
-    made = audit_charts(Portrait(audit), reliability(audit, truth))
+    made = audit_charts(Portrait(audit), score_consensus(audit, truth))
     with written_folder(Path(folder)) as draft:
         for name, chart in made.items():
             spec = chart.to_dict()

@@ -27,9 +27,12 @@ from crowdwise.labels.errors import InputError
 from crowdwise.labels.places import counted
 from crowdwise.labels.tables import written_file
 from crowdwise.report import rows, words
-from crowdwise.report.drawings import CONFIG, audit_charts, reliability
+from crowdwise.report.claims import consensus_claims, rests_on
+from crowdwise.report.drawings import CONFIG, audit_charts
+from crowdwise.report.items import Room, read_items
 from crowdwise.report.names import shown
 from crowdwise.report.portrait import Portrait
+from crowdwise.report.scores import gold_calibration, score_consensus
 
 try:
     import altair as alt
@@ -44,7 +47,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.evaluate.compare import Comparison
-    from crowdwise.metrics.calibration import Reliability
+    from crowdwise.report.scores import Score
 
 __all__ = ["made_report", "write_report"]
 
@@ -52,37 +55,64 @@ FIRST = 25  # rows that are there without JavaScript; a page of the table with i
 
 
 def write_report(
-    audit: Audit, path: str | Path, *, truth: Any = None, league: Comparison | None = None, title: str | None = None
+    audit: Audit,
+    path: str | Path,
+    *,
+    truth: Any = None,
+    league: Comparison | None = None,
+    title: str | None = None,
+    items: Any = None,
 ) -> None:
     """Write the page of an audit to a file, which is there whole or not at all.
 
     Parameters
     ----------
     truth
-        True labels of some tasks: a mapping, or a path or table with columns task and label. Adds how often the
-        consensus is right, and its calibration.
+        True labels of some tasks: a mapping, or a path or table with columns task and label; by default those given to
+        the audit. Adds how often the consensus is right, and its calibration, on tasks that are not gold.
     league
         What `compare` gave. Adds the league table of methods.
     title
         At the top of the page.
+    items
+        What the tasks show: a path or table with a column task and a column text, or image, path or url with local
+        pictures. Shown beside tasks in dispute or in doubt.
     """
-    text = made_report(audit, truth=truth, league=league, title=title)
+    text = made_report(audit, truth=truth, league=league, title=title, items=items)
     with written_file(Path(path)) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
-def made_report(audit: Audit, *, truth: Any = None, league: Comparison | None = None, title: str | None = None) -> str:
+def made_report(
+    audit: Audit,
+    *,
+    truth: Any = None,
+    league: Comparison | None = None,
+    title: str | None = None,
+    items: Any = None,
+) -> str:
     """The page as text; parameters as for `write_report`."""
     portrait = Portrait(audit)
-    right = reliability(audit, truth)
-    drawn = _drawn(portrait, right)
+    score = score_consensus(audit, truth)
+    by_gold = gold_calibration(audit.model, portrait.n_gold)
+    table = None if items is None else read_items(items, audit.labels.tasks)
+    room = Room()
+    findings = rows.told_findings(audit, table, room)
+    tasks = rows.task_rows(portrait)
+    shows = [] if table is None else rows.task_items(portrait, table, room)
+    drawn = _drawn(portrait, score)
     styles, script = _asset("page.css"), _asset("page.js")
     bundle = _bundle()
     data = {
         "charts": {name: chart for name, (chart, _) in drawn.items()},
         "config": CONFIG,
-        "tables": {"workers": rows.worker_rows(portrait), "tasks": rows.task_rows(portrait)},
-    }
+        "tables": {
+            "workers": rows.worker_rows(portrait),
+            # A picture that is in the page already is not repeated: the script takes it from there.
+            "tasks": [[row[0], [*item[:2], item.picture if at >= FIRST else at], *row[1:]]
+                      for at, (row, item) in enumerate(zip(tasks, shows, strict=True))] if shows else tasks,
+        },
+    }  # fmt: skip
     return _template().render(
         fact=FACT,
         title=shown(title, 200) if title else f"Audit of {counted(audit.labels.n_workers, 'worker')}",
@@ -93,14 +123,20 @@ def made_report(audit: Audit, *, truth: Any = None, league: Comparison | None = 
         data=Markup(escaped_json(data)),  # noqa: S704
         pictures={name: Markup(picture) for name, (_, picture) in drawn.items()},  # noqa: S704
         headlines=words.headlines(portrait),
-        summary=words.summary(portrait, right),
-        findings=rows.told_findings(audit),
+        summary=words.summary(portrait, score),
+        consensus=consensus_claims(audit, score),
+        basis=rests_on(portrait.n_gold),
+        n_gold=portrait.n_gold,
+        findings=findings,
         tests=rows.told_tests(audit),
+        tested_with=words.tested_with(portrait),
         promise=words.promise(audit.level),
         method=audit.model.slug,
-        calibration=rows.calibration_rows(right),
+        calibration=[] if score is None else score.bins,
         workers=data["tables"]["workers"],
-        tasks=data["tables"]["tasks"],
+        by_gold=by_gold,
+        tasks=tasks,
+        items=shows,
         first=FIRST,
         n_tasks=audit.labels.n_tasks,
         map_note=rows.map_note(portrait),
@@ -197,9 +233,9 @@ def _policy(*scripts: str) -> str:
 # ---- charts -----------------------------------------------------------------------------------------------
 
 
-def _drawn(portrait: Portrait, right: Reliability | None) -> dict[str, tuple[dict[str, Any], str]]:
+def _drawn(portrait: Portrait, score: Score | None) -> dict[str, tuple[dict[str, Any], str]]:
     """Of each chart its specification, and a picture for readers without JavaScript."""
-    made = audit_charts(portrait, right)
+    made = audit_charts(portrait, score)
     if portrait.labels.n_classes <= rows.MOST_CLASSES:
         made.pop("confusion")  # which is written out as a table
     found = {}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.fitting.intervals import beta_interval
 from crowdwise.report.graph import agreement_graph
 from crowdwise.report.names import labelled, shown
+from crowdwise.report.scores import LEVEL, gold_tasks
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -34,11 +34,10 @@ MOST_DRAWN = 2_000  # points of the worker map that a browser moves at ease
 LEAST_ORDINARY = 500  # of them, for workers of whom nothing was found
 MOST_FLAGGED = 4_000
 MOST_VOTES = 6  # classes whose votes are told for a task
-LEVEL = 0.9  # of the intervals of skill
 
 
 def crowd_confusion(model: Any, labels: CrowdLabels) -> FloatArray:
-    """The crowd's mean matrix (K, K) [truth, label], each worker weighed by her answers."""
+    """The crowd's mean matrix (K, K) [truth, label], each worker weighed by their answers."""
     if hasattr(model, "confusion_"):
         weights = np.maximum(labels.labels_per_worker, 1e-12)
         mean: FloatArray = np.average(model.confusion_, axis=0, weights=weights)
@@ -47,7 +46,7 @@ def crowd_confusion(model: Any, labels: CrowdLabels) -> FloatArray:
 
 
 def confusion_of(model: Any, labels: CrowdLabels, worker: int) -> FloatArray:
-    """A worker's matrix (K, K) [truth, label]: the model's own or, where it has none, her answers by the posterior."""
+    """A worker's matrix (K, K) [truth, label]: the model's own, or their answers by the posterior where it has none."""
     if hasattr(model, "confusion_"):
         own: FloatArray = model.confusion_[worker]
         return own
@@ -100,8 +99,9 @@ def drawn_workers(flagged: FloatArray, n_labels: IntArray) -> IntArray:
 
 @dataclass(frozen=True)
 class Dispute:
-    """A task that the crowd disagrees about."""
+    """A task that the crowd disagrees about; `place` is its position in the labels."""
 
+    place: int
     task: str
     label: str
     confidence: float
@@ -121,8 +121,11 @@ class Portrait:
     labelled_tasks : (N,)
         Which tasks anyone labelled; the others are left out of what is counted.
     skill, low, high : (M,)
+        Chance that an answer of the worker is right, and its interval, as the model's own table of workers has them.
     flagged : (M,)
         Score of the worst finding; -1 where there is none.
+    n_gold
+        Tasks whose gold answer the model learnt from.
     """
 
     def __init__(self, audit: Audit) -> None:
@@ -135,8 +138,9 @@ class Portrait:
         self.entropy = entropy_of(votes / np.maximum(votes.sum(axis=1, keepdims=True), 1))
         self.labelled_tasks = self.labels.labels_per_task > 0
         self.skill: FloatArray = model.skill_
-        low, high = beta_interval(model.skill_beta_, LEVEL)
-        self.low, self.high = np.minimum(low, self.skill), np.maximum(high, self.skill)
+        table = model.workers(LEVEL)
+        self.low, self.high = table["skill_low"].to_numpy(), table["skill_high"].to_numpy()
+        self.n_gold = int(gold_tasks(audit).sum())
         self.verdicts = audit.verdicts
         self.flagged = self._flagged()
 
@@ -205,6 +209,7 @@ class Portrait:
             votes = np.bincount(self.labels.label[ptr[task] : ptr[task + 1]], minlength=self.labels.n_classes)
             found.append(
                 Dispute(
+                    task,
                     shown(name),
                     self.classes[self.chosen[task]],
                     float(self.confidence[task]),

@@ -9,8 +9,9 @@ import numpy as np
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.places import counted
-from crowdwise.metrics.calibration import mean_gap
+from crowdwise.report.claims import skill_sentences
 from crowdwise.report.graph import MOST_GROUPS, busiest
+from crowdwise.report.items import Room
 from crowdwise.report.kinds import kind_of
 from crowdwise.report.names import shown
 from crowdwise.report.portrait import drawn_workers, one_volume
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.audit.findings import Finding
     from crowdwise.labels.types import FloatArray
-    from crowdwise.metrics.calibration import Reliability
+    from crowdwise.report.items import Item, Items
     from crowdwise.report.portrait import Portrait
 
 __all__ = [
     "MOST_CLASSES",
-    "calibration_rows",
     "class_rows",
     "graph_note",
     "group_rows",
     "map_note",
+    "task_items",
     "task_rows",
     "told_findings",
     "told_tests",
@@ -81,8 +82,8 @@ def worker_rows(portrait: Portrait) -> list[list[Any]]:
             portrait.workers[at],
             int(per_worker[at]),
             round(float(portrait.skill[at]), 6),
-            round(float(portrait.low[at]), 4),
-            round(float(portrait.high[at]), 4),
+            round(float(portrait.low[at]), 6),
+            round(float(portrait.high[at]), 6),
             "" if portrait.verdicts[at] == FINE else portrait.verdicts[at],
             *([int(group[at]) + 1 if group[at] >= 0 else None] if grouped else []),
         ]
@@ -106,44 +107,45 @@ def task_rows(portrait: Portrait) -> list[list[Any]]:
     ]
 
 
-def calibration_rows(right: Reliability | None) -> dict[str, Any] | None:
-    """Bins that hold tasks, and what they come to; None without a truth."""
-    if right is None:
-        return None
-    rows = [
-        (low, high, int(n), float(sure), float(share))
-        for low, high, n, sure, share in zip(*(column.tolist() for column in right), strict=True)
-        if n
-    ]
-    n = sum(row[2] for row in rows)
-    return {
-        "rows": rows,
-        "n": n,
-        "error": mean_gap(right),
-        "accuracy": sum(row[2] * row[4] for row in rows) / n,
-    }
+def task_items(portrait: Portrait, items: Items, room: Room) -> list[Item]:
+    """What the tasks of `task_rows` show."""
+    return [items.show(each.place, room) for each in portrait.disputes(MOST_TASKS)]
 
 
-def told_findings(audit: Audit) -> list[dict[str, Any]]:
-    """Findings kind by kind, the surest kind first, each as plain text."""
+def told_findings(audit: Audit, items: Items | None = None, room: Room | None = None) -> list[dict[str, Any]]:
+    """Findings kind by kind, the surest kind first, each as plain text, with what tasks show where that is given."""
     kinds: dict[str, list[Finding]] = {}
     for finding in audit.findings:
         kinds.setdefault(finding.kind, []).append(finding)
+    first = [each for found in kinds.values() for each in found[:MOST_OF_A_KIND] if each.about == "worker"]
+    skill = skill_sentences(audit, [each.names[0] for each in first])
     return [
         {
             "title": shown(kind_of(kind).title),
             "n": len(found),
             "about": found[0].about,
-            "told": [_told(each) for each in found[:MOST_OF_A_KIND]],
+            "advice": _shared_advice(found[:MOST_OF_A_KIND]),
+            "told": [
+                _told(each)
+                | {"items": _shows(each, items, room)}
+                | {"skill": skill.get(each.names[0], "") if each.about == "worker" else ""}
+                for each in found[:MOST_OF_A_KIND]
+            ],
         }
         for kind, found in kinds.items()
     ]
 
 
+def _shared_advice(findings: list[Finding]) -> str:
+    """What to do about all of several findings; "" where it differs."""
+    advice = {each.advice for each in findings}
+    return shown(advice.pop(), LONGEST_SENTENCE) if len(advice) == 1 else ""
+
+
 def _told(finding: Finding) -> dict[str, Any]:
     verdict = shown(finding.verdict, LONGEST_SENTENCE)
     alone = verdict[:1].isupper()  # a sentence by itself, and not what is said of those named
-    named = alone and len(finding.names) == 1 and quoted(finding.names[0]) in verdict
+    named = alone and all(quoted(name) in verdict for name in finding.names)
     return {
         "names": [] if named else [shown(name) for name in finding.names[:MOST_NAMES]],
         "more": max(0, len(finding.names) - MOST_NAMES),
@@ -154,6 +156,13 @@ def _told(finding: Finding) -> dict[str, Any]:
         "p_value": finding.p_value,
         **{name: shown(getattr(finding, name), LONGEST_SENTENCE) for name in ("evidence", "how", "advice")},
     }
+
+
+def _shows(finding: Finding, items: Items | None, room: Room | None) -> list[Item]:
+    """What the tasks of a finding show."""
+    if items is None or finding.about != "task":
+        return []
+    return [each for each in items.show_named(finding.names[:MOST_NAMES], room or Room()) if any(each)]
 
 
 def told_tests(audit: Audit) -> list[tuple[str, str, str]]:

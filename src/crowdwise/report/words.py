@@ -14,36 +14,32 @@ from crowdwise.labels.places import counted
 from crowdwise.learner_registry import learner
 from crowdwise.metrics.dominance import not_dominant
 from crowdwise.registry import method
+from crowdwise.report.claims import (
+    COUNTED,
+    SURE,
+    TRUTH,
+    Claim,
+    consensus_claims,
+    expected_wrong,
+    interval_of,
+    percent,
+    rests_on,
+)
 from crowdwise.report.kinds import kind_of
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
-    from crowdwise.metrics.calibration import Reliability
     from crowdwise.report.portrait import Portrait
+    from crowdwise.report.scores import Score
 
-__all__ = ["believable", "citations", "confused", "headlines", "percent", "promise", "summary"]
+__all__ = ["believable", "citations", "confused", "headlines", "promise", "summary", "tested_with"]
 
-SURE, UNSURE = 0.9, 0.6
-LOOSE = 0.05  # mean distance of confidence to accuracy from which it is called too sure or not sure enough
 # Where the tests of the audit were published, by their kinds; those that are not here are our own.
 TESTS = {
     "colluders": "Traganitis & Giannakis 2021, ICDM (Detecting adversaries in crowdsourcing)",
     "dependent workers": "Jaffe et al. 2016, AISTATS; Traganitis & Giannakis 2022",
     "disparity": "Hardt, Price & Srebro 2016, NeurIPS (equal opportunity)",
 }
-
-
-def percent(share: float) -> str:
-    """A share as one reads it; 100 % and 0 % only where that is so.
-
-    >>> percent(0.123), percent(0.9962), percent(1), percent(0.0001)
-    ('12%', 'over 99%', '100%', 'under 1%')
-    """
-    if 0.99 < share < 1:
-        return "over 99%"
-    if 0 < share < 0.01:
-        return "under 1%"
-    return f"{share:.0%}"
 
 
 def headlines(portrait: Portrait) -> list[tuple[str, str]]:
@@ -54,21 +50,36 @@ def headlines(portrait: Portrait) -> list[tuple[str, str]]:
         (f"{labels.n_labels:,}", "label" if labels.n_labels == 1 else "labels"),
         (f"{labels.n_tasks:,}", "task" if labels.n_tasks == 1 else "tasks"),
         (f"{labels.n_workers:,}", "worker" if labels.n_workers == 1 else "workers"),
-        (percent(_share(portrait.confidence[known] >= SURE)), "of tasks at least 90% sure"),
+        (percent(_share(portrait.confidence[known] >= SURE)), "of tasks it is at least 90% sure of"),
+        *_wrong(portrait),
         (f"{flagged:,}", "worker flagged" if flagged == 1 else "workers flagged"),
     ]
 
 
-def summary(portrait: Portrait, right: Reliability | None) -> list[str]:
-    """The whole audit in a handful of sentences."""
+def _wrong(portrait: Portrait) -> list[tuple[str, str]]:
+    """How many answers are expected to be wrong, where the model can say."""
+    wrong = expected_wrong(portrait.model)
+    if wrong is None:
+        return []
+    low, high = interval_of(wrong)
+    return [(f"{low:,} to {high:,}", "answers probably wrong (90% interval)")]
+
+
+def summary(portrait: Portrait, score: Score | None) -> list[Claim]:
+    """The whole audit in a handful of sentences, each with what it rests on."""
     return [
-        _crowd(portrait),
-        _consensus(portrait, right),
-        _skill(portrait),
-        _flags(portrait),
-        *_about_rest(portrait),
-        *_confusion(portrait),
+        Claim(_crowd(portrait), COUNTED),
+        *consensus_claims(portrait.audit, score),
+        Claim(_skill(portrait), rests_on(portrait.n_gold)),
+        Claim(_flags(portrait), tested_with(portrait)),
+        *(Claim(text, tested_with(portrait)) for text in _about_rest(portrait)),
+        *(Claim(text, rests_on(portrait.n_gold)) for text in _confusion(portrait)),
     ]
+
+
+def tested_with(portrait: Portrait) -> str:
+    """What the tests of the audit rest on; they never see the gold."""
+    return "the labels alone" if portrait.audit.truth is None else f"the labels and {TRUTH}"
 
 
 def _crowd(portrait: Portrait) -> str:
@@ -79,26 +90,6 @@ def _crowd(portrait: Portrait) -> str:
         f"{counted(labels.n_tasks, 'task')}, {f'{average:,.1f}'.removesuffix('.0')} a task, choosing between "
         f"{counted(labels.n_classes, 'class', 'classes')}."
     )
-
-
-def _consensus(portrait: Portrait, right: Reliability | None) -> str:
-    sure = portrait.confidence[portrait.labelled_tasks]
-    doubtful = int((sure < UNSURE).sum())
-    most = _share(sure >= SURE)
-    rest = f"{counted(doubtful, 'task')} ({percent(doubtful / max(sure.size, 1))})" if doubtful else "none"
-    sure_of = "all" if most == 1 else f"{percent(most)} of the"
-    told = f"The consensus is at least 90% sure of {sure_of} tasks, and less than 60% sure of {rest}."
-    if right is None:
-        wrong = float((1 - sure).sum())
-        return f"{told} If that confidence is right, about {wrong:,.0f} of its answers are wrong."
-    n = right.n_tasks.sum()
-    accuracy = float(np.nansum(right.accuracy * right.n_tasks) / n)
-    gap = float(np.nansum(right.confidence * right.n_tasks) / n) - accuracy
-    verdict = "and its confidence can be taken at its word"
-    if abs(gap) > LOOSE:
-        verdict = "but it is surer than that" if gap > 0 else "more often than it thinks"
-    known = counted(int(n), "task")
-    return f"{told} Where the truth is known ({known}) it is right {accuracy:.1%} of the time, {verdict}."
 
 
 def _skill(portrait: Portrait) -> str:
@@ -112,8 +103,8 @@ def _skill(portrait: Portrait) -> str:
     chance = 1 / portrait.labels.n_classes
     spread = f"{percent(float(low))} and {percent(float(high))}"
     return (
-        f"A label is right {percent(mean)} of the time on average, where guessing would be right {percent(chance)}; "
-        f"the middle eight in ten workers are right between {spread} of the time."
+        f"Skill, the chance that an answer is right: {percent(mean)} for a label on average, where guessing would be "
+        f"right {percent(chance)} of the time; between {spread} for the middle eight in ten workers."
     )
 
 
@@ -171,7 +162,8 @@ def _confusion(portrait: Portrait) -> list[str]:
 def believable(portrait: Portrait) -> list[tuple[bool, str]]:
     """What the labels must have for any of this to be believed: whether they have it, and what follows."""
     labels, model = portrait.labels, portrait.model
-    return [_enough_labels(labels.labels_per_task), _joined(portrait), _dominant(portrait), _settled(model)]
+    checks = [_enough_labels(labels.labels_per_task), _joined(portrait), _dominant(portrait), _settled(model)]
+    return [*checks, *_one_voice(portrait)]
 
 
 def _enough_labels(per_task: IntArray) -> tuple[bool, str]:
@@ -217,11 +209,24 @@ def _dominant(portrait: Portrait) -> tuple[bool, str]:
 
 def _settled(model: Any) -> tuple[bool, str]:
     if model.converged_:
-        return True, f"The fit has settled ({counted(int(model.n_iter_), 'iteration')})."
+        steps = f" ({model.n_iter_:,} iterations)" if model.n_iter_ > 1 else ""
+        return True, f"The fit has settled{steps}."
     return False, (
         f"The fit was still changing after {counted(int(model.n_iter_), 'iteration')}. Give it more (max_iter) before "
         "trusting small differences."
     )
+
+
+def _one_voice(portrait: Portrait) -> list[tuple[bool, str]]:
+    """Warn where workers depend on each other and the consensus does not know it."""
+    dependent = int((portrait.audit.group >= 0).sum())
+    if not dependent or portrait.model.slug.startswith("group-"):
+        return []
+    told = (
+        f"{counted(dependent, 'worker')} depend on others, and the consensus counts each of them as a voice of their "
+        "own. Leave copies out (crowdwise audit --prune-to), or count each group once: --method group-dawid-skene."
+    )
+    return [(False, told)]
 
 
 def citations(portrait: Portrait) -> list[tuple[str, str]]:

@@ -36,9 +36,23 @@
   const percent = (share) => (share === null ? "–" : share >= 0.9995 && share < 1 ? ">99.9%" : (100 * share).toFixed(1) + "%");
   const named = (text) => made("bdi", text);
   const whole = (share) => (100 * share).toFixed(0);
+  // Pictures of the first rows stand in the page; those of the others come with the rows.
+  const pictures = Object.fromEntries([...document.querySelectorAll("img[data-row]")].map((image) => [image.dataset.row, image.src]));
   const cells = {
     name: (value) => { const cell = made("th", undefined, "name"); cell.scope = "row"; cell.append(named(value)); return cell; },
     text: (value) => { const cell = made("td"); cell.append(named(value)); return cell; },
+    item: ([short, whole, picture]) => {
+      const cell = made("td", undefined, "item"), source = typeof picture === "number" ? pictures[picture] : picture;
+      if (source) { const image = made("img", undefined, "item"); image.alt = "What the task shows"; image.src = source; cell.append(image); }
+      if (whole) {
+        const fold = made("details", undefined, "item"), head = made("summary"), text = made("p", undefined, "whole");
+        head.append(named(short));
+        text.append(named(whole));
+        fold.append(head, text);
+        cell.append(fold);
+      } else if (short) { const line = made("p", undefined, "item"); line.append(named(short)); cell.append(line); }
+      return cell;
+    },
     count: (value) => made("td", number.format(value), "number"),
     group: (value) => made("td", value === null ? "" : String(value), "number"),
     percent: (value) => made("td", percent(value), "number"),
@@ -69,13 +83,14 @@
   // ---- tables ----
   const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
   const compared = (a, b) => (typeof a === "string" ? collator.compare(a, b) : Array.isArray(a) ? a[0] - b[0] : a - b);
+  const written = (value) => (typeof value === "string" && !value.startsWith("data:") ? [value] : Array.isArray(value) && typeof value[0] === "string" ? value.flatMap(written) : []);
   const missing = (value) => value === null || value === "";
 
   class Table {
     constructor(name, rows, onSearch) {
       this.table = document.querySelector(`table[data-table="${name}"]`);
       this.body = this.table.tBodies[0];
-      this.rows = rows.map((row) => ({ row, text: row.filter((each) => typeof each === "string").join("\n").toLowerCase() }));
+      this.rows = rows.map((row) => ({ row, text: row.flatMap(written).join("\n").toLowerCase() }));
       this.shown = this.rows;
       this.page = 0;
       this.heads = [...this.table.tHead.rows[0].cells];
@@ -93,7 +108,7 @@
     }
     sortable() {
       this.heads.forEach((head, at) => {
-        if (this.types[at] === "votes") return;
+        if (this.types[at] === "votes" || this.types[at] === "item") return;
         const button = made("button", head.textContent);
         button.type = "button";
         head.replaceChildren(button);
