@@ -28,6 +28,8 @@ TWINS = ("zencrowd_us",)  # pages whose addresses differ only in case
 NUMBERS = ("emotion_anger", "emotion_joy", "emotion_valence", "wordsim")
 PICTURES = ("cifar10", "mnist")
 PAIRS = ("pair_readinglevel",)
+OTHER_KINDS = ("boxes", "translations")  # not classes: no command reads them yet
+JUDGES = ("judges_cebab_aspects", "judges_cebab_stars", "judges_framing", "judges_lesion", "judges_prompts10k")
 CLASSES = (
     "adult2", "bluebird", "cifar10h", "cifar10n", "dog", "ducks", "fact_eval", "imagenet15n", "labelme",
     "lewidi_hsbrexit", "music", "ner_crowd", "pair_llmfao", "popquorn_offensive", "rte", "sentiment_text", "sp", "temp",
@@ -98,7 +100,7 @@ def check(facts: dict[str, Any]) -> None:
 
 def test_every_folder_is_here() -> None:
     folders = {each.name for each in DATA.iterdir() if each.is_dir()}
-    assert folders <= {*CLASSES, *NUMBERS, *PICTURES, *PAIRS}
+    assert folders <= {*CLASSES, *JUDGES, *NUMBERS, *PICTURES, *PAIRS, *OTHER_KINDS}
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -115,6 +117,15 @@ def test_classes_are_audited(name: str, cw: Callable[..., Any], tmp_path: Path) 
         assert "bias" not in ran.json["skipped"]
     if name == "lewidi_hsbrexit":  # three workers of six can be chosen in twenty ways only
         assert "told from chance" in ran.json["skipped"]["bias"]
+
+
+@pytest.mark.parametrize("name", JUDGES)
+def test_judges_are_audited(name: str, cw: Callable[..., Any]) -> None:
+    if not (DATA / name).is_dir():
+        pytest.skip(f"{name} is not in {DATA}")
+    ran = cw("audit", DATA / name / "judges.csv", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    check(ran.json)
 
 
 @pytest.mark.parametrize("name", REPEATED)

@@ -90,19 +90,20 @@ def test_no_number_of_wrong_answers_where_the_method_has_none(audited: Any) -> N
 
 def test_every_sentence_of_the_summary_says_what_it_rests_on(audited: Any) -> None:
     audit, truth = audited()
-    tasks = list(truth)
-    known = replace(audit, truth=read_truth(truth), gold=read_truth({task: truth[task] for task in tasks[:50]}))
+    gold = read_truth({task: truth[task] for task in list(truth)[:50]})
+    known = replace(audit, truth=read_truth(truth), gold=gold, model=cw.DawidSkene().fit(audit.labels, gold=gold))
     summary = words.summary(Portrait(known), score_consensus(known))
     assert [claim.basis for claim in summary] == [
         "a count of the labels",
         "the labels and 50 gold answers",
+        "the labels and the other gold answers",
         "the truth given",
         "the labels and 50 gold answers",
         "the labels and the truth given",
         "the labels and the truth given",
         "the labels and 50 gold answers",
     ]
-    assert "Measured on 250 tasks" in summary[2].text  # what was learnt from is not scored
+    assert "Measured on 250 tasks" in summary[3].text  # what was learnt from is not scored
     page = text_of(made_report(known))
     assert page.count("Rests on:") >= len(summary)
     assert "from the labels and 50 gold answers. Scored against 250 known truths" in page
