@@ -125,6 +125,15 @@ def test_a_class_that_nobody_said_can_be_learnt() -> None:
     assert (posterior.argmax(axis=1) == truth)[rest & (truth == 3)].mean() > 0.5
 
 
+@pytest.mark.parametrize("names", [["1", "2", "nan"], ["1", "2", "1e308"], ["1", "1.0", "2"], ["-1", "0", "7.5"]])
+def test_classes_that_look_like_numbers(names: list[str]) -> None:
+    labels, truth = panel(3, 200)
+    named = CrowdLabels.from_codes(labels.task, labels.worker, labels.label, tasks=200, workers=6, classes=names)
+    found = calibrate_from_gold(named, cw.MajorityVote().fit(named).posterior_, known(truth, 40))
+    assert np.isfinite(found.posterior).all()
+    assert ("ordered classes" in found.names) == (names[0] == "-1")
+
+
 def test_saved_arrays_give_the_same_calibration() -> None:
     labels, truth = panel(1)
     vote = cw.MajorityVote().fit(labels).posterior_

@@ -23,6 +23,7 @@ SHARE_DRAW = 2.0  # answers at the class shares of the gold that count for each 
 MOST_WORKERS = 60  # workers, those with most gold answers, that get a coefficient of agreement
 MOST_SINGLE = 20  # workers that are a member of their own
 MOST_CELLS = 500  # coefficients in the tables of workers
+LARGEST = 1e100  # values of numeric classes beyond this would overflow
 MOST_BIASED = 50  # classes, those most common in the gold, that get a bias
 MOST_WORK = 3e8  # gold tasks × classes × coefficients²: what a Newton step costs, which bounds tables and gold tasks
 FEWEST, FEWEST_TABLE = 3, 10  # gold answers of a worker for a coefficient of agreement, and for a table
@@ -100,7 +101,7 @@ def _numeric_values(labels: CrowdLabels) -> FloatArray | None:
         values = np.array([float(name) for name in labels.classes.to_pylist()])
     except (TypeError, ValueError):
         return None
-    if values.size < 3 or not np.isfinite(values).all() or np.unique(values).size < values.size:
+    if values.size < 3 or not (np.abs(values) < LARGEST).all() or np.unique(values).size < values.size:
         return None
     standardised: FloatArray = (values - values.mean()) / values.std()
     return standardised
