@@ -100,7 +100,9 @@ def best_judge(labels: CrowdLabels, truth: np.ndarray, gold: np.ndarray, rest: n
     return float(max(accuracies)[1])
 
 
-def draw_once(labels: CrowdLabels, truth: np.ndarray, posterior: np.ndarray, n: int, seed: int) -> dict[str, object]:
+def draw_once(
+    labels: CrowdLabels, truth: np.ndarray, posterior: np.ndarray, n: int, seed: int, panel: bool
+) -> dict[str, object]:
     """One draw of n gold tasks: everything measured on the others."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(np.flatnonzero(truth >= 0))
@@ -125,7 +127,7 @@ def draw_once(labels: CrowdLabels, truth: np.ndarray, posterior: np.ndarray, n: 
             "size": float(sets.sum(axis=1).mean()),
             "empty": float((~sets.any(axis=1)).mean()),
         }
-    if labels.n_workers <= 10:
+    if panel:
         row["best judge"] = {"accuracy": best_judge(labels, truth, gold, rest)}
     return row
 
@@ -153,7 +155,7 @@ def measure(job: tuple[str, str, int]) -> tuple[str, dict]:
     posterior = cw.method(method).load()().fit(labels).posterior_
     found: dict[str, object] = {"tasks": int((truth >= 0).sum())}
     for n in sizes:
-        found[str(n)] = average([draw_once(labels, truth, posterior, n, seed) for seed in range(draws)])
+        found[str(n)] = average([draw_once(labels, truth, posterior, n, seed, name in PANELS) for seed in range(draws)])
     return name, found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -124,6 +125,15 @@ def test_a_class_that_nobody_said_can_be_learnt() -> None:
     assert (posterior.argmax(axis=1) == truth)[rest & (truth == 3)].mean() > 0.5
 
 
+@pytest.mark.parametrize("names", [["1", "2", "nan"], ["1", "2", "1e308"], ["1", "1.0", "2"], ["-1", "0", "7.5"]])
+def test_classes_that_look_like_numbers(names: list[str]) -> None:
+    labels, truth = panel(3, 200)
+    named = CrowdLabels.from_codes(labels.task, labels.worker, labels.label, tasks=200, workers=6, classes=names)
+    found = calibrate_from_gold(named, cw.MajorityVote().fit(named).posterior_, known(truth, 40))
+    assert np.isfinite(found.posterior).all()
+    assert ("ordered classes" in found.names) == (names[0] == "-1")
+
+
 def test_saved_arrays_give_the_same_calibration() -> None:
     labels, truth = panel(1)
     vote = cw.MajorityVote().fit(labels).posterior_
@@ -209,3 +219,26 @@ def test_bad_input_is_named(change: object, message: str) -> None:
     labels, posterior, truth = too_sure(0, 100)
     with pytest.raises(InputError, match=message):
         calibrate_from_gold(labels, *change(posterior, truth.copy()))  # type: ignore[operator]
+
+
+@pytest.mark.data
+@pytest.mark.skipif(
+    not os.environ.get("CROWDWISE_DATA"),
+    reason="CROWDWISE_DATA is not set: point it at the folder with NAME/labels.csv and NAME/truth.csv",
+)
+@pytest.mark.parametrize("name", ["ducks", "zencrowd_us", "labelme"])
+def test_fifty_answers_on_real_crowds(name: str) -> None:
+    """A posterior that is far too sure: the calibration error falls by half at least, and accuracy does not fall."""
+    data = cw.datasets.load(name)
+    posterior = cw.MeanField().fit(data.labels).posterior_
+    figures = []
+    for seed in range(4):
+        gold = known(data.truth_codes, 50, seed)
+        rest = gold < 0
+        after = calibrate_from_gold(data.labels, posterior, gold).posterior
+        for each in (posterior, after):
+            error = cw.metrics.expected_calibration_error(data.truth_codes[rest], each[rest])
+            figures.append((error, (each[rest].argmax(axis=1) == data.truth_codes[rest]).mean()))
+    before, calibrated = np.mean(figures[::2], axis=0), np.mean(figures[1::2], axis=0)
+    assert calibrated[0] < before[0] / 2
+    assert calibrated[1] > before[1] - 0.005

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.evaluate.gold_members import MEMBERS, Coefficients, average_members, fit_members, member_names
+from crowdwise.evaluate.gold_members import MEMBERS, Coefficients, average_members, fit_members, member_names, most_gold
 from crowdwise.evaluate.penalised_logistic import softmax
 from crowdwise.evaluate.top_label import draw_to_levels, find_levels, fit_top_label, scale_confidence, set_confidence
 from crowdwise.labels.errors import InputError
@@ -170,7 +170,8 @@ def calibrate_from_gold(
     _check(labels, posterior, gold)
     rng = np.random.default_rng(seed)
     tasks = np.flatnonzero(gold >= 0)
-    fitted = np.sort(rng.choice(tasks, MOST_GOLD, replace=False)) if tasks.size > MOST_GOLD else tasks
+    most = min(MOST_GOLD, most_gold(labels.n_classes))
+    fitted = np.sort(rng.choice(tasks, most, replace=False)) if tasks.size > most else tasks
     chosen = np.zeros(labels.n_tasks, np.bool_)
     chosen[fitted] = True
     known, truth = labels.keep_tasks(chosen), gold[fitted].astype(np.int64)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["MEMBERS", "Coefficients", "average_members", "fit_members", "member_names"]
+__all__ = ["MEMBERS", "Coefficients", "average_members", "fit_members", "member_names", "most_gold"]
 
 FLOOR = 1e-3  # share of every posterior that is spread over all classes before its logarithm is taken
 HALF_VOTE = 0.5  # votes spread over all classes before the logarithm of their shares is taken
@@ -23,6 +23,9 @@ SHARE_DRAW = 2.0  # answers at the class shares of the gold that count for each 
 MOST_WORKERS = 60  # workers, those with most gold answers, that get a coefficient of agreement
 MOST_SINGLE = 20  # workers that are a member of their own
 MOST_CELLS = 500  # coefficients in the tables of workers
+LARGEST = 1e100  # values of numeric classes beyond this would overflow
+MOST_BIASED = 50  # classes, those most common in the gold, that get a bias
+MOST_WORK = 3e8  # gold tasks × classes × coefficients²: what a Newton step costs, which bounds tables and gold tasks
 FEWEST, FEWEST_TABLE = 3, 10  # gold answers of a worker for a coefficient of agreement, and for a table
 
 
@@ -98,7 +101,7 @@ def _numeric_values(labels: CrowdLabels) -> FloatArray | None:
         values = np.array([float(name) for name in labels.classes.to_pylist()])
     except (TypeError, ValueError):
         return None
-    if values.size < 3 or not np.isfinite(values).all() or np.unique(values).size < values.size:
+    if values.size < 3 or not (np.abs(values) < LARGEST).all() or np.unique(values).size < values.size:
         return None
     standardised: FloatArray = (values - values.mean()) / values.std()
     return standardised
@@ -110,6 +113,11 @@ def _places(labels: CrowdLabels, workers: IntArray) -> IntArray:
     place[workers] = np.arange(workers.size)
     found: IntArray = place[labels.worker]
     return found
+
+
+def most_gold(n_classes: int) -> int:
+    """Gold tasks that coefficients can be fitted to in a time that is worth it."""
+    return int(MOST_WORK / (n_classes * (2 + min(n_classes, MOST_BIASED) + MOST_WORKERS) ** 2))
 
 
 # ---- fitting ----------------------------------------------------------------------------------------------
@@ -124,13 +132,15 @@ def fit_members(labels: CrowdLabels, posterior: FloatArray, truth: IntArray) -> 
     answers = np.bincount(labels.worker, minlength=labels.n_workers)
     order = np.argsort(-answers, kind="stable")
     workers = order[:MOST_WORKERS][answers[order[:MOST_WORKERS]] >= FEWEST]
-    n_tables = min(int((answers[workers] >= FEWEST_TABLE).sum()), MOST_CELLS // n_classes**2)
+    biased = np.sort(np.argsort(-np.bincount(truth, minlength=n_classes), kind="stable")[:MOST_BIASED])
+    afforded = int((MOST_WORK / max(n * n_classes, 1)) ** 0.5) - 2 - biased.size - workers.size
+    n_tables = min(int((answers[workers] >= FEWEST_TABLE).sum()), max(min(MOST_CELLS, afforded), 0) // n_classes**2)
     place = _places(labels, workers)
     values = _numeric_values(labels)
     n_slopes = 0 if values is None else int((answers[workers] >= FEWEST_TABLE).sum())
     products = np.zeros((n_classes, n_classes)) if values is None else np.outer(values, values)
-    sizes = [1, 1, n_classes, workers.size, n_tables * n_classes**2, n_slopes]
-    design = _design(labels, posterior, place, sizes, products)
+    sizes = [1, 1, biased.size, workers.size, n_tables * n_classes**2, n_slopes]
+    design = _design(labels, posterior, biased, place, sizes, products)
     parts = np.repeat(np.arange(6), sizes)
     numbers: list[int] = []
     scales, bias, agreement = [], [], []
@@ -152,7 +162,8 @@ def fit_members(labels: CrowdLabels, posterior: FloatArray, truth: IntArray) -> 
         found = np.zeros(parts.size)
         found[used] = fit.coefficients
         scales.append(found[:2])
-        bias.append(found[2 : 2 + n_classes])
+        bias.append(np.zeros(n_classes))
+        bias[-1][biased] = found[parts == 2]
         agreement.append(found[parts == 3])
         if member.table:
             cells = found[parts == 4].reshape(n_tables, n_classes, n_classes)
@@ -183,12 +194,17 @@ def fit_members(labels: CrowdLabels, posterior: FloatArray, truth: IntArray) -> 
 
 
 def _design(
-    labels: CrowdLabels, posterior: FloatArray, place: IntArray, sizes: list[int], products: FloatArray
+    labels: CrowdLabels,
+    posterior: FloatArray,
+    biased: IntArray,
+    place: IntArray,
+    sizes: list[int],
+    products: FloatArray,
 ) -> FloatArray:
     """Features of the gold tasks, (n, K, Σ sizes), in the order of `Member`."""
     n, n_classes = posterior.shape
     n_workers, n_tables, n_slopes = sizes[3], sizes[4] // n_classes**2, sizes[5]
-    by_class = np.broadcast_to(np.eye(n_classes), (n, n_classes, n_classes))
+    by_class = np.broadcast_to(np.eye(n_classes)[:, biased], (n, n_classes, biased.size))
     agreement = np.zeros((n, n_classes, n_workers))
     met = place >= 0
     np.add.at(agreement, (labels.task[met], labels.label[met], place[met]), 1.0)
