@@ -7,16 +7,18 @@
 Into each set come workers of one kind, until they have given 1, 5 or 20 % of all labels. Each has as many labels as a
 worker of the set drawn at random, but at least 50 (and at most what the share leaves, where that is 50 or more).
 
-| kind | answers | found if |
-|---|---|---|
-| constant | always one class, drawn for each worker from the classes that at least 1 % of the labels name | flagged alone, or in a group |
-| uniform | guesses, all classes alike | flagged alone, or in a group |
-| by shares | guesses classes as often as the set's labels name them | flagged alone, or in a group |
-| copier | what another worker with 50 labels or more said, on all of that worker's tasks | in a group with that worker, or with another copy of them |
+| kind | answers |
+|---|---|
+| constant | always one class, drawn for each worker from the classes that at least 1 % of the labels name |
+| uniform | guesses, all classes alike |
+| by shares | guesses classes as often as the set's labels name them |
+| copier | what another worker with 50 labels or more said, on all of that worker's tasks |
+
+A copier is found if flagged in a group with that worker, or with another copy of them; the others if flagged at all.
 
 "Flagged alone" is a finding that names the worker ("spammer", "opposite"); a group is one of "dependent workers" or
 "colluders". What is run is `crowdwise.audit.audit.screen_workers`, the part of `audit_crowd` that makes these findings,
-at the level it has there. A set without a worker of 50 labels has nobody to copy, and says so. The same runs count the
+at its level. A set without a worker of 50 labels has nobody to copy, and says so. The same runs count the
 set's own workers who are flagged only because others were planted (`drawn in`).
 
 Figures are per planted worker, over all seeds. No truth is read.
@@ -35,12 +37,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
-
 import numpy as np
 
-from crowdwise.audit.audit import ACCUSING_TESTS, screen_workers
+from crowdwise.audit.audit import screen_workers
 from crowdwise.datasets import load
 from crowdwise.labels import CrowdLabels
 
@@ -54,7 +53,6 @@ KINDS = ("constant", "uniform", "by shares", "copier")
 SHARES = (0.01, 0.05, 0.2)
 FEWEST = 50  # labels of a planted worker
 LEAST_SHARE = 0.01  # of the labels that name a class, for a constant worker to name it
-LEVEL = 0.05
 
 
 class Planted(NamedTuple):
@@ -75,7 +73,9 @@ def plant(
     names = labels.workers.to_pylist()
     answered = np.flatnonzero(labels.labels_per_task)
     usual = np.flatnonzero(labels.class_shares >= LEAST_SHARE)
-    sources = rng.permutation(np.flatnonzero((own >= FEWEST) & (own <= max(target, own[own >= FEWEST].min(initial=0)))))
+    busy = own[own >= FEWEST]
+    most = max(target, int(busy.min())) if busy.size else 0  # a copy must not be more than the share leaves
+    sources = rng.permutation(np.flatnonzero((own >= FEWEST) & (own <= most)))
     if kind == "copier" and not sources.size:
         return None
     edges, planted, total = [], [], 0
@@ -134,9 +134,8 @@ def run(job: tuple[str, str, float, int]) -> dict[str, Any]:
     if made is None:
         return row | {"skipped": f"no worker has {FEWEST} labels to copy"}
     crowd, planted = made
-    findings = [
-        finding for screen in screen_workers(crowd, LEVEL / ACCUSING_TESTS, seed).screens for finding in screen.findings
-    ]
+    screens = screen_workers(crowd, seed=seed).screens
+    findings = [finding for screen in screens for finding in screen.findings]
     found = found_among(planted, findings)
     accused = {str(who) for finding in findings for who in finding.names}
     ours = {each.name for each in planted} | {str(each.source) for each in planted}
@@ -177,6 +176,8 @@ def main() -> None:
     sets = chosen.sets or (QUICK if chosen.quick else SETS)
     seeds = chosen.seeds or (2 if chosen.quick else 20)
     jobs = list(product(sets, chosen.kinds, chosen.shares, range(seeds)))
+    for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")  # of each process, which reads it when it starts
     with multiprocessing.get_context("spawn").Pool(chosen.processes) as pool:
         rows = list(pool.imap(run, jobs))
     table = summary(rows)

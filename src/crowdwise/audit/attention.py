@@ -5,7 +5,7 @@ In the model of `find_spammers` a worker gives the class with chance s, their *a
 | quantity | here |
 |---|---|
 | attention as a slope, Σ_k cov(1[label = k], q_k) / Σ_k var(q_k), what s is on average in the model | `slopes` |
-| attention of the others on a worker's tasks: a ratio of weighted sums of slopes, shrunk to the crowd's | `usual_attention` |
+| attention of the others on a worker's tasks: a ratio of weighted sums, shrunk to the crowd's | `usual_attention` |
 | share of the crowd with each relative attention, by EM on a grid (nonparametric empirical Bayes) | `fit_mixture` |
 | do the labels depend on the others' at all: (n - 1) × Pillai's trace of labels against q, χ² | `dependence` |
 | worse than chance: the slope against its exact mean and variance over all orders of the labels | `dependence` |

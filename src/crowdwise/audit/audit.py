@@ -130,18 +130,33 @@ class Screened(NamedTuple):
 
 
 def screen_workers(
-    labels: CrowdLabels, level: float, seed: int = 0, trusted: Sequence[Any] | None = None
+    labels: CrowdLabels,
+    *,
+    level: float = 0.05,
+    n_tests: int = ACCUSING_TESTS,
+    seed: int = 0,
+    trusted: Sequence[Any] | None = None,
 ) -> Screened:
-    """Dependent workers, spammers and colluders, each test at this level; one test uses what another has found.
+    """Dependent workers, spammers and colluders; one test uses what another has found.
 
     Removes colluders before it looks for spammers: otherwise honest workers disagree with the block and look opposite.
+
+    Parameters
+    ----------
+    level
+        As for `audit_crowd`. Of those flagged as spammers it is the share expected to be none: that is no chance of
+        flagging anyone in an honest crowd, which is far smaller (`benchmarks/false_alarms.py`).
+    n_tests
+        Tests that share the level.
     """
-    company = company_of(labels, level, seed)
+    share = level / n_tests
+    company = company_of(labels, share, seed)
     groups = None if company is None else company.groups
-    blocks = find_colluders(labels, level=level, seed=seed, trusted=trusted, groups=groups)
+    blocks = find_colluders(labels, level=share, seed=seed, trusted=trusted, groups=groups)
     alone = int((labels.labels_per_worker > 0).sum()) > sum(len(block.names) for block in blocks.findings)
     rest = prune(labels, blocks.findings)[0] if alone else labels
-    return Screened(company, (screen_of(labels, company), find_spammers(rest, level=level, seed=seed), blocks))
+    spam = find_spammers(rest, level=level, seed=seed, opposite_level=share)
+    return Screened(company, (screen_of(labels, company), spam, blocks))
 
 
 def audit_crowd(
@@ -209,14 +224,14 @@ def audit_crowd(
     ]
     if known.truth is not None:
         others.insert(0, (find_strange_truth, {"truth": known.truth}))
-    share = level / (len(accusing) + ACCUSING_TESTS)
+    n_tests = len(accusing) + ACCUSING_TESTS
     with counted_work("audit", len(accusing) + len(others) + 2, "tests") as advance:
-        found = screen_workers(answers, share, seed, trusted)
+        found = screen_workers(answers, level=level, n_tests=n_tests, seed=seed, trusted=trusted)
         company, screens = found.company, list(found.screens)
         advance()
         effective = size_of(answers, company, seed)
         advance()
-        for tests, each in ((accusing, share), (others, level)):
+        for tests, each in ((accusing, level / n_tests), (others, level)):
             for test, more in tests:
                 screens.append(test(answers, level=each, seed=seed, **more))
                 advance()

@@ -34,7 +34,8 @@ import numpy as np
 
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.fitting.em import NotConverged, climb
-from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, log_rows, share_pass
+from crowdwise.fitting.pooled import fit_pooled
+from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, share_pass
 from crowdwise.labels.truth import truth_codes
 
 if TYPE_CHECKING:
@@ -53,15 +54,12 @@ __all__ = [
     "pooled_consensus",
     "rates",
     "task_classes",
-    "usual_matrix",
 ]
 
 SMOOTHING = 0.5  # pseudo-count of every cell of a worker's matrix: no label is impossible
 STEPS = 100  # of EM
 TOLERANCE = 1e-5  # gain per label at which EM stops
 FOLDS = 10
-POOLED = 5.0  # answers to each class by which the crowd's matrix counts in each worker's
-POOLED_STEPS = 30  # of EM
 RIDGE = 0.1  # pseudo-answers of a class in the regression, which keep a class that nobody met at zero
 
 
@@ -164,41 +162,11 @@ def consensus(labels: CrowdLabels) -> FloatArray:
     return fit_crowd(labels, smoothing=1.0, steps=30, tolerance=1e-6)[1]
 
 
-def usual_matrix(labels: CrowdLabels) -> FloatArray:
-    """Matrix [label, truth] of a worker who agrees with others as often as two workers do in this crowd.
-
-    With chance a such a worker gives the class, else answers by the crowd's shares p; two of them agree with chance
-    a² + (1 - a²) Σ p², which gives a from the votes alone, before any model is fitted.
-    """
-    votes = labels.vote_counts().astype(np.float64)
-    total = votes.sum(axis=1)
-    pairs = (total * (total - 1)).sum()
-    by_chance = float((labels.class_shares**2).sum())
-    agree = float((votes * (votes - 1)).sum() / pairs) if pairs else by_chance
-    gives = np.sqrt(np.clip((agree - by_chance) / max(1 - by_chance, 1e-9), 0.01, 0.99))
-    return np.asarray(gives * np.eye(labels.n_classes) + (1 - gives) * labels.class_shares[:, None])
-
-
 def pooled_consensus(labels: CrowdLabels) -> FloatArray:
-    """Posterior of each task (N, K) by Dawid and Skene's model in which every matrix starts from the usual one.
-
-    The pseudo-counts are `POOLED` answers to each class, shared out as by `usual_matrix`: a worker of few labels is
-    taken for a usual one, and where tasks have one or two labels, or classes are many, EM cannot drift to a solution in
-    which the classes are merged.
-    """
-    blocks, n_classes = blocks_of(labels), labels.n_classes
-    pseudo = POOLED * usual_matrix(labels)[None]
-    log_prior = np.log(np.maximum(labels.class_shares, 1e-12))
-    found = share_pass(blocks, labels.class_shares, NO_GOLD)
-    before = -np.inf
-    for _ in range(POOLED_STEPS):
-        log_table = log_rows(found.counts, pseudo)
-        found = confusion_pass(blocks, log_prior, log_table, NO_GOLD)
-        if abs(found.log_likelihood - before) < 1e-5 * labels.n_labels:
-            break
-        before = found.log_likelihood
-    posterior = np.empty((labels.n_tasks, n_classes))
-    confusion_pass(blocks, log_prior, log_table, NO_GOLD, posterior)
+    """Posterior of each task (N, K) by Dawid and Skene's model in which every matrix starts from the usual one."""
+    log_prior, log_table = fit_pooled(labels)
+    posterior = np.empty((labels.n_tasks, labels.n_classes))
+    confusion_pass(blocks_of(labels), log_prior, log_table, NO_GOLD, posterior)
     return posterior
 
 

@@ -18,7 +18,7 @@ judged by that measure.
 | attention of the others on a worker's tasks | `attention.usual_attention` |
 | likelihood of r = s / that, on a grid, with the best habit for each | `kernels.habits` |
 | how r is spread over this crowd (nonparametric empirical Bayes) | `attention.fit_mixture` |
-| chance that a worker is *not* a spammer, P(r ≥ bound given the labels) | `chance_honest` |
+| chance that a worker is *not* a spammer, P(r ≥ bound given the labels) | `judge_workers` |
 | whom to flag: the mean of that chance over all who are flagged is at most the level | `rank_chances` |
 
 So the crowd itself says how unusual a spammer is in it: among workers who all do well, one who does badly needs more
@@ -35,15 +35,16 @@ Assumes that workers err independently given the class. A spammer who stands bes
 tasks is found only if that worker is known by other tasks. A majority that is wrong together makes the honest look
 opposite.
 
-R. Efron and colleagues (2001), "Empirical Bayes analysis of a microarray experiment", JASA 96, for the rule; V. Raykar
-and S. Yu (2012), "Eliminating spammers and ranking annotators", JMLR 13, for what a spammer is.
+B. Efron, R. Tibshirani, J. Storey and V. Tusher (2001), "Empirical Bayes analysis of a microarray experiment", JASA 96,
+for the rule; V. Raykar and S. Yu (2012), "Eliminating spammers and ranking annotators for crowdsourced labeling tasks",
+JMLR 13, for what a spammer is.
 
 Cost: that of `reference.others_say`, O(labels × K) for each step here, and workers × K³.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -59,7 +60,7 @@ from crowdwise.labels.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import BoolArray, FloatArray
+    from crowdwise.labels.types import FloatArray
 
 __all__ = ["find_spammers"]
 
@@ -91,13 +92,26 @@ def attention_of_bits(bits: float, n_classes: int) -> float:
     return float(brentq(lambda share: told(share) - bits, 0.0, 1.0))
 
 
-def chance_honest(
-    labels: CrowdLabels, beside: FloatArray, usual: FloatArray, bound: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Chance (M,) that each worker's attention is the bound or more, how far their own labels speak against it, and
-    their attention.
+class Judged(NamedTuple):
+    """What is said of each worker (M,).
 
-    The second is a Bayes factor, below the bound to above it; the third the mean of the posterior.
+    Attributes
+    ----------
+    honest
+        Chance that their attention is the bound or more.
+    factor
+        How much likelier their own labels are below the bound than above (Bayes factor).
+    attention
+        Mean of the posterior.
+    """
+
+    honest: FloatArray
+    factor: FloatArray
+    attention: FloatArray
+
+
+def judge_workers(labels: CrowdLabels, beside: FloatArray, usual: FloatArray, bound: FloatArray) -> Judged:
+    """Posterior of each worker's attention, with the spread of attention over this crowd for a prior.
 
     Parameters
     ----------
@@ -115,10 +129,9 @@ def chance_honest(
     joint = share * np.exp(likely - likely.max(axis=1, keepdims=True))
     low_mass, high_mass = (joint * below).sum(axis=1), (joint * ~below).sum(axis=1)
     prior = (share * below).sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = (low_mass / prior) / (high_mass / (1 - prior))
+    odds = low_mass * (1 - prior) / np.maximum(high_mass * prior, 1e-300)
     total = joint.sum(axis=1)
-    return high_mass / total, factor, (joint * grid).sum(axis=1) / total
+    return Judged(high_mass / total, odds, (joint * grid).sum(axis=1) / total)
 
 
 def rank_chances(chances: FloatArray) -> FloatArray:
@@ -136,16 +149,19 @@ def rank_chances(chances: FloatArray) -> FloatArray:
     return found
 
 
-def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+def find_spammers(
+    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, opposite_level: float | None = None
+) -> Screen:
     """Flag workers whose labels carry next to no information, and those who say the opposite.
 
     Parameters
     ----------
     level
-        Chance of flagging anyone in a crowd without spammers; of those flagged in any crowd, the share expected to be
-        none.
+        Of those flagged as spammers, the share who are expected to be none.
     seed
         Not used: nothing here is random.
+    opposite_level
+        Chance of flagging anyone as opposite in a crowd without such workers; a third of `level` if not given.
 
     Returns
     -------
@@ -180,14 +196,15 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) ->
         return Screen(kind, skipped="The workers agree too little with each other to be sure of one.")
     used = max(int((kept.class_shares > 0).sum()), 2)
     bound = np.minimum(SHARE * usual, attention_of_bits(TOLD * np.log2(used), used))
-    honest, factor, attention = chance_honest(kept, said[np.arange(kept.n_labels), kept.label], usual, bound)
-    spam = rank_chances(np.where(tested, honest, np.nan))
+    judged = judge_workers(kept, said[np.arange(kept.n_labels), kept.label], usual, bound)
+    spam = rank_chances(np.where(tested, judged.honest, np.nan))
     depends = dependence(kept, said, found)
-    opposite = np.minimum(2 * holm(np.where(enough, ndtr(depends.z), np.nan)), 1.0)
+    opposite = holm(np.where(enough, ndtr(depends.z), np.nan))
     swaps = depends.p_value(_strength(kept, said, bound)) < SWAPS
-    worse = enough & (opposite <= level)
-    flagged = tested & (spam <= level) & (honest <= DOUBT) & (factor >= OWN) & ~swaps & ~worse
-    score = np.where(tested, 1 - np.clip(attention / np.maximum(usual, LEAST_USUAL), 0.0, 1.0), np.nan)
+    worse = enough & (opposite <= (level / 3 if opposite_level is None else opposite_level))
+    sure = (spam <= level) & (judged.honest <= DOUBT) & (judged.factor >= OWN)
+    flagged = tested & sure & ~swaps & ~worse
+    score = np.where(tested, 1 - np.clip(judged.attention / np.maximum(usual, LEAST_USUAL), 0.0, 1.0), np.nan)
     names = labels.workers.to_pylist()
     findings = [
         Finding(
@@ -197,14 +214,15 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) ->
             score=float(score[w]),
             verdict=_verdict(kept, int(w)),
             evidence=(
-                f"{number[w]:,} labels on tasks that others labelled too: about {attention[w]:.0%} of them follow the "
-                f"task, where {usual[w]:.0%} of the others' labels on the same tasks do; the rest follow a habit."
+                f"{number[w]:,} labels on tasks that others labelled too: about {judged.attention[w]:.0%} of them "
+                f"follow the task, where {usual[w]:.0%} of the others' labels on the same tasks do; the rest follow a "
+                f"habit. The chance that this is a mistake is {_percent(judged.honest[w])}."
             ),
             p_value=float(spam[w]),
             how=(
-                f"chance that {bound[w]:.0%} or more of the labels follow the task, given how workers differ in this "
-                f"crowd (empirical Bayes, {int(tested.sum()):,} workers tested); the labels are {min(factor[w], 1e9):,.0f} "
-                f"times as likely below that"
+                f"posterior chance that {bound[w]:.0%} or more of the labels follow the task, given how workers "
+                f"differ in this crowd (empirical Bayes), averaged over all who are flagged more surely; "
+                f"{int(tested.sum()):,} workers tested"
             ),
             advice="Leave these labels out (prune), and give this worker no more to do before you know why.",
         )
@@ -232,6 +250,11 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) ->
         for w in np.flatnonzero(worse)
     ]
     return Screen(kind, tuple(findings), score, spam)
+
+
+def _percent(chance: float) -> str:
+    """A small chance in words."""
+    return f"{chance:.1%}" if chance >= 0.001 else "below 0.1 %"
 
 
 def _strength(labels: CrowdLabels, said: FloatArray, bound: FloatArray) -> FloatArray:
