@@ -6,7 +6,7 @@
 
 | setting | crowds |
 |---|---|
-| balanced | 2 to 6 classes, all alike; 150 to 1,500 tasks with 3 to 7 labels each, 10 to 60 workers who do about as much |
+| balanced | 2 to 6 classes, all alike; 150 to 1,500 tasks with 3 to 7 labels each, 10 to 60 workers who do alike |
 | classes | the same, but three classes with shares .8, .15 and .05 |
 | volumes | as balanced, but a few workers do most (a power law) |
 | both | unequal classes and volumes |
@@ -18,9 +18,9 @@
 "Every size" has two labels a task to everyone on everything (60,000 labels at most), and at random unequal classes and
 volumes, like or unlike skills, hard tasks, and tasks that mislead everyone to one wrong class.
 
-Workers give the class with a chance of their own (0.4 to 0.95 in the first six) and else answer by a habit of their own.
-Nobody guesses all the time, copies or changes; workers, tasks and times have groups and an order drawn at random, which
-matter nothing. The truth of all tasks is given.
+Workers give the class with a chance of their own (0.4 to 0.95 in the first six) and else answer by a habit of their
+own. Nobody guesses all the time, copies or changes; workers, tasks and times have groups and an order drawn at random,
+which matter nothing. The truth of all tasks is given.
 
 A false alarm is *any* finding of a kind, but for facts that are no tests. Hard tasks that are found to be hard are no
 false alarm; the right label of a hard task that is doubted is one.
@@ -123,10 +123,7 @@ def audit_one(job: tuple[str, int, int]) -> dict[str, Any]:
     setting, number, seed = job
     warnings.simplefilter("ignore", cw.NotConverged)
     rng = np.random.default_rng([seed, number, SETTINGS.index(setting)])
-    if setting in LEAST_SKILLS:
-        crowd = honest_crowd(rng, LEAST_SKILLS[setting])
-    else:
-        crowd = plain_crowd(setting, rng)
+    crowd = honest_crowd(rng, LEAST_SKILLS[setting]) if setting in LEAST_SKILLS else plain_crowd(setting, rng)
     labels = crowd.labels
     audit = cw.audit_crowd(
         labels,

@@ -112,14 +112,14 @@ def fit_mixture(log_likelihood: FloatArray, base: FloatArray) -> FloatArray:
         Pseudo-workers at each point, which hold the shares of a small crowd.
 
     >>> fit_mixture(np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]), np.array([0.5, 0.5])).round(2).tolist()
-    [0.65, 0.35]
+    [0.64, 0.36]
     """
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-    share = base / base.sum()
+    share: FloatArray = base / base.sum()
     for _ in range(MIXTURE_STEPS):
         joint = likelihood * share
-        share = (joint / joint.sum(axis=1, keepdims=True)).sum(axis=0) + base
-        share /= share.sum()
+        counts = (joint / joint.sum(axis=1, keepdims=True)).sum(axis=0) + base
+        share = counts / counts.sum()
     return share
 
 

@@ -15,7 +15,7 @@ Its mean is at most 1 for any two whom no more than κ joins, and so is the mean
 by Markov's inequality, for any number of tasks (an e-value; V. Vovk and R. Wang 2021, "E-values: calibration,
 combination and applications", Annals of Statistics 49). Unlike the test of groups (`fitting.company`) it loses no task
 to choosing whom to test, and answers that nobody else gives weigh most. It is corrected for all pairs that share enough
-tasks.
+tasks (`pair_weights`).
 
 What it cannot see is the copy of somebody who is nearly always right, nor several copies of one worker where tasks have
 so few other labels that the copies pass for the truth. Labels alone cannot tell either from experts.
@@ -39,6 +39,7 @@ __all__ = ["copy_p_values"]
 FEWEST = 20  # tasks that two must share
 ALIKE = 0.9  # share of them with the same answer, from which on one may copy the other
 COPIED = np.array([0.8, 0.95, 0.999])  # shares of answers that may be copied
+ENOUGH = 60  # shared tasks from which on more of them get a pair no more of the level
 MOST_USUAL = 0.6  # share of answers that any two workers are taken to have in common beyond the truth
 
 
@@ -64,8 +65,33 @@ def copy_p_values(voices: Voices, tasks: IntArray, place: IntArray, sums: FloatA
     shared_else, same_else, expected_else = (float(table[~alike].sum()) for table in sums[:3])
     usual = MARGIN + min(max(same_else - expected_else, 0.0) / (shared_else - expected_else + SHRINK), MOST_USUAL)
     ratio = copies_pass(voices, tasks, place, shared.shape[0], COPIED, usual)
+    ratio = np.concatenate([ratio, ratio.transpose(0, 2, 1)])  # either may be the copy
     most = ratio.max(axis=0)
     log_mean = most + np.log(np.exp(ratio - most).mean(axis=0))
-    either = np.maximum(log_mean, log_mean.T)[alike]  # either may be the copy: two tests a pair
-    found[alike] = np.minimum(np.exp(-np.maximum(either, 0.0)) * np.count_nonzero(pairs), 1.0)
+    weight = pair_weights(shared, answers_of(voices, tasks, place))
+    found[alike] = np.exp(-np.maximum(log_mean[alike] + np.log(weight[alike]), 0.0))
     return found
+
+
+def answers_of(voices: Voices, tasks: IntArray, place: IntArray) -> IntArray:
+    """Answers (m,) of each worker who has a place to the given tasks."""
+    asked = np.zeros(voices.task_ptr.size - 1, np.bool_)
+    asked[tasks] = True
+    mine = place[voices.worker[np.repeat(asked, np.diff(voices.task_ptr))]]
+    return np.bincount(mine[mine >= 0], minlength=int(place.max()) + 1)
+
+
+def pair_weights(shared: FloatArray, answers: IntArray) -> FloatArray:
+    """Share (m, m) of the level that each pair has, 0 where two share too few tasks; all pairs together have 1.
+
+    A copy has done the same tasks as its source: the weights go by the square of the shared tasks (no more of them than
+    `ENOUGH`, which show a copy anyhow) as a share of all that the two have done. They rest on who did what, not on the
+    answers, which leaves the correction valid (weighted Bonferroni).
+
+    >>> pair_weights(np.array([[0, 50, 20], [50, 0, 20], [20, 20, 0]]), np.array([50, 50, 80])).round(3)[0].tolist()
+    [0.0, 0.99, 0.005]
+    """
+    both = np.maximum(answers[:, None] + answers[None, :] - shared, 1)
+    weight = np.where(shared >= FEWEST, (np.minimum(shared, ENOUGH) * shared / both) ** 2, 0.0)
+    np.fill_diagonal(weight, 0.0)
+    return np.asarray(2 * weight / max(weight.sum(), 1e-300))
