@@ -40,6 +40,7 @@ HOW = (
     "each worker's company chosen by half of the tasks and tested on the other half (Hoeffding's bound, × tests); and "
     "for every two, a likelihood ratio of copying on all tasks (e-value, × pairs)"
 )
+DEALT = 0  # how tasks are dealt into halves
 COPIES = 0.98  # share of the shared tasks with the same answer, from which on workers "give the same answers"
 ADVICE = (
     "Ask whether they work together, share an account or a tool, or run the same model. Until then count the group as "
@@ -57,16 +58,19 @@ def find_dependence(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
     level
         Chance of flagging anyone in a crowd of independent workers.
     seed
-        For the halves of the tasks. Same seed, same answer.
+        Not used: the tasks are dealt into halves in the same way for every seed.
     """
     check_number("level", level, low=0, high=1, above=True)
     check_count("seed", seed, low=0)
     return screen_of(labels, company_of(labels, level, seed))
 
 
-def company_of(labels: CrowdLabels, level: float, seed: int) -> Company | None:
-    """Who depends on whom, for those who ask more than one thing of it; None where it cannot be said."""
-    return find_company(labels, level=level, seed=seed) if labels.n_labels and labels.n_classes > 1 else None
+def company_of(labels: CrowdLabels, level: float, seed: int) -> Company | None:  # noqa: ARG001
+    """Who depends on whom, for those who ask more than one thing of it; None where it cannot be said.
+
+    The same labels give the same answer whatever the seed: a group near the level would else come and go with it.
+    """
+    return find_company(labels, level=level, seed=DEALT) if labels.n_labels and labels.n_classes > 1 else None
 
 
 def screen_of(labels: CrowdLabels, company: Company | None) -> Screen:
