@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["copy_p_values"]
 
-FEWEST = 20  # tasks that two must share
+FEWEST = 30  # tasks that two must share
 ALIKE = 0.9  # share of them with the same answer, from which on one may copy the other
 COPIED = np.array([0.8, 0.95, 0.999])  # shares of answers that may be copied
 ENOUGH = 60  # shared tasks from which on more of them get a pair no more of the level
@@ -88,8 +88,8 @@ def pair_weights(shared: FloatArray, answers: IntArray) -> FloatArray:
     `ENOUGH`, which show a copy anyhow) as a share of all that the two have done. They rest on who did what, not on the
     answers, which leaves the correction valid (weighted Bonferroni).
 
-    >>> pair_weights(np.array([[0, 50, 20], [50, 0, 20], [20, 20, 0]]), np.array([50, 50, 80])).round(3)[0].tolist()
-    [0.0, 0.99, 0.005]
+    >>> pair_weights(np.array([[0, 50, 30], [50, 0, 30], [30, 30, 0]]), np.array([50, 50, 80])).round(2)[0].tolist()
+    [0.0, 0.94, 0.03]
     """
     both = np.maximum(answers[:, None] + answers[None, :] - shared, 1)
     weight = np.where(shared >= FEWEST, (np.minimum(shared, ENOUGH) * shared / both) ** 2, 0.0)
