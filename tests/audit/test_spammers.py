@@ -10,7 +10,7 @@ import pytest
 
 from crowdwise.aggregate.dawid_skene import DawidSkene
 from crowdwise.audit.attention import dependence, fit_mixture, slopes, usual_attention
-from crowdwise.audit.audit import audit_crowd
+from crowdwise.audit.audit import audit_crowd, screen_workers
 from crowdwise.audit.covariance import covariance_spammers, covariances
 from crowdwise.audit.low_rank import factorise
 from crowdwise.audit.reference import others_say
@@ -274,9 +274,9 @@ def test_what_is_found_does_not_depend_on_the_seed():
 @pytest.mark.parametrize("name", [data("web"), data("zencrowd_us")])
 def test_workers_of_real_crowds_are_flagged_whatever_the_seed(name):
     labels = load(name).labels
-    found = [find_spammers(labels, seed=seed).findings for seed in range(3)]
+    found = [[screen.findings for screen in screen_workers(labels, seed=seed).screens] for seed in range(3)]
     assert found[0] == found[1] == found[2]
-    assert found[0]
+    assert found[0][1]
 
 
 def test_who_has_done_little_is_not_flagged():
