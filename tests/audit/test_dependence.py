@@ -276,6 +276,24 @@ def test_the_likelihood_ratio_of_copies_against_its_formula() -> None:
     assert found == pytest.approx(expected)
 
 
+def test_answers_that_are_repeated_are_no_further_evidence_of_copying() -> None:
+    labels = planted_copy(50, 0)
+    twice = CrowdLabels.from_codes(
+        *(np.tile(codes, 2) for codes in (labels.task, labels.worker, labels.label)),
+        tasks=1000, workers=41, classes=4, on_duplicate="all",
+    )  # fmt: skip
+    found = []
+    for each in (labels, twice):
+        table = np.log(np.tile(0.6 * np.eye(4) + 0.1, (41, 1, 1)))
+        # Each worker speaks once for every task, with the first of their edges.
+        key = each.task.astype(np.int64) * 41 + each.worker
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        voice = first[place]
+        voices = Voices(each.task_ptr, each.worker, each.label, voice, np.log(np.full(4, 0.25)), table)
+        found.append(copies_pass(voices, np.arange(1000), np.arange(41), 41, np.array([0.9]), 0.1))
+    assert found[0] == pytest.approx(found[1])
+
+
 def test_the_mean_ratio_of_independent_workers_is_at_most_one() -> None:
     """An e-value: with the true model, and nothing but the truth to join two workers."""
     generator = np.random.default_rng(0)

@@ -253,13 +253,19 @@ def _copies(
     n_classes = log_prior.size
     every, chance = np.empty(n_classes), np.empty(n_classes)
     apart = np.log((1 - copied) / (1 - usual))
+    again = np.empty(np.diff(task_ptr).max(), np.bool_)  # a worker's second answer to a task is no further evidence
     for task in tasks:
+        begin = task_ptr[task]
+        for one in range(begin, task_ptr[task + 1]):
+            again[one - begin] = False
+            for two in range(begin, one):
+                again[one - begin] |= worker[one] == worker[two]
         _hear(task_ptr, worker, label, voice, log_prior, log_table, task, every)
         for one in range(task_ptr[task], task_ptr[task + 1]):
             first = place[worker[one]]
             for two in range(task_ptr[task], task_ptr[task + 1]):
                 second = place[worker[two]]
-                if first < 0 or second < 0 or first == second:
+                if first < 0 or second < 0 or first == second or again[one - begin] or again[two - begin]:
                     continue
                 if label[one] != label[two]:
                     out[:, first, second] += apart
