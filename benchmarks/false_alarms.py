@@ -1,48 +1,89 @@
-"""How often an audit accuses anyone in a crowd where all are honest: at most 5 % of audits is what `level` promises.
+"""How often an audit finds anything in a crowd where there is nothing to find: at most 5 % of audits is promised.
 
-    python benchmarks/false_alarms.py                          # 200 crowds with skills from 0.3, as many from 0.1
-    python benchmarks/false_alarms.py --crowds 50 --seed 7     # fewer, others
+    python benchmarks/false_alarms.py --processes 16           # 200 crowds of each of eight settings
+    python benchmarks/false_alarms.py --quick                  # 10 crowds of each
+    python benchmarks/false_alarms.py --settings both hard     # some of them
 
-Crowds of 20 to 5,000 tasks, 3 to 300 workers and 2 to 10 classes, with two labels a task to everyone on everything
-(60,000 labels at most); equal and unequal classes; workers of like or unlike skill, who give the class or else
-answer by a habit of their own; few who do most, or all alike; and in half of the crowds, three tasks in ten on
-which everyone's skill is a tenth to six tenths of what it is elsewhere, in some of them with one wrong class that draws
-the errors. Nobody guesses, copies or changes. A crowd is flagged if any finding is about workers.
+| setting | crowds |
+|---|---|
+| balanced | 2 to 6 classes, all alike; 150 to 1,500 tasks with 3 to 7 labels each, 10 to 60 workers who do alike |
+| classes | the same, but three classes with shares .8, .15 and .05 |
+| volumes | as balanced, but a few workers do most (a power law) |
+| both | unequal classes and volumes |
+| hard | as balanced, but everyone's skill is a fifth to three fifths on three tasks in ten |
+| few labels | as balanced, with two labels a task |
+| every size | 20 to 5,000 tasks, 3 to 300 workers, 2 to 10 classes; everything else at random, skills from 0.3 |
+| weak | the same with skills from 0.1, next to guessing, which is what `find_spammers` looks for |
 
-The truth is given too, and a right label that is doubted ("mislabel") is a false alarm of its own, which accuses
-nobody; it is counted by whether tasks are hard, and whether hard ones mislead.
+"Every size" has two labels a task to everyone on everything (60,000 labels at most), and at random unequal classes and
+volumes, like or unlike skills, hard tasks, and tasks that mislead everyone to one wrong class.
 
-A skill of 0.1 is next to guessing, and what `find_spammers` looks for: the second row says how the weak fare among the
-weak.
+Workers give the class with a chance of their own (0.4 to 0.95 in the first six) and else answer by a habit of their
+own. Nobody guesses all the time, copies or changes; workers, tasks and times have groups and an order drawn at random,
+which matter nothing. The truth of all tasks is given.
+
+A false alarm is *any* finding of a kind, but for facts that are no tests. Hard tasks that are found to be hard are no
+false alarm; the right label of a hard task that is doubted is one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import platform
 import warnings
 from collections import Counter
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import beta
 
 import crowdwise as cw
+from crowdwise.audit.findings import FACT
 from crowdwise.labels import CrowdLabels
 
 RESULTS = Path(__file__).parent / "results" / "false_alarms.json"
-ACCUSING = ("dependent workers", "spammer", "colluders")  # tests; that of spammers also finds "opposite" workers
-LEAST_SKILLS = (0.3, 0.1)
+PLAIN = ("balanced", "classes", "volumes", "both", "hard", "few labels")
+LEAST_SKILLS = {"every size": 0.3, "weak": 0.1}
+SETTINGS = (*PLAIN, *LEAST_SKILLS)
+SHARES = (0.8, 0.15, 0.05)
 MOST_LABELS = 60_000
 
 
-def honest_crowd(rng: np.random.Generator, least: float) -> tuple[CrowdLabels, np.ndarray, str]:
-    """A crowd of a size, skill, balance and volume drawn at random, in which nobody is to be flagged.
+class Honest(NamedTuple):
+    """A crowd with nothing to find, its truth, and which of its tasks are hard."""
 
-    With the truth, and how hard its tasks are.
-    """
+    labels: CrowdLabels
+    truth: np.ndarray
+    hard: np.ndarray
+
+
+def plain_crowd(setting: str, rng: np.random.Generator) -> Honest:
+    """A crowd of one of the first six settings."""
+    n_tasks, n_workers = (int(np.exp(rng.uniform(*np.log(ends)))) for ends in ((150, 1_500), (10, 60)))
+    unequal = setting in ("classes", "both")
+    n_classes = len(SHARES) if unequal else int(rng.integers(2, 7))
+    truth = rng.choice(n_classes, n_tasks, p=SHARES if unequal else None)
+    per_task = 2 if setting == "few labels" else int(rng.integers(3, 8))
+    busy = rng.pareto(1.0, n_workers) + 0.05 if setting in ("volumes", "both") else np.ones(n_workers)
+    drawn = np.log(busy) + rng.gumbel(size=(n_tasks, n_workers))
+    worker = np.argsort(-drawn, axis=1)[:, :per_task].ravel()
+    task = np.repeat(np.arange(n_tasks), per_task)
+    hard = rng.random(n_tasks) < (0.3 if setting == "hard" else 0.0)
+    gives = rng.uniform(0.4, 0.95, n_workers)[worker] * np.where(hard[task], rng.uniform(0.2, 0.6), 1.0)
+    habit = rng.dirichlet(np.full(n_classes, 5.0), n_workers)  # their own: nobody leans where the others do
+    guess = (rng.random(task.size)[:, None] > habit.cumsum(axis=1)[worker]).sum(axis=1).clip(0, n_classes - 1)
+    label = np.where(rng.random(task.size) < gives, truth[task], guess)
+    labels = CrowdLabels.from_codes(task, worker, label, tasks=n_tasks, workers=n_workers, classes=n_classes)
+    return Honest(labels, truth, hard)
+
+
+def honest_crowd(rng: np.random.Generator, least: float) -> Honest:
+    """A crowd of a size, skill, balance and volume drawn at random, in which nobody is to be flagged."""
     n_tasks, n_workers = (int(np.exp(rng.uniform(*np.log(ends)))) for ends in ((20, 5_000), (3, 300)))
     n_classes = int(rng.integers(2, 11))
     truth = rng.choice(n_classes, n_tasks, p=rng.dirichlet(np.full(n_classes, rng.choice([1.0, 3.0, 50.0]))))
@@ -59,14 +100,12 @@ def honest_crowd(rng: np.random.Generator, least: float) -> tuple[CrowdLabels, n
     habit = rng.dirichlet(np.full(n_classes, 5.0), n_workers).cumsum(axis=1)
     guess = (rng.random(task.size)[:, None] > habit[worker]).sum(axis=1).clip(0, n_classes - 1)
     label = np.where(knows, truth[task], guess)
-    hardness = "hard tasks" if hard.any() else "no hard tasks"
     if rng.random() < 0.3 and hard.any():  # hard tasks look like one wrong class
-        hardness = "misleading tasks"
         drawn = hard[task] & (label != truth[task]) & (rng.random(task.size) < 0.5)
         lure = (truth + rng.integers(1, n_classes, n_classes)[truth]) % n_classes
         label[drawn] = lure[task[drawn]]
     labels = CrowdLabels.from_codes(task, worker, label, tasks=n_tasks, workers=n_workers, classes=n_classes)
-    return labels, truth, hardness
+    return Honest(labels, truth, hard)
 
 
 def skills(n_workers: int, least: float, rng: np.random.Generator) -> np.ndarray:
@@ -79,26 +118,54 @@ def skills(n_workers: int, least: float, rng: np.random.Generator) -> np.ndarray
     return np.clip(middle + rng.normal(0, 0.1, n_workers), least, 0.97)
 
 
-def alarms(least: float, crowds: int, seed: int) -> dict[str, Any]:
-    """Audit so many crowds: how many are flagged, by which tests, and how many are large enough to be tested."""
-    flagged, found, large, tested = 0, Counter[str](), Counter[str](), 0
-    of_each, doubted = Counter[str](), Counter[str]()
-    for number in range(crowds):
-        labels, truth, hardness = honest_crowd(np.random.default_rng([seed, number, round(100 * least)]), least)
-        audit = cw.audit_crowd(labels, truth=dict(enumerate(truth.tolist())), seed=number)
-        kinds = {finding.kind for finding in audit.findings if finding.about in ("worker", "workers")}
-        applied = [screen.kind for screen in audit.screens if screen.kind in ACCUSING and not screen.skipped]
-        flagged += bool(kinds)
-        found.update(kinds)
-        large.update(applied)
-        tested += bool(applied)
-        of_each[hardness] += 1
-        doubted[hardness] += any(finding.kind == "mislabel" for finding in audit.findings)
-    low, high = interval(flagged, crowds)
-    rates = {"flagged": flagged, "rate": flagged / crowds, "low": low, "high": high}
-    sizes = {"large_enough": tested, "large_enough_for": dict(large), "flagged_as": dict(found)}
-    sizes |= {"crowds_with": dict(of_each), "right_label_doubted": dict(doubted)}
-    return {"least_skill": least, "crowds": crowds, "seed": seed} | rates | sizes
+def audit_one(job: tuple[str, int, int]) -> dict[str, Any]:
+    """Kinds of findings in one crowd of a setting, which tests did not apply, and which facts were stated."""
+    setting, number, seed = job
+    warnings.simplefilter("ignore", cw.NotConverged)
+    rng = np.random.default_rng([seed, number, SETTINGS.index(setting)])
+    crowd = honest_crowd(rng, LEAST_SKILLS[setting]) if setting in LEAST_SKILLS else plain_crowd(setting, rng)
+    labels = crowd.labels
+    audit = cw.audit_crowd(
+        labels,
+        truth=dict(enumerate(crowd.truth.tolist())),
+        task_attributes=dict(enumerate(rng.choice(["a", "b"], labels.n_tasks).tolist())),
+        worker_attributes=dict(enumerate(rng.choice(["x", "y"], labels.n_workers).tolist())),
+        time=rng.permutation(labels.n_labels),
+        seed=number,
+    )
+    kinds, facts = set(), set()
+    for finding in audit.findings:
+        if finding.how == FACT:
+            facts.add(finding.kind)
+        elif not (finding.kind == "hard task" and all(crowd.hard[name] for name in finding.names)):
+            kinds.add(finding.kind)
+    accused = any(finding.about in ("worker", "workers") for finding in audit.findings)
+    return {
+        "setting": setting,
+        "number": number,
+        "kinds": sorted(kinds),
+        "facts": sorted(facts),
+        "accused": accused,
+        "asked": sorted({screen.kind for screen in audit.screens if not screen.skipped}),
+    }
+
+
+def summary(setting: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of one setting: audits with a finding of each kind, and those that accuse anyone, with 95 % intervals."""
+    mine = [row for row in rows if row["setting"] == setting]
+    found = Counter(kind for row in mine for kind in row["kinds"])
+    asked = Counter(kind for row in mine for kind in row["asked"])
+    counts = {kind: found.get(kind, 0) for kind in sorted({*found, *asked})}
+    counts = {"any worker": sum(row["accused"] for row in mine)} | counts
+    return {
+        "setting": setting,
+        "crowds": len(mine),
+        "asked": dict(asked),
+        "facts": dict(Counter(kind for row in mine for kind in row["facts"])),
+        "found": {
+            kind: {"audits": n, "rate": n / len(mine), "interval": interval(n, len(mine))} for kind, n in counts.items()
+        },
+    }
 
 
 def interval(hits: int, n: int) -> tuple[float, float]:
@@ -108,30 +175,32 @@ def interval(hits: int, n: int) -> tuple[float, float]:
     return low, high
 
 
-def counted(kinds: dict[str, int]) -> str:
-    return ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items()))
-
-
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--crowds", type=int, default=200)
+    options.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=SETTINGS)
+    options.add_argument("--crowds", type=int, default=None)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--processes", type=int, default=1)
+    options.add_argument("--quick", action="store_true")
+    options.add_argument("--out", type=Path, default=None, help="a JSON file; benchmarks/results/ for the full run")
     chosen = options.parse_args()
-    warnings.simplefilter("ignore", cw.NotConverged)
-    rows = []
-    for least in LEAST_SKILLS:
-        row = alarms(least, chosen.crowds, chosen.seed)
-        rows.append(row)
-        print(
-            f"skills from {least}: {row['flagged']} of {row['crowds']} audits flag a worker, {row['rate']:.1%} "
-            f"(95 % interval {row['low']:.1%} to {row['high']:.1%})"
-        )
-        print(f"    flagged as: {counted(row['flagged_as']) or 'nothing'}")
-        print(f"    large enough for: {counted(row['large_enough_for'])}; for any: {row['large_enough']}")
-        parts = [f"{row['right_label_doubted'][kind]} of {n} with {kind}" for kind, n in row["crowds_with"].items()]
-        print(f"    a right label doubted in: {', '.join(sorted(parts))}", flush=True)
-    if chosen.crowds >= 200:
-        RESULTS.write_text(json.dumps({"python": platform.python_version(), "rows": rows}, indent=1) + "\n")
+    crowds = chosen.crowds or (10 if chosen.quick else 200)
+    for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")  # of each process, which reads it when it starts
+    jobs = product(chosen.settings, range(crowds), [chosen.seed])
+    with multiprocessing.get_context("spawn").Pool(chosen.processes) as pool:
+        rows = list(pool.imap_unordered(audit_one, jobs))
+    tables = [summary(setting, rows) for setting in chosen.settings]
+    for table in tables:
+        print(f"{table['setting']} ({table['crowds']} crowds)")
+        for kind, each in table["found"].items():
+            low, high = each["interval"]
+            print(f"    {kind:20} {each['audits']:4} {each['rate']:6.1%} ({low:.1%} to {high:.1%})")
+        if table["facts"]:
+            print(f"    facts: {', '.join(f'{kind} {n}' for kind, n in sorted(table['facts'].items()))}")
+    out = chosen.out or (RESULTS if crowds >= 200 and chosen.settings == list(SETTINGS) else None)
+    if out is not None:
+        out.write_text(json.dumps({"python": platform.python_version(), "rows": tables}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

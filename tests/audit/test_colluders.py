@@ -124,7 +124,7 @@ def test_the_finding_says_who_and_that_they_stand_against_the_others():
     (finding,) = screen.findings
     assert finding.names == tuple(range(48, 60))
     assert finding.about == "workers"
-    assert "something else on 9" in finding.evidence  # 90 % of tasks are attacked
+    assert "most others give another on 9" in finding.evidence  # 90 % of tasks are attacked
     assert finding.p_value <= 0.05
     assert (screen.score[48:] > 0.3).all()
     assert (screen.score[:48] == 0).all()

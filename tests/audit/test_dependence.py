@@ -15,7 +15,7 @@ import crowdwise as cw
 from crowdwise.audit.dependence import find_dependence, screen_of
 from crowdwise.fitting import excess
 from crowdwise.fitting.company import divided, find_company, spokesmen
-from crowdwise.kernels.company import Voices, mates_pass, pairs_pass
+from crowdwise.kernels.company import Voices, copies_pass, mates_pass, pairs_pass
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
@@ -224,11 +224,99 @@ def test_honest_crowds_are_left_alone() -> None:
 
 
 def test_the_level_is_what_decides() -> None:
-    labels = with_copies(12, 2, own=0.6, n_tasks=300, seed=6)
+    labels = with_copies(12, 2, own=0.5, n_tasks=400, seed=6)
     found = find_dependence(labels, level=0.05)
     assert found.findings
     assert 1e-9 < found.findings[0].p_value < 0.05
     assert not find_dependence(labels, level=1e-9).findings
+
+
+# ---- copies -------------------------------------------------------------------------------------------------
+
+
+def planted_copy(n_shared: int, seed: int, skill: float = 0.65) -> CrowdLabels:
+    """Forty workers, five a task; worker 40 repeats what worker 0 said on some tasks."""
+    labels = simulate("dawid-skene", n_tasks=1000, n_workers=40, n_classes=4, skill=skill, seed=seed).labels
+    copied = np.flatnonzero(labels.worker == 0)[:n_shared]
+    task, worker, label = (
+        np.concatenate([codes, more])
+        for codes, more in (
+            (labels.task, labels.task[copied]),
+            (labels.worker, np.full(copied.size, 40)),
+            (labels.label, labels.label[copied]),
+        )
+    )
+    return CrowdLabels.from_codes(task, worker, label, tasks=1000, workers=41, classes=4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_copy_of_fifty_answers_is_found_with_its_source(seed: int) -> None:
+    found = find_dependence(planted_copy(50, seed), level=0.05 / 3)
+    assert [finding.names for finding in found.findings] == [(0, 40)]
+    assert "give the same answers" in found.findings[0].verdict
+
+
+def test_the_likelihood_ratio_of_copies_against_its_formula() -> None:
+    labels = tiny_labels(3, 0, n_tasks=25, n_workers=4)
+    voices = voices_of(labels, np.full(4, -1), 0)
+    copied, usual = np.array([0.5, 0.9]), 0.2
+    found = copies_pass(voices, np.arange(25), np.arange(4), 4, copied, usual)
+    expected = np.zeros((2, 4, 4))
+    for one in range(labels.n_labels):
+        for two in range(labels.task_ptr[labels.task[one]], labels.task_ptr[labels.task[one] + 1]):
+            if one == two:
+                continue
+            joint = joint_of(labels, voices, one, two)[:-1]
+            answer = labels.label[one]
+            chance = joint[answer, answer] / joint[answer].sum()
+            same = labels.label[two] == answer
+            ratio = (copied + (1 - copied) * chance) / (usual + (1 - usual) * chance)
+            cell = expected[:, labels.worker[one], labels.worker[two]]
+            cell += np.log(ratio if same else (1 - copied) / (1 - usual))
+    assert found == pytest.approx(expected)
+
+
+def test_answers_that_are_repeated_are_no_further_evidence_of_copying() -> None:
+    labels = planted_copy(50, 0)
+    twice = CrowdLabels.from_codes(
+        *(np.tile(codes, 2) for codes in (labels.task, labels.worker, labels.label)),
+        tasks=1000, workers=41, classes=4, on_duplicate="all",
+    )  # fmt: skip
+    found = []
+    for each in (labels, twice):
+        table = np.log(np.tile(0.6 * np.eye(4) + 0.1, (41, 1, 1)))
+        # Each worker speaks once for every task, with the first of their edges.
+        key = each.task.astype(np.int64) * 41 + each.worker
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        voice = first[place]
+        voices = Voices(each.task_ptr, each.worker, each.label, voice, np.log(np.full(4, 0.25)), table)
+        found.append(copies_pass(voices, np.arange(1000), np.arange(41), 41, np.array([0.9]), 0.1))
+    assert found[0] == pytest.approx(found[1])
+
+
+def test_the_mean_ratio_of_independent_workers_is_at_most_one() -> None:
+    """An e-value: with the true model, and nothing but the truth to join two workers."""
+    generator = np.random.default_rng(0)
+    table = np.array([[0.8, 0.3], [0.2, 0.7]])  # [label, truth]
+    log_table = np.log(np.tile(table, (4, 1, 1)))
+    ratios = []
+    for _ in range(400):
+        truth = generator.integers(0, 2, 15)
+        answers = (generator.random((15, 4)) < table[1, truth][:, None]).astype(int)
+        labels = CrowdLabels.from_dense(answers, classes=[0, 1])
+        voices = Voices(labels.task_ptr, labels.worker, labels.label, np.arange(60), np.log([0.5, 0.5]), log_table)
+        ratios.append(np.exp(copies_pass(voices, np.arange(15), np.arange(4), 4, np.array([0.5]), 0.1)[0, 0, 1]))
+    assert np.mean(ratios) < 1.1
+
+
+def test_experts_who_are_nearly_always_right_are_no_copies() -> None:
+    flagged = 0
+    for seed in range(15):
+        labels = simulate(
+            "dawid-skene", n_tasks=200, n_workers=15, n_classes=3, labels_per_task=None, skill=0.97, seed=seed
+        ).labels
+        flagged += bool(find_dependence(labels).findings)
+    assert flagged <= 1
 
 
 # ---- edges ------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,9 +44,10 @@ if TYPE_CHECKING:
     from crowdwise.labels.truth import Truth
     from crowdwise.labels.types import IntArray
 
-__all__ = ["FINE", "Audit", "audit_crowd"]
+__all__ = ["ACCUSING_TESTS", "FINE", "Audit", "Screened", "audit_crowd", "screen_workers"]
 
 FINE = "nothing found"
+ACCUSING_TESTS = 3  # of every audit: dependent workers, spammers, colluders
 if TYPE_CHECKING:
     Test = tuple[Callable[..., Screen], dict[str, Any]]
 
@@ -129,6 +130,43 @@ class Audit:
         return importlib.import_module("crowdwise.report.drawings").plot(self, what, truth)
 
 
+class Screened(NamedTuple):
+    """What the tests of single workers and of groups of them say."""
+
+    company: Company | None
+    screens: tuple[Screen, Screen, Screen]
+
+
+def screen_workers(
+    labels: CrowdLabels,
+    *,
+    level: float = 0.05,
+    n_tests: int = ACCUSING_TESTS,
+    seed: int = 0,
+    trusted: Sequence[Any] | None = None,
+) -> Screened:
+    """Dependent workers, spammers and colluders; one test uses what another has found.
+
+    Removes colluders before it looks for spammers: otherwise honest workers disagree with the block and look opposite.
+
+    Parameters
+    ----------
+    level
+        As for `audit_crowd`. Of those flagged as spammers it is the share expected to be none: that is no chance of
+        flagging anyone in an honest crowd, which is far smaller (`benchmarks/false_alarms.py`).
+    n_tests
+        Tests that share the level.
+    """
+    share = level / n_tests
+    company = company_of(labels, share, seed)
+    groups = None if company is None else company.groups
+    blocks = find_colluders(labels, level=share, seed=seed, trusted=trusted, groups=groups)
+    alone = int((labels.labels_per_worker > 0).sum()) > sum(len(block.names) for block in blocks.findings)
+    rest = prune(labels, blocks.findings)[0] if alone else labels
+    spam = find_spammers(rest, level=level, seed=seed, opposite_level=share)
+    return Screened(company, (screen_of(labels, company), spam, blocks))
+
+
 def audit_crowd(
     labels: Any,
     *,
@@ -205,20 +243,14 @@ def audit_crowd(
     ]
     if known.truth is not None:
         others.insert(0, (find_strange_truth, {"truth": known.truth}))
-    share = level / (len(accusing) + 3)  # besides these dependence, collusion and spam, of which one hears of another
-    with counted_work("audit", len(accusing) + len(others) + 3, "tests") as advance:
-        company = company_of(answers, share, seed)
-        screens = [screen_of(answers, company)]
+    n_tests = len(accusing) + ACCUSING_TESTS
+    with counted_work("audit", len(accusing) + len(others) + 2, "tests") as advance:
+        found = screen_workers(answers, level=level, n_tests=n_tests, seed=seed, trusted=trusted)
+        company, screens = found.company, list(found.screens)
+        advance()
         effective = size_of(answers, company, seed)
         advance()
-        blocks = find_colluders(answers, level=share, seed=seed, trusted=trusted, groups=effective.groups)
-        advance()
-        # Colluders are removed first: otherwise honest workers disagree with the block and look adversarial.
-        alone = int((answers.labels_per_worker > 0).sum()) > sum(len(block.names) for block in blocks.findings)
-        heard = prune(answers, blocks.findings)[0] if alone else answers
-        screens += [find_spammers(heard, level=share, seed=seed), blocks]
-        advance()
-        for tests, each in ((accusing, share), (others, level)):
+        for tests, each in ((accusing, level / n_tests), (others, level)):
             for test, more in tests:
                 screens.append(test(answers, level=each, seed=seed, **more))
                 advance()

@@ -78,7 +78,7 @@ def weighted_medians(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def robust_skills(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Skills s (M,) with values ≈ s s' off the diagonal, each the median of what her partners tell of it.
+    """Skills s (M,) with values ≈ s s' off the diagonal, each the median of what their partners tell of it.
 
     So that colluders do not move it as long as they are fewer than half of anyone's partners: partners, not labels, for
     pairs count alike from `FEWEST` shared tasks on.
@@ -167,7 +167,7 @@ def find_colluders(
     Returns
     -------
     Screen
-        One finding for each block. `score` is a member's mean agreement with her block beyond what is explained, 0 for
+        One finding for each block. `score` is a member's mean agreement with the block beyond what is explained, 0 for
         the others; `p_value` that of the block's least suspicious member, corrected for all pairs.
 
     Examples
@@ -204,7 +204,7 @@ def find_colluders(
     for number in np.flatnonzero(np.bincount(block_of) >= SMALLEST):
         block = apart = block_of == number
         if honest[block].any():
-            # Too few to be all that is honest: she may be whom the others copy.
+            # Too few to be all that is honest: the trusted worker may be whom the others copy.
             if int(block.sum()) < HONEST * int(compared.sum()):
                 continue
             block = compared & ~block
@@ -254,10 +254,10 @@ def _finding(
         score=float(np.clip(excess, 0, 1)),
         verdict="agree with each other beyond what they know",
         evidence=(
-            f"{len(names)} workers ({listed(names)}): agreement beyond habit "
-            f"{within.sum() / max(len(names) * (len(names) - 1), 1):.2f} among them, {without.mean():.2f} with others; "
-            f"{excess:.2f} of it is unexplained. Where they are of one mind, most others say something else on "
-            f"{against:.0%} of tasks."
+            f"{len(names)} workers ({listed(names)}) agree with each other on "
+            f"{within.sum() / max(len(names) * (len(names) - 1), 1):.0%} of tasks beyond what habit explains, and with "
+            f"others on {max(without.mean(), 0):.0%}; what they know leaves {excess:.0%} unexplained. Where they all "
+            f"give one answer, most others give another on {against:.0%} of tasks."
         ),
         p_value=p_value,
         how=f"exact binomial tail of each pair's agreement, Bonferroni over {n_pairs:,} pairs",

@@ -11,7 +11,8 @@ share, as difficulty makes it, is the crowd's background and flags nobody; a gro
 and with more than two classes its members must also give the *same* wrong answers more than independent workers would.
 
 When it fails: two camps of like size, where either may be right, are left alone rather than accused; so are workers who
-share fewer than twenty tasks with others. With fewer than five such workers the test does not apply.
+share fewer than twenty tasks with others. With fewer than five such workers the test does not apply. The copy of a
+worker who is nearly always right looks like a second such worker, and is not found.
 
 Cost: seconds for a million labels.
 """
@@ -35,7 +36,12 @@ if TYPE_CHECKING:
 __all__ = ["company_of", "find_dependence", "screen_of"]
 
 KIND = "dependent workers"
-HOW = "each worker's company chosen by half of the tasks and tested on the other half; Hoeffding's bound, × tests"
+HOW = (
+    "each worker's company chosen by half of the tasks and tested on the other half (Hoeffding's bound, × tests); and "
+    "for every two, a likelihood ratio of copying on all tasks (e-value, × pairs)"
+)
+DEALT = 0  # how tasks are dealt into halves
+COPIES = 0.98  # share of the shared tasks with the same answer, from which on workers "give the same answers"
 ADVICE = (
     "Ask whether they work together, share an account or a tool, or run the same model. Until then count the group as "
     "one voice (group-dawid-skene), or keep one of them a task."
@@ -45,23 +51,26 @@ ADVICE = (
 def find_dependence(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
     """Flag groups of workers who depend on each other given the truth.
 
-    The score of a worker is κ of her agreement with her group, 1 for copies; 0 for workers who are in none.
+    The score of a worker is κ of their agreement with their group, 1 for copies; 0 for workers who are in none.
 
     Parameters
     ----------
     level
         Chance of flagging anyone in a crowd of independent workers.
     seed
-        For the halves of the tasks. Same seed, same answer.
+        Not used: the tasks are dealt into halves in the same way for every seed.
     """
     check_number("level", level, low=0, high=1, above=True)
     check_count("seed", seed, low=0)
     return screen_of(labels, company_of(labels, level, seed))
 
 
-def company_of(labels: CrowdLabels, level: float, seed: int) -> Company | None:
-    """Who depends on whom, for those who ask more than one thing of it; None where it cannot be said."""
-    return find_company(labels, level=level, seed=seed) if labels.n_labels and labels.n_classes > 1 else None
+def company_of(labels: CrowdLabels, level: float, seed: int) -> Company | None:  # noqa: ARG001
+    """Who depends on whom, for those who ask more than one thing of it; None where it cannot be said.
+
+    The same labels give the same answer whatever the seed: a group near the level would else come and go with it.
+    """
+    return find_company(labels, level=level, seed=DEALT) if labels.n_labels and labels.n_classes > 1 else None
 
 
 def screen_of(labels: CrowdLabels, company: Company | None) -> Screen:
@@ -103,8 +112,8 @@ def _finding(labels: CrowdLabels, company: Company, members: IntArray, rows: Int
     usual_wrong, usual_alike = total(company.expected_wrong), total(company.expected_same_wrong)
     who = "They" if members.size == 2 else "Two of them"
     evidence = (
-        f"{who} give the same answer to {same / shared:.0%} of the tasks they share; independent workers of "
-        f"their skill would to {expected / shared:.0%}."
+        f"{who} give the same answer to {same / shared:.0%} of the tasks they share; independent workers as good "
+        f"as they are would to {expected / shared:.0%}."
     )
     if labels.n_classes > 2 and wrong >= 1:
         evidence += (
@@ -122,7 +131,7 @@ def _finding(labels: CrowdLabels, company: Company, members: IntArray, rows: Int
         "workers",
         names,
         strength,
-        f"{len(names)} workers err together",
+        f"{len(names)} workers {'give the same answers' if same >= COPIES * shared else 'err together'}",
         evidence,
         float(np.nanmin(company.p_value[members])),
         HOW,

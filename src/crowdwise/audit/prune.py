@@ -22,7 +22,7 @@ __all__ = ["prune"]
 def prune(labels: CrowdLabels, findings: Iterable[Finding]) -> tuple[CrowdLabels, Any]:
     """Leave out all labels of the workers whom findings name; of a group that answers as one, one voice stays.
 
-    That is the one of the dependent workers who has labelled most, unless they are named for something else. Findings
+    That is the one of the dependent workers who has labelled most, unless named for something else. Findings
     about tasks, classes or the crowd name no workers and change nothing. All names stay in the vocabularies, so that
     results before and after have the same rows; tasks that lose all their labels stay without.
 

@@ -34,6 +34,7 @@ import numpy as np
 
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.fitting.em import NotConverged, climb
+from crowdwise.fitting.pooled import fit_pooled
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, share_pass
 from crowdwise.labels.truth import truth_codes
 
@@ -44,7 +45,16 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Reference", "consensus", "fit_reference", "one_hot", "others_say", "rates", "task_classes"]
+__all__ = [
+    "Reference",
+    "consensus",
+    "fit_reference",
+    "one_hot",
+    "others_say",
+    "pooled_consensus",
+    "rates",
+    "task_classes",
+]
 
 SMOOTHING = 0.5  # pseudo-count of every cell of a worker's matrix: no label is impossible
 STEPS = 100  # of EM
@@ -152,10 +162,20 @@ def consensus(labels: CrowdLabels) -> FloatArray:
     return fit_crowd(labels, smoothing=1.0, steps=30, tolerance=1e-6)[1]
 
 
-def others_say(labels: CrowdLabels, seed: int) -> tuple[FloatArray, BoolArray]:
-    """Posterior of each label's task by the others (S, K), and where there are others at all (S,)."""
-    chance = np.random.default_rng(seed).random(labels.n_workers)
-    order = np.lexsort((chance, -labels.labels_per_worker))
+def pooled_consensus(labels: CrowdLabels) -> FloatArray:
+    """Posterior of each task (N, K) by Dawid and Skene's model in which every matrix starts from the usual one."""
+    log_prior, log_table = fit_pooled(labels)
+    posterior = np.empty((labels.n_tasks, labels.n_classes))
+    confusion_pass(blocks_of(labels), log_prior, log_table, NO_GOLD, posterior)
+    return posterior
+
+
+def others_say(labels: CrowdLabels) -> tuple[FloatArray, BoolArray]:
+    """Posterior of each label's task by the others (S, K), and where there are others at all (S,).
+
+    Folds of workers are dealt by volume, so that nothing here is random: same labels, same answer.
+    """
+    order = np.argsort(-labels.labels_per_worker, kind="stable")
     fold = np.empty(labels.n_workers, np.int64)
     fold[order] = np.arange(labels.n_workers) % FOLDS
     of_label = fold[labels.worker]
@@ -167,7 +187,7 @@ def others_say(labels: CrowdLabels, seed: int) -> tuple[FloatArray, BoolArray]:
         if not rest.n_labels:
             posterior[mine] = 1 / labels.n_classes
             continue
-        posterior[mine] = consensus(rest)[labels.task[mine]]
+        posterior[mine] = pooled_consensus(rest)[labels.task[mine]]
         told[mine] = rest.labels_per_task[labels.task[mine]] > 0
     return posterior, told
 

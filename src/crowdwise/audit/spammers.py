@@ -1,195 +1,173 @@
 """Spammers: workers whose labels say next to nothing, told from those who are merely weak or have done little.
 
 A worker's labels are held against what the others say of the same tasks, q (`reference.others_say`), in a model of one
-number: with chance s she gives the class, else she answers by a habit h that does not look at the task,
+number: with chance s the worker gives the class, else answers by a habit h that does not look at the task,
 
     P(label = l on task t) = (1 - s) h_l + s q_t(l).
 
-s is her *skill*: 1 for who always gives the class, 0 for a spammer, be she random or always of one mind.
+s is the worker's *attention*, the share of answers that follow the task: 1 for who always gives the class, 0 for a
+spammer, be it at random or always the same. It is not the chance of a right answer, which a habit has too.
 
-The null is that she is honest: s ≥ bound. She is flagged where that is rejected, i.e. where labels enough show that
-whatever she knows is below the bound; too few labels flag nobody. The bound is the skill at which a label tells the
-share `TOLD` of what it can, log2 K bits (of two equal classes, an accuracy of 2/3), or half the skill that the others
-show on her own tasks if that is less: where the tasks are hard or the others are no better, so that q is poor,
-everyone's s looks small, and she is judged by their measure. Who is honest but below the bound, sure enough, is
-flagged: her labels say as little.
+A spammer is one whose s is below a bound: the s at which a label tells the share `TOLD` of what it can, log2 K bits (of
+two equal classes, an accuracy of 2/3), or half the attention that the others show on the same tasks if that is less:
+where the tasks are hard or the others are no better, so that q is poor, everyone's s looks small, and a worker is
+judged by that measure.
 
-| quantity | here |
+| step | here |
 |---|---|
-| s and h at their greatest likelihood, jointly concave, by EM | `kernels.habits` |
-| p-value of s ≥ bound: signed root of the likelihood ratio | `too_weak` |
-| skill as a slope, Σ_k cov(1[label = k], q_k) / Σ_k var(q_k); what s is on average in the model | `slopes` |
-| skill of the others on a worker's tasks: a mean of slopes, weighed by skill on other tasks | `skill_beside` |
-| do her labels depend on the others' at all: (n - 1) × Pillai's trace of labels against q, χ² | `dependence` |
-| worse than chance: the slope against its exact mean and variance over all orders of her labels | `dependence` |
+| attention of the others on a worker's tasks | `attention.usual_attention` |
+| likelihood of r = s / that, on a grid, with the best habit for each | `kernels.habits` |
+| how r is spread over this crowd (nonparametric empirical Bayes) | `attention.fit_mixture` |
+| chance that a worker is *not* a spammer, P(r ≥ bound given the labels) | `judge_workers` |
+| whom to flag: the mean of that chance over all who are flagged is at most the level | `rank_chances` |
 
-A worker whose slope is below 0 beyond chance does not spam: her labels carry information, upside down. She has a
-finding of her own, "opposite". Who is independent by the slope but not by the whole table (she swaps classes, say) is
-not flagged.
+So the crowd itself says how unusual a spammer is in it: among workers who all do well, one who does badly needs more
+labels to be sure of, and in an honest crowd there is nobody below the bound to be found. Whoever is flagged is so by
+their own labels (`OWN` times as likely below the bound as above), never by what others do.
 
-p-values are Holm's over the workers with labels enough to be flagged (which the others' labels decide, not hers), and
-the two tests share the level.
+Whose slope is below 0 beyond chance does not spam: such labels carry information, upside down, and have a finding of
+their own, "opposite" (Holm over workers). Who is independent by the slope but not by the whole table (swaps classes,
+say) is not flagged. The two tests share the level.
 
-Assumes that workers err independently given the class. A spammer who stands beside one other worker on each of her
-tasks is not found: it could be either. A majority that is wrong together makes the honest look opposite.
+Nothing here is random: same labels, same answer, whatever the seed.
+
+Assumes that workers err independently given the class. A spammer who stands beside one other worker on each of their
+tasks is found only if that worker is known by other tasks. A majority that is wrong together makes the honest look
+opposite.
+
+B. Efron, R. Tibshirani, J. Storey and V. Tusher (2001), "Empirical Bayes analysis of a microarray experiment", JASA 96,
+for the rule; V. Raykar and S. Yu (2012), "Eliminating spammers and ranking annotators for crowdsourced labeling tasks",
+JMLR 13, for what a spammer is.
 
 Cost: that of `reference.others_say`, O(labels × K) for each step here, and workers × K³.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri, xlogy
-from scipy.stats import chi2
+from scipy.special import ndtr, xlogy
 
-from crowdwise.audit.capacity import capacity
+from crowdwise.audit.attention import dependence, fit_mixture, mean_said, slopes, usual_attention
 from crowdwise.audit.findings import Finding, Screen, holm
-from crowdwise.audit.reference import one_hot, others_say
+from crowdwise.audit.reference import others_say
 from crowdwise.fitting.parameters import check_count
-from crowdwise.kernels import answer_sums, edge_outer, worker_sums
-from crowdwise.kernels.habits import fit_habits
+from crowdwise.kernels import answer_sums, worker_sums
+from crowdwise.kernels.habits import profile_likelihood
 from crowdwise.labels.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import BoolArray, FloatArray
+    from crowdwise.labels.types import FloatArray
 
 __all__ = ["find_spammers"]
 
 TOLD = 0.08  # share of log2 K bits that a label tells, from which on nobody is a spammer
-SHARE = 0.5  # of the others' skill on the same tasks, from which on nobody is a spammer
+SHARE = 0.5  # of the others' attention on the same tasks, from which on nobody is a spammer
 FEWEST = 20  # labels of a worker who is tested
-STEPS = 200  # of EM for one worker's skill
-PRECISE = 1e-7  # change of a habit at which EM stops
+FEWEST_IN_MIXTURE = 2  # labels of a worker who tells anything of how attention is spread over the crowd
+LEAST_USUAL = 0.02  # attention of the others, below which they tell nothing
+GRID = np.concatenate([np.arange(0, 1.01, 0.05), [1.15, 1.3, 1.5]])  # attention relative to the others'
+PSEUDO_WORKERS = 0.2, 1.8  # below and above the bound, that every crowd's mixture starts from
+OWN = 3.0  # times as likely below the bound as above that a worker's own labels must be
+DOUBT = 0.3  # chance of being no spammer, with which nobody is flagged
+SWAPS = 0.01  # p-value of other dependence on the task by which a worker is no spammer
 ALWAYS = 0.98  # share of one class from which on a spammer "always says" it
 
 
-@dataclass(frozen=True)
-class Slopes:
-    """What each label adds to its worker's slope: `above` (S,) over `spread` (S,); and the workers' sums and slope."""
+def attention_of_bits(bits: float, n_classes: int) -> float:
+    """The attention at which a label tells so many bits, where classes and habits are equally shared.
 
-    above: FloatArray
-    spread: FloatArray
-    slope: FloatArray
-
-
-def too_weak(labels: CrowdLabels, beside: FloatArray, bound: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Each worker's skill (M,), and the p-value (M,) of the hypothesis that it is the bound or more."""
-    skill, best = fit_habits(labels, beside, None, STEPS, PRECISE)
-    answers = answer_sums(labels)
-    # No skill at all: the habit is then her label shares, and EM, which nears 0 slowly, is spared the rest of the way.
-    none = xlogy(answers, answers / np.maximum(answers.sum(axis=1, keepdims=True), 1)).sum(axis=1)
-    skill, best = np.where(none >= best, 0.0, skill), np.maximum(none, best)
-    _, at_bound = fit_habits(labels, beside, bound, STEPS, PRECISE)
-    root = np.sqrt(2 * np.maximum(best - at_bound, 0.0))
-    return skill, np.where(skill < bound, ndtr(-root), ndtr(root))
-
-
-def skill_of_bits(bits: float, n_classes: int) -> float:
-    """The skill at which a label tells so many bits, where classes and habits are equally shared.
-
-    >>> [round(skill_of_bits(0.08 * np.log2(n_classes), n_classes), 2) for n_classes in (2, 4, 10)]
+    >>> [round(attention_of_bits(0.08 * np.log2(n_classes), n_classes), 2) for n_classes in (2, 4, 10)]
     [0.33, 0.29, 0.25]
     """
 
-    def told(skill: float) -> float:
-        rest = (1 - skill) / n_classes
-        entropy = -xlogy(skill + rest, skill + rest) - (n_classes - 1) * xlogy(rest, rest)
+    def told(share: float) -> float:
+        rest = (1 - share) / n_classes
+        entropy = -xlogy(share + rest, share + rest) - (n_classes - 1) * xlogy(rest, rest)
         return float((np.log(n_classes) - entropy) / np.log(2))
 
-    return float(brentq(lambda skill: told(skill) - bits, 0.0, 1.0))
+    return float(brentq(lambda share: told(share) - bits, 0.0, 1.0))
 
 
-def slopes(labels: CrowdLabels, said: FloatArray) -> Slopes:
-    """Slopes of the labels on what the others say (S, K)."""
-    number = np.maximum(labels.labels_per_worker, 1)
-    shares = answer_sums(labels) / number[:, None]
-    mean = _means(labels, said)
-    beside = said[np.arange(labels.n_labels), labels.label]
-    above = beside - np.einsum("sk,sk->s", said, shares[labels.worker])
-    spread = ((said - mean[labels.worker]) ** 2).sum(axis=1)
-    total = worker_sums(labels, spread)
-    slope = np.divide(worker_sums(labels, above), total, out=np.zeros_like(total), where=total > 0)
-    return Slopes(above, spread, slope)
+class Judged(NamedTuple):
+    """What is said of each worker (M,).
 
-
-def skill_beside(labels: CrowdLabels, found: Slopes, seed: int) -> FloatArray:
-    """Skill of the others on each worker's tasks (M,), not a number where nothing is known of it.
-
-    A mean of slopes, weighed by skill so that spammers do not lower it; the weights are from the other half of the
-    tasks, so that chance does not raise it.
+    Attributes
+    ----------
+    honest
+        Chance that their attention is the bound or more.
+    factor
+        How much likelier their own labels are below the bound than above (Bayes factor).
+    attention
+        Mean of the posterior.
     """
-    half = (np.random.default_rng(seed).permutation(labels.n_tasks) % 2).astype(np.bool_)[labels.task]
-    weight = np.zeros(labels.n_labels)
-    for mine in (half, ~half):
-        spread = worker_sums(labels, np.where(mine, 0.0, found.spread))
-        above = worker_sums(labels, np.where(mine, 0.0, found.above))
-        other = np.divide(above, spread, out=np.zeros_like(spread), where=spread > 0)
-        weight[mine] = np.maximum(other, 0.0)[labels.worker[mine]]
-    sums = []
-    for values in (weight * found.above, weight * found.spread):
-        of_task = np.bincount(labels.task, values, labels.n_tasks)
-        sums.append(worker_sums(labels, of_task[labels.task] - values))
-    above, spread = sums
-    known = spread > 1e-12 * max(labels.n_labels, 1)
-    return np.divide(above, spread, out=np.full_like(above, np.nan), where=known)
+
+    honest: FloatArray
+    factor: FloatArray
+    attention: FloatArray
 
 
-@dataclass(frozen=True)
-class Dependence:
-    """Of each worker (M,): Pillai's trace times n - 1, its degrees of freedom, and z of the slope under permutation."""
+def judge_workers(labels: CrowdLabels, beside: FloatArray, usual: FloatArray, bound: FloatArray) -> Judged:
+    """Posterior of each worker's attention, with the spread of attention over this crowd for a prior.
 
-    trace: FloatArray
-    freedom: FloatArray
-    z: FloatArray
-
-    @property
-    def p_value(self) -> FloatArray:
-        """Of the hypothesis that her labels do not depend on what the others say."""
-        return np.asarray(np.where(self.freedom > 0, chi2.sf(self.trace, np.maximum(self.freedom, 1)), 1.0))
-
-
-def dependence(labels: CrowdLabels, said: FloatArray, found: Slopes) -> Dependence:
-    """How each worker's labels vary with what the others say, beyond all orders in which she might have given them."""
-    number = np.maximum(labels.labels_per_worker, 1).astype(np.float64)
-    shares = answer_sums(labels) / number[:, None]
-    mean = _means(labels, said)
-    squares, cross = (
-        edge_outer(given, said, labels.worker, labels.n_workers) / number[:, None, None]
-        - about[:, :, None] * mean[:, None]
-        for given, about in ((said, mean), (one_hot(labels), shares))
-    )
-    size = np.linalg.eigvalsh(squares)
-    rank = (size > 1e-9).sum(axis=1)
-    inverse = np.linalg.pinv(squares, rcond=1e-9 / np.maximum(size[:, -1], 1e-9), hermitian=True)
-    scaled = np.divide(cross, shares[:, :, None], out=np.zeros_like(cross), where=shares[:, :, None] > 0)
-    trace = (number - 1) * np.einsum("mkj,mji,mki->m", cross, inverse, scaled)
-    freedom = np.maximum((shares > 0).sum(axis=1) - 1, 0) * rank
-    varies = np.einsum("mk,mkk->m", shares, squares) - np.einsum("mk,mkj,mj->m", shares, squares, shares)
-    deviation = number * np.sqrt(np.maximum(varies, 0.0) / np.maximum(number - 1, 1))
-    z = np.divide(worker_sums(labels, found.above), deviation, out=np.zeros_like(number), where=deviation > 1e-9)
-    return Dependence(trace, freedom.astype(np.float64), z)
+    Parameters
+    ----------
+    beside : (S,)
+        What the others say of the class that each label names.
+    usual, bound : (M,)
+    """
+    grid = np.minimum(GRID * usual[:, None], 1.0)
+    likely = profile_likelihood(labels, beside, grid)
+    below = grid < bound[:, None]
+    low = GRID < SHARE
+    base = np.where(low, PSEUDO_WORKERS[0] / low.sum(), PSEUDO_WORKERS[1] / (~low).sum())
+    known = (labels.labels_per_worker >= FEWEST_IN_MIXTURE) & (usual >= LEAST_USUAL)
+    share = fit_mixture(likely[known], base)
+    joint = share * np.exp(likely - likely.max(axis=1, keepdims=True))
+    low_mass, high_mass = (joint * below).sum(axis=1), (joint * ~below).sum(axis=1)
+    prior = (share * below).sum(axis=1)
+    odds = low_mass * (1 - prior) / np.maximum(high_mass * prior, 1e-300)
+    total = joint.sum(axis=1)
+    return Judged(high_mass / total, odds, (joint * grid).sum(axis=1) / total)
 
 
-def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+def rank_chances(chances: FloatArray) -> FloatArray:
+    """Mean chance of being honest over a worker and all who are less likely to be, (M,).
+
+    Flagging all at most α expects a share of at most α of those flagged to be honest; not a number stays so.
+
+    >>> rank_chances(np.array([0.03, 0.01, np.nan, 0.5])).round(3).tolist()
+    [0.02, 0.01, nan, 0.18]
+    """
+    found = np.full(chances.shape, np.nan)
+    known = np.flatnonzero(~np.isnan(chances))
+    order = known[np.argsort(chances[known], kind="stable")]
+    found[order] = np.cumsum(chances[order]) / np.arange(1, order.size + 1)
+    return found
+
+
+def find_spammers(
+    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, opposite_level: float | None = None
+) -> Screen:
     """Flag workers whose labels carry next to no information, and those who say the opposite.
 
     Parameters
     ----------
     level
-        Chance of flagging anyone honest (skill at the bound or above) over the whole crowd.
+        Of those flagged as spammers, the share who are expected to be none.
     seed
-        For how workers and tasks are dealt into folds.
+        Not used: nothing here is random.
+    opposite_level
+        Chance of flagging anyone as opposite in a crowd without such workers; a third of `level` if not given.
 
     Returns
     -------
     Screen
-        `score` is 1 less the worker's share of the skill that others show on her tasks; `p_value` is Holm's, of the
-        hypothesis that she is no spammer.
+        `score` is 1 less the worker's share of the attention that others show on the same tasks; `p_value` is the
+        chance of being no spammer, averaged with those of all who are more surely one.
 
     Examples
     --------
@@ -204,37 +182,29 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) ->
     kind = "spammer"
     if labels.n_classes < 2:
         return Screen(kind, skipped="There is one class only.")
-    said, told = others_say(labels, seed)
+    said, told = others_say(labels)
     kept = labels.keep(told)
     said = said[told]
     number = kept.labels_per_worker
-    if not (number >= FEWEST).any():
+    enough = number >= FEWEST
+    if not enough.any():
         return Screen(kind, skipped=f"No worker has {FEWEST} labels on tasks that others have labelled too.")
     found = slopes(kept, said)
-    typical = skill_beside(kept, found, seed)
-    used = max(int((kept.class_shares > 0).sum()), 2)
-    most = skill_of_bits(TOLD * np.log2(used), used)
-    bound = np.clip(SHARE * np.where(np.isnan(typical), 0.0, typical), 0.0, most)
-    mean = _means(kept, said)
-    variance = np.stack([worker_sums(kept, (said[:, k] - mean[kept.worker, k]) ** 2) for k in range(kept.n_classes)], 1)
-    # What a worker at the bound adds to Pillai's trace; and what one without skill can show against the bound.
-    strength = bound**2 * np.divide(variance, mean, out=np.zeros_like(mean), where=mean > 0).sum(axis=1)
-    tested = (number >= FEWEST) & (strength >= float(ndtri(level / 2)) ** 2)
+    usual, _ = usual_attention(kept, found)
+    tested = enough & (usual >= LEAST_USUAL)
     if not tested.any():
-        return Screen(
-            kind, skipped="The workers have too few labels, or the others agree too little, to be sure of one."
-        )
-    skill, p_value = too_weak(kept, said[np.arange(kept.n_labels), kept.label], bound)
+        return Screen(kind, skipped="The workers agree too little with each other to be sure of one.")
+    used = max(int((kept.class_shares > 0).sum()), 2)
+    bound = np.minimum(SHARE * usual, attention_of_bits(TOLD * np.log2(used), used))
+    judged = judge_workers(kept, said[np.arange(kept.n_labels), kept.label], usual, bound)
+    spam = rank_chances(np.where(tested, judged.honest, np.nan))
     depends = dependence(kept, said, found)
-    enough = number >= FEWEST
-    spam = np.minimum(2 * holm(np.where(tested, p_value, np.nan)), 1.0)
-    opposite = np.minimum(2 * holm(np.where(enough, ndtr(depends.z), np.nan)), 1.0)
-    silent = depends.trace - depends.freedom <= strength
-    score = np.where(tested, 1 - np.clip(skill / np.where(tested, typical, 1.0), 0.0, 1.0), np.nan)
-
-    worse = enough & (opposite <= level)
-    flagged = tested & (spam <= level) & silent & ~worse
-    tells = _bits(kept, skill, flagged)
+    opposite = holm(np.where(enough, ndtr(depends.z), np.nan))
+    swaps = depends.p_value(_strength(kept, said, bound)) < SWAPS
+    worse = enough & (opposite <= (level / 3 if opposite_level is None else opposite_level))
+    sure = (spam <= level) & (judged.honest <= DOUBT) & (judged.factor >= OWN)
+    flagged = tested & sure & ~swaps & ~worse
+    score = np.where(tested, 1 - np.clip(judged.attention / np.maximum(usual, LEAST_USUAL), 0.0, 1.0), np.nan)
     names = labels.workers.to_pylist()
     findings = [
         Finding(
@@ -244,14 +214,17 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) ->
             score=float(score[w]),
             verdict=_verdict(kept, int(w)),
             evidence=(
-                f"{number[w]:,} labels beside others'; skill {skill[w]:.2f} (0: none, 1: always right), where others "
-                f"show {typical[w]:.2f} on the same tasks; a label tells {tells[w]:.3f} bits. Had "
-                f"she never looked, her labels would follow the others' as closely with a chance of "
-                f"{depends.p_value[w]:.2g}."
+                f"{number[w]:,} labels on tasks that others labelled too: about {judged.attention[w]:.0%} of them "
+                f"follow the task, where {usual[w]:.0%} of the others' labels on the same tasks do; the rest follow a "
+                f"habit. The chance that this is a mistake is {_percent(judged.honest[w])}."
             ),
             p_value=float(spam[w]),
-            how=f"likelihood ratio against a skill of {bound[w]:.2f} or more, Holm over {int(tested.sum())} workers",
-            advice="Leave these labels out (prune), and give these workers no more to do before you know why.",
+            how=(
+                f"posterior chance that {bound[w]:.0%} or more of the labels follow the task, given how workers "
+                f"differ in this crowd (empirical Bayes), averaged over all who are flagged more surely; "
+                f"{int(tested.sum()):,} workers tested"
+            ),
+            advice="Leave these labels out (prune), and give this worker no more to do before you know why.",
         )
         for w in np.flatnonzero(flagged)
     ]
@@ -263,11 +236,14 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) ->
             score=float(np.clip(-found.slope[w], 0.0, 1.0)),
             verdict="says the opposite",
             evidence=(
-                f"{number[w]:,} labels beside others'; skill {found.slope[w]:.2f}, below 0: agrees with the others "
-                f"less than by guessing (z = {depends.z[w]:.1f})."
+                f"{number[w]:,} labels on tasks that others labelled too: agrees with the others less often than "
+                "someone who gives the same answers in any order would."
             ),
             p_value=float(opposite[w]),
-            how=f"mean and variance over all orders of the labels, Holm over {int(enough.sum())} workers",
+            how=(
+                f"slope of the labels on the others' {found.slope[w]:.2f}, z = {depends.z[w]:.1f} by its mean and "
+                f"variance over all orders of the labels, Holm over {int(enough.sum()):,} workers"
+            ),
             advice="Ask whether the classes were mixed up. A method with confusion matrices (dawid-skene) can use "
             "these labels as they are; a vote cannot.",
         )
@@ -276,26 +252,23 @@ def find_spammers(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) ->
     return Screen(kind, tuple(findings), score, spam)
 
 
+def _percent(chance: float) -> str:
+    """A small chance in words."""
+    return f"{chance:.1%}" if chance >= 0.001 else "below 0.1 %"
+
+
+def _strength(labels: CrowdLabels, said: FloatArray, bound: FloatArray) -> FloatArray:
+    """What a worker at the bound adds to Pillai's trace (M,)."""
+    mean = mean_said(labels, said)
+    variance = np.stack(
+        [worker_sums(labels, (said[:, k] - mean[labels.worker, k]) ** 2) for k in range(labels.n_classes)], 1
+    )
+    return np.asarray(bound**2 * np.divide(variance, mean, out=np.zeros_like(mean), where=mean > 0).sum(axis=1))
+
+
 def _verdict(labels: CrowdLabels, worker: int) -> str:
     answers = answer_sums(labels)[worker]
     most = int(answers.argmax())
     if answers[most] < ALWAYS * answers.sum():
         return "labels carry next to no information"
     return f"always says {quoted(labels.classes[most].as_py())}"
-
-
-def _means(labels: CrowdLabels, said: FloatArray) -> FloatArray:
-    """Mean of what the others say over each worker's labels (M, K)."""
-    number = np.maximum(labels.labels_per_worker, 1)
-    return np.stack([worker_sums(labels, column) / number for column in said.T], axis=1)
-
-
-def _bits(labels: CrowdLabels, skill: FloatArray, wanted: BoolArray) -> FloatArray:
-    """Capacity (M,) of the channel that skill and label shares make, of the workers wanted; 0 for the others."""
-    found = np.zeros(labels.n_workers)
-    chosen = np.flatnonzero(wanted)
-    if chosen.size:
-        shares = answer_sums(labels)[chosen] / np.maximum(labels.labels_per_worker[chosen], 1)[:, None]
-        s = skill[chosen, None, None]
-        found[chosen] = capacity((1 - s) * shares[:, None, :] + s * np.eye(labels.n_classes))
-    return found

@@ -7,7 +7,7 @@ companies therefore agree as often as their confusion matrices and the truth say
 What is compared. For every two workers, the tasks on which they agree (second-order statistics, as in both papers),
 with the number expected if only the truth joined them. The truth of a task is what the *other* companies say of it
 (`kernels.pairs_pass`), in a Dawid–Skene model fitted to one label of each company on each task, drawn at random, so
-that a company counts once and independent workers stay what they were (`truth_model`). The excess of two workers is
+that a company counts once and independent workers stay what they were (`pooled.fit_pooled`). The excess of two is
 
     κ = (seen - expected) / (shared tasks - expected),
 
@@ -20,7 +20,7 @@ weighs on some workers more than on others. With more than two classes a company
 (`err_alike`).
 
 The test. Each worker's company is chosen by one half of the tasks and tested on the other, both ways, so that the
-choice costs nothing: a task counts the share of her mates there who give her answer, which lies in [0, 1], and the
+choice costs nothing: a task counts the share of their mates there who give their answer, which lies in [0, 1], and the
 p-value is Hoeffding's bound exp(-n KL(seen ‖ expected)), valid for any number of tasks, times the number of
 tests. Those who pass are clustered (`clusters`); the number of companies follows. Found companies give a better truth
 model: all is done once more with them.
@@ -28,11 +28,12 @@ model: all is done once more with them.
 | the step | here |
 |---|---|
 | one label of each company on each task | `spokesmen` |
-| prior and confusion matrices from those | `truth_model` |
+| prior and confusion matrices from those | `pooled.fit_pooled` |
 | agreement of pairs, seen and expected; the background | `kernels.pairs_pass`, `background_of` |
 | whom each worker follows, by half of the tasks | `chosen_mates` |
 | the test on the other half | `tested` |
-| companies | `clusters` |
+| whether one of two copies the other, on all tasks; half of the level | `copies.copy_p_values` |
+| companies | `clusters`, and copies joined to them by `joined` |
 
 A. Jaffe, E. Fetaya, B. Nadler, T. Jiang and Y. Kluger (2016), "Unsupervised ensemble learning with dependent
 classifiers", AISTATS. P. A. Traganitis and G. B. Giannakis (2022), as told in seed 002, "Identifying annotator
@@ -53,27 +54,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from crowdwise.fitting.edges import log_of
+from crowdwise.fitting.copies import copy_p_values
 from crowdwise.fitting.excess import background_of, chosen_mates, clusters, err_alike, kappa, tested
-from crowdwise.kernels import NO_GOLD, answer_sums, blocks_of, confusion_pass, log_rows, share_pass
+from crowdwise.fitting.pooled import fit_pooled
+from crowdwise.kernels import answer_sums
 from crowdwise.kernels.company import Voices, mates_pass, pairs_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Company", "divided", "find_company", "pair_batches"]
 
-FEWEST = 20  # answers of a worker, and tasks shared with others, below which she is not tested
+FEWEST = 20  # answers of a worker, and tasks shared with others, below which a worker is not tested
 LEAST_WORKERS = 5  # with fewer, what two share cannot be told from difficulty
 MOST_WORKERS = 1000  # tested: sums are kept for every two of them
 LEAST_VOICES = 3  # a task, on average, that joining look-alikes must leave
 MOST_PAIRS = 4_000_000  # pairs of labels gone through
-SMOOTHING = 0.5  # pseudo-count of a row of a confusion matrix, spread over its K cells
-MOST_STEPS = 60  # of EM
 STANDING_OUT = 0.8, 1 / 3  # of the way from usual to full agreement: likely copies; look-alikes
 ROUNDS = 2  # the second with the companies that the first found
 
@@ -89,7 +91,7 @@ class Company:
     groups : (M,)
         Number of each worker's company, counted from 0; -1 for workers who are alone.
     p_value : (M,)
-        Of each worker, corrected for the number tested; not a number where she was not.
+        Of each worker, corrected for the number tested; not a number where not tested.
     background : float
         The crowd's own κ.
     shared, same, expected, wrong, expected_wrong, same_wrong, expected_same_wrong : (m, m)
@@ -131,26 +133,11 @@ def spokesmen(labels: CrowdLabels, groups: IntArray, generator: np.random.Genera
     return voice
 
 
-def truth_model(labels: CrowdLabels) -> tuple[FloatArray, FloatArray]:
-    """Log class shares and log confusion matrices [worker, label, truth] of Dawid–Skene, hardly smoothed."""
-    blocks, n_classes = blocks_of(labels), labels.n_classes
-    pseudo = np.full((1, n_classes, n_classes), SMOOTHING / n_classes)
-    found = share_pass(blocks, labels.class_shares, NO_GOLD)
-    before = -np.inf
-    for _ in range(MOST_STEPS):
-        log_prior, log_table = log_of(found.class_counts / found.class_counts.sum()), log_rows(found.counts, pseudo)
-        found = confusion_pass(blocks, log_prior, log_table, NO_GOLD)
-        if found.log_likelihood - before < 1e-5 * labels.n_labels:
-            break
-        before = found.log_likelihood
-    return log_prior, log_table
-
-
 def heard(labels: CrowdLabels, groups: IntArray, generator: np.random.Generator) -> Voices:
     """The labels, with a truth model in which every company has one voice."""
     voice = spokesmen(labels, groups, generator)
     speaks = voice == np.arange(labels.n_labels)
-    log_prior, log_table = truth_model(labels if speaks.all() else labels.keep(speaks))
+    log_prior, log_table = fit_pooled(labels if speaks.all() else labels.keep(speaks))
     return Voices(labels.task_ptr, labels.worker, labels.label, voice, log_prior, log_table)
 
 
@@ -204,6 +191,19 @@ def agreements(labels: CrowdLabels, tasks: IntArray, place: IntArray, members: I
     habit = habit / habit.sum(axis=1, keepdims=True)
     sums[2] = sums[0] * (habit @ habit.T)
     return sums
+
+
+def joined(parties: list[IntArray], copies: BoolArray) -> list[IntArray]:
+    """Companies of two or more: parties, and pairs of copies (m, m), put together where they have a worker in common.
+
+    >>> [rows.tolist() for rows in joined([np.array([0, 1])], np.eye(5, k=1, dtype=bool) & (np.arange(5) != 3))]
+    [[0, 1, 2], [3, 4]]
+    """
+    linked = copies.copy()
+    for rows in parties:
+        linked[rows[:-1], rows[1:]] = True
+    _, number = connected_components(coo_array(linked.astype(np.int8)), directed=False)
+    return [np.flatnonzero(number == each) for each in np.flatnonzero(np.bincount(number) > 1)]
 
 
 def find_company(labels: CrowdLabels, *, level: float, seed: int) -> Company | None:
@@ -283,12 +283,14 @@ def _searched(
         for way in range(2):
             mates = chosen_mates(sums[way], background)
             both[way] = tested(mates_pass(voices, parts[1 - way], place, mates), background)
-        p_value = np.minimum(np.fmin(both[0], both[1]) * 2 * members.size, 1.0)
-        parties = clusters(total, np.flatnonzero(p_value <= level), background)
+        by_group = np.minimum(np.fmin(both[0], both[1]) * 2 * members.size, 1.0)
+        copies = copy_p_values(voices, np.sort(np.concatenate(parts)), place, total)
+        p_value = np.minimum(2 * np.fmin(by_group, copies.min(axis=1)), 1.0)  # two tests share the level
+        parties = clusters(total, np.flatnonzero(2 * by_group <= level), background)
         if labels.n_classes > 2:
             parties = [rows[err_alike(total, rows)] for rows in parties]
         groups = np.full(labels.n_workers, -1)
-        for number, rows in enumerate(rows for rows in parties if rows.size > 1):
+        for number, rows in enumerate(joined(parties, 2 * copies <= level)):
             groups[members[rows]] = number
         if groups.max() < 0:
             break

@@ -15,7 +15,7 @@ from numba import njit
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Voices", "mates_pass", "pairs_pass"]
+__all__ = ["Voices", "copies_pass", "mates_pass", "pairs_pass"]
 
 
 MOST_TOTAL = 1 / 0.9  # of chances relative to the likeliest class, for the others to be sure of it
@@ -32,7 +32,7 @@ class Voices:
     worker, label : (S,)
         Of each edge.
     voice : (S,)
-        The edge of the same task that speaks for this worker's company; her own where she is alone.
+        The edge of the same task that speaks for this worker's company; their own where alone.
     log_prior : (K,)
     log_table : (M, K, K) [worker, label, truth]
         Finite.
@@ -67,9 +67,9 @@ def pairs_pass(voices: Voices, tasks: IntArray, place: IntArray, size: int) -> F
 
 
 def mates_pass(voices: Voices, tasks: IntArray, place: IntArray, mates: BoolArray) -> FloatArray:
-    """Sums over the tasks that a worker shares with any of her mates, (3, size).
+    """Sums over the tasks that a worker shares with any of their mates, (3, size).
 
-    Tasks; in each, the share of her mates there who give her answer, seen and expected.
+    Tasks; in each, the share of their mates there who give the same answer, seen and expected.
 
     Parameters
     ----------
@@ -79,6 +79,27 @@ def mates_pass(voices: Voices, tasks: IntArray, place: IntArray, mates: BoolArra
     out = np.zeros((3, mates.shape[0]))
     rows = voices.task_ptr, voices.worker, voices.label, voices.voice
     _mates(*rows, voices.log_prior, voices.log_table, np.exp(voices.log_table), tasks, place, mates, out)
+    return out
+
+
+def copies_pass(
+    voices: Voices, tasks: IntArray, place: IntArray, size: int, copied: FloatArray, usual: float
+) -> FloatArray:
+    """Log-likelihood ratio (C, size, size) that the column copies the row, rather than only shares the truth with it.
+
+    On a task where the row says l, the column says the same with chance p if only the truth joins the two; if the
+    column copies a share c of answers, with c + (1 - c) p. The ratio is that of c to the share `usual`.
+
+    Parameters
+    ----------
+    copied : (C,)
+        Shares c, above `usual` and below 1.
+    usual
+        Share of answers that any two workers have in common beyond the truth.
+    """
+    out = np.zeros((copied.size, size, size))
+    rows = voices.task_ptr, voices.worker, voices.label, voices.voice
+    _copies(*rows, voices.log_prior, voices.log_table, np.exp(voices.log_table), tasks, place, copied, usual, out)
     return out
 
 
@@ -212,3 +233,55 @@ def _mates(
                 out[0, first] += 1.0
                 out[1, first] += seen / met
                 out[2, first] += expected / met
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _copies(
+    task_ptr: IntArray,
+    worker: IntArray,
+    label: IntArray,
+    voice: IntArray,
+    log_prior: FloatArray,
+    log_table: FloatArray,
+    table: FloatArray,
+    tasks: IntArray,
+    place: IntArray,
+    copied: FloatArray,
+    usual: float,
+    out: FloatArray,
+) -> None:
+    n_classes = log_prior.size
+    every, chance = np.empty(n_classes), np.empty(n_classes)
+    apart = np.log((1 - copied) / (1 - usual))
+    again = np.empty(np.diff(task_ptr).max(), np.bool_)  # a worker's second answer to a task is no further evidence
+    for task in tasks:
+        begin = task_ptr[task]
+        for one in range(begin, task_ptr[task + 1]):
+            again[one - begin] = False
+            for two in range(begin, one):
+                again[one - begin] |= worker[one] == worker[two]
+        _hear(task_ptr, worker, label, voice, log_prior, log_table, task, every)
+        for one in range(task_ptr[task], task_ptr[task + 1]):
+            first = place[worker[one]]
+            for two in range(task_ptr[task], task_ptr[task + 1]):
+                second = place[worker[two]]
+                if first < 0 or second < 0 or first == second or again[one - begin] or again[two - begin]:
+                    continue
+                if label[one] != label[two]:
+                    out[:, first, second] += apart
+                    continue
+                one_voice, two_voice = voice[one], voice[two]
+                most = -np.inf
+                for k in range(n_classes):
+                    chance[k] = every[k] - log_table[worker[one_voice], label[one_voice], k]
+                    if two_voice != one_voice:
+                        chance[k] -= log_table[worker[two_voice], label[two_voice], k]
+                    most = max(most, chance[k])
+                alone, both = 0.0, 0.0
+                for k in range(n_classes):
+                    says = np.exp(chance[k] - most) * table[worker[one], label[one], k]
+                    alone += says
+                    both += says * table[worker[two], label[two], k]
+                same = both / max(alone, 1e-300)
+                for c in range(copied.size):
+                    out[c, first, second] += np.log((copied[c] + (1 - copied[c]) * same) / (usual + (1 - usual) * same))

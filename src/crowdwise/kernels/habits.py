@@ -1,8 +1,9 @@
-"""EM for one number a worker: with chance s she gives the class, else she answers by a habit.
+"""Likelihood of one number a worker: with chance s they give the class, else they answer by a habit.
 
-    P(label e) = (1 - s) h[label] + s beside[e],   beside[e] what the others say of the class that she names.
+    P(label e) = (1 - s) h[label] + s beside[e],   beside[e] what the others say of the class that the worker names.
 
-Workers are independent, so each goes her own number of steps, with her labels in the cache.
+The habit h is the one of greatest likelihood for each s, by EM. Workers are independent, so each goes their own number
+of steps, with their labels in the cache.
 """
 
 from __future__ import annotations
@@ -17,66 +18,68 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["fit_habits"]
+__all__ = ["profile_likelihood"]
 
 
-def fit_habits(
-    labels: CrowdLabels, beside: FloatArray, skill: FloatArray | None, steps: int, precise: float
-) -> tuple[FloatArray, FloatArray]:
-    """The skill (M,) of greatest likelihood, or the one given, and the log-likelihood (M,) with the best habit.
+def profile_likelihood(
+    labels: CrowdLabels, beside: FloatArray, grid: FloatArray, *, steps: int = 50, precise: float = 1e-4
+) -> FloatArray:
+    """Log-likelihood (M, G) of each worker's labels at each s of the grid, with the best habit for it.
 
     Parameters
     ----------
     beside : (S,)
+    grid : (M, G)
+        Values of s, ascending in each row, from 0 to 1.
     steps, precise
-        Stop after so many steps, or when no entry of (1 - s) h moves by more than this.
+        For each s, stop after so many steps of EM, or when no entry of (1 - s) h moves by more than this.
     """
     edge, ptr = labels.by_worker
-    found = np.full(labels.n_workers, 0.5) if skill is None else skill.astype(np.float64)
-    likely = np.zeros(labels.n_workers)
+    found = np.zeros(grid.shape)
     answers = labels.label[edge].astype(np.int64)
-    _fit(ptr, answers, beside[edge], labels.n_classes, skill is None, steps, precise, found, likely)
-    return found, likely
+    _profile(ptr, answers, beside[edge], grid, labels.n_classes, steps, precise, found)
+    return found
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _fit(
+def _profile(
     ptr: IntArray,
     label: IntArray,
     beside: FloatArray,
+    grid: FloatArray,
     n_classes: int,
-    free: bool,
     steps: int,
     precise: float,
-    skill: FloatArray,
-    likely: FloatArray,
+    found: FloatArray,
 ) -> None:
     habit, sums = np.empty(n_classes), np.empty(n_classes)
-    for worker in range(skill.size):
+    for worker in range(grid.shape[0]):
         first, last = ptr[worker], ptr[worker + 1]
         if first == last:
-            if free:
-                skill[worker] = 1.0
             continue
-        number, s = last - first, skill[worker]
-        habit[:] = 0.0
+        shares = np.zeros(n_classes)
         for e in range(first, last):
-            habit[label[e]] += (1 - s) / number
-        for _ in range(steps):
-            sums[:] = 0.0
+            shares[label[e]] += 1 / (last - first)
+        habit[:] = shares  # the best habit where s = 0; each s starts from the habit of the one before
+        for g in range(grid.shape[1]):
+            s = grid[worker, g]
+            # A class must not lose its habit for good: EM never leaves 0.
+            habit[:] = 0.99 * habit + 0.01 * shares
+            habit *= (1 - s) / habit.sum()
+            for _ in range(steps):
+                sums[:] = 0.0
+                for e in range(first, last):
+                    by_habit = habit[label[e]]
+                    sums[label[e]] += by_habit / max(by_habit + s * beside[e], 1e-300)
+                total = sums.sum()
+                scale = (1 - s) / total if total > 0 else 0.0
+                moved = 0.0
+                for k in range(n_classes):
+                    moved = max(moved, abs(sums[k] * scale - habit[k]))
+                    habit[k] = sums[k] * scale
+                if moved < precise:
+                    break
             for e in range(first, last):
-                by_habit = habit[label[e]]
-                sums[label[e]] += by_habit / max(by_habit + s * beside[e], 1e-300)
-            total = sums.sum()
-            scale = 1 / number if free else (1 - s) / max(total, 1e-300)
-            moved = 0.0
-            for k in range(n_classes):
-                moved = max(moved, abs(sums[k] * scale - habit[k]))
-                habit[k] = sums[k] * scale
-            if free:
-                s = 1 - total * scale
-            if moved < precise:
-                break
-        skill[worker] = s
-        for e in range(first, last):
-            likely[worker] += math.log(max(habit[label[e]] + s * beside[e], 1e-300))
+                found[worker, g] += math.log(max(habit[label[e]] + s * beside[e], 1e-300))
+            if s >= 1:
+                habit[:] = shares
