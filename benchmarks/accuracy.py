@@ -1,4 +1,4 @@
-"""The league: accuracy, calibration error, log loss and seconds of every method and of crowd-kit's, on every data set with truth.
+"""The league: every method and crowd-kit's on every data set with truth: accuracy, calibration, log loss, seconds.
 
     python benchmarks/accuracy.py                       # everything; takes a while
     python benchmarks/accuracy.py auto ck:GLAD          # these; the results of the others are kept
