@@ -32,6 +32,7 @@ from threadpoolctl import threadpool_limits
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import share_sureness
+from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb
 from crowdwise.kernels import NO_GOLD, worker_sums
@@ -177,7 +178,7 @@ class Glad(Aggregator):
             prior=np.exp(log_prior),
             confusion=confusion,
             skill=skill,
-            skill_beta=skill_beta,
+            skill_beta=lambda: with_shared_errors(labels, known.gold, posterior, *beta_moments(skill_beta)),
             worker_columns={"ability": ability},
             task_columns={"ease": np.exp(log_ease)},
         ).after(ended)

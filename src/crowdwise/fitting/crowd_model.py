@@ -19,6 +19,7 @@ from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     from crowdwise.fitting.em import Climb
+    from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
 __all__ = ["CrowdModel", "Fit", "ModelNotFittedError"]
@@ -39,7 +40,7 @@ class Fit:
     skill : (M,)
         Chance that the worker is right.
     skill_beta : (M, 2)
-        Parameters of a Beta distribution that says how sure the skill is.
+        Parameters of a Beta distribution that says how sure the skill is; or what computes them when asked for.
     log_likelihood, objective : (n_iter,)
         One value per iteration; the objective adds the log-density of the parameters' prior, if there is one.
     worker_columns, task_columns
@@ -51,7 +52,7 @@ class Fit:
     posterior: FloatArray
     prior: FloatArray
     skill: FloatArray
-    skill_beta: FloatArray
+    skill_beta: FloatArray | Deferred
     confusion: FloatArray | None = None
     log_likelihood: FloatArray = field(default_factory=lambda: np.empty(0))
     objective: FloatArray = field(default_factory=lambda: np.empty(0))
@@ -141,6 +142,24 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
             value = getattr(fit, name)
             if value is not None:
                 setattr(self, f"{name}_", value)
+
+    @property
+    def skill_beta_(self) -> FloatArray:
+        """Parameters (M, 2) of the Beta distributions behind the intervals of skill."""
+        self._check_fitted()
+        if callable(self._skill_beta):
+            self._skill_beta = self._skill_beta()
+        return self._skill_beta
+
+    @skill_beta_.setter
+    def skill_beta_(self, value: FloatArray | Deferred) -> None:
+        self._skill_beta: FloatArray | Deferred = value
+
+    def __getstate__(self) -> Any:
+        """The model with its intervals computed, so that it can be pickled and copied without its labels."""
+        if hasattr(self, "_skill_beta"):
+            self._skill_beta = self.skill_beta_
+        return super().__getstate__()
 
     def _aligned(self, labels: CrowdLabels) -> CrowdLabels:
         """New labels in the model's own classes and workers, strangers as one worker after the last."""

@@ -27,14 +27,14 @@ __all__ = [
     "DRAWS",
     "FEW_ANSWERS",
     "FEW_LABELS",
-    "agreement_skill",
-    "beta_interval",
+        "beta_interval",
     "coin_sureness",
     "confusion_skill",
     "confusion_sureness",
     "drawn_accuracies",
     "drawn_rows",
     "matched_beta",
+    "mean_agreement",
     "rows_like_the_crowd",
     "share_sureness",
 ]
@@ -203,10 +203,8 @@ def _drawn(correct: FloatArray, total: FloatArray, answers: float) -> FloatArray
     return np.clip(rate, SHARPEST, 1 - SHARPEST)  # 0 or 1 by rounding where answers are a great many
 
 
-def agreement_skill(labels: CrowdLabels, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Each worker's mean agreement with a consensus, and the Beta parameters (M, 2) that say how sure it is."""
-    right = posterior[labels.task, labels.label]
-    correct = worker_sums(labels, right)
-    total = labels.labels_per_worker
-    rate = correct / np.maximum(total, 1)
-    return rate, np.stack([correct + JEFFREYS, total - correct + JEFFREYS], axis=1)
+def mean_agreement(labels: CrowdLabels, posterior: FloatArray) -> FloatArray:
+    """Mean share of a vote (N, K) that stands behind each worker's labels (M,), the worker's own vote included."""
+    agreed = worker_sums(labels, posterior[labels.task, labels.label])
+    share: FloatArray = agreed / np.maximum(labels.labels_per_worker, 1)
+    return share
