@@ -30,11 +30,11 @@ import numpy as np
 from crowdwise.aggregate.mean_field import fit_mean_field, predict_mean_field
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.edges import log_of
-from crowdwise.fitting.skill_posterior import with_shared_errors
-from crowdwise.fitting.skill_sampler import draw_truths
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
 from crowdwise.fitting.progress import progress
+from crowdwise.fitting.skill_posterior import with_shared_errors
+from crowdwise.fitting.skill_sampler import draw_truths
 from crowdwise.fitting.variational import diagonal_prior, row_priors
 from crowdwise.kernels import blocks_of, confusion_pass, scatter, vote_shares
 

@@ -32,9 +32,9 @@ from threadpoolctl import threadpool_limits
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import share_sureness
-from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb
+from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
 from crowdwise.kernels import NO_GOLD, worker_sums
 from crowdwise.kernels.ability import ability_gradient, ability_posterior
 from crowdwise.labels.vocabulary import positions

@@ -70,7 +70,8 @@ class GroupMajorityVote(Aggregator):
     group_ : (M,)
         Group of each worker, counted from 0; -1 for those in no group (also a column of `workers()`).
     skill_ : (M,)
-        Mean share of the vote that stands behind a worker's labels, her own vote included.
+        Chance that a worker is right, as `one-coin` would judge from the winners of the vote, which takes workers of a
+        group as independent. The mean share of the vote behind a worker's labels is the column `agreement`.
 
     Notes
     -----

@@ -47,7 +47,9 @@ class MajorityVote(Aggregator):
     prior_ : (K,)
         Mean share of each class.
     skill_ : (M,)
-        Mean share of the vote that stands behind a worker's labels, her own vote included.
+        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. How far the worker agrees
+        with the vote is the column `agreement` of `workers()`: the mean share of the vote behind the worker's labels,
+        their own vote included.
 
     Notes
     -----

@@ -60,7 +60,8 @@ class WeightedMajorityVote(Aggregator):
     weights_ : (M,)
         Weight of each worker (also a column of `workers()`).
     skill_ : (M,)
-        Mean share of the weighted vote that stands behind a worker's labels.
+        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. The mean share of the
+        weighted vote behind a worker's labels is the column `agreement` of `workers()`.
 
     Notes
     -----

@@ -27,7 +27,7 @@ __all__ = [
     "DRAWS",
     "FEW_ANSWERS",
     "FEW_LABELS",
-        "beta_interval",
+    "beta_interval",
     "coin_sureness",
     "confusion_skill",
     "confusion_sureness",

@@ -20,7 +20,6 @@ from scipy.special import expit, logit
 
 from crowdwise.fitting.intervals import drawn_rows
 from crowdwise.kernels import blocks_of, confusion_pass, mean_opinions, scatter, worker_sums
-
 from crowdwise.labels.model import CrowdLabels
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class SharedErrors:
     Attributes
     ----------
     probability
-        That workers err together, given the labels.
+        That workers err together, given the labels; 1, to be on the safe side, where the labels cannot tell.
     shift : (M,)
         How much lower each worker's skill is if they do.
     """
@@ -74,11 +73,13 @@ def shared_errors(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) ->
     pooled = pool_opinions(labels, posterior, gold)
     lost = (posterior - pooled)[labels.task, labels.label]
     shift = worker_sums(labels, lost) / np.maximum(labels.labels_per_worker, 1)
+    shift = np.maximum(shift, 0)
+    if not labels_can_tell(labels.labels_per_task):
+        return SharedErrors(1.0, shift)
     log_odds = np.log(PRIOR_ODDS)
-    cells = labels.n_workers * labels.n_classes**2 * NODES.size
-    if labels_can_tell(labels.labels_per_task) and cells <= MOST_CELLS:
+    if labels.n_workers * labels.n_classes**2 * NODES.size <= MOST_CELLS:
         log_odds += task_effect_evidence(*_few_tasks(labels, posterior, gold))
-    return SharedErrors(float(expit(log_odds)), np.maximum(shift, 0))
+    return SharedErrors(float(expit(log_odds)), shift)
 
 
 def labels_can_tell(labels_per_task: IntArray) -> bool:
@@ -87,9 +88,7 @@ def labels_can_tell(labels_per_task: IntArray) -> bool:
     return bool(labelled.size) and float(labelled.mean()) >= FEWEST_LABELS
 
 
-def _few_tasks(
-    labels: CrowdLabels, posterior: FloatArray, gold: IntArray
-) -> tuple[CrowdLabels, FloatArray, IntArray]:
+def _few_tasks(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> tuple[CrowdLabels, FloatArray, IntArray]:
     """The same, of every n-th task where there are more labels than the evidence needs."""
     step = -(-labels.n_labels // MOST_LABELS)
     if step <= 1:
@@ -145,9 +144,7 @@ def _fit_difficulty(labels: CrowdLabels, posterior: FloatArray, gold: IntArray, 
     return value
 
 
-def _fit_log_odds(
-    counts: FloatArray, nodes: FloatArray, weights: FloatArray, start: FloatArray | None
-) -> FloatArray:
+def _fit_log_odds(counts: FloatArray, nodes: FloatArray, weights: FloatArray, start: FloatArray | None) -> FloatArray:
     """Log-odds (M, K) of a right answer to a task of middling difficulty, by Newton's method.
 
     `counts` are [worker, label, truth, node]. `CLASS_DRAW` answers at the worker's own accuracy count for each class,
@@ -171,7 +168,7 @@ def _fit_log_odds(
 
 
 def _log_table(counts: FloatArray, place: FloatArray, nodes: FloatArray) -> FloatArray:
-    """log P(label | truth, node) [worker, label, truth × node], errors drawn towards the crowd's."""
+    """Logarithm of P(label | truth, node) [worker, label, truth × node], errors drawn towards the crowd's."""
     diagonal = np.arange(counts.shape[1])
     wrong = counts.sum(axis=3)
     wrong[:, diagonal, diagonal] = 0

@@ -207,8 +207,8 @@ def _draw_errors(counts: FloatArray, generator: np.random.Generator) -> FloatArr
     strength = ERROR_STRENGTHS[_draw(np.array(fits), generator)[0]]
     drawn = generator.standard_gamma(wrong + strength * crowd)
     drawn[:, diagonal, diagonal] = 0
-    drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    return drawn
+    errors: FloatArray = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return errors
 
 
 def _across_workers() -> FloatArray:
@@ -229,7 +229,9 @@ def _grid_fit(right: FloatArray, answers: FloatArray, strength: float) -> FloatA
     """
     a = strength * ACCURACIES
     if answers.max() > MOST_ANSWERS:
-        return _beta_binomial(right[:, None, :], answers[:, None, :], a[:, None], strength - a[:, None]).sum(axis=2)
+        direct = _beta_binomial(right[:, None, :], answers[:, None, :], a[:, None], strength - a[:, None])
+        summed: FloatArray = direct.sum(axis=2)
+        return summed
     hits, misses = np.rint(right).astype(np.int64), np.rint(answers - right).astype(np.int64)
     logs = gammaln(np.arange(hits.max(initial=0) + misses.max(initial=0) + 1)[:, None] + a) - gammaln(a)
     fit: FloatArray = (logs[hits] + logs[misses][:, :, ::-1]).sum(axis=1)  # the grid is symmetric

@@ -114,7 +114,6 @@ def structured_sureness(
         Posterior (N, K) at other confusion matrices, log P(label | truth) [worker, label, truth].
     """
 
-
     def compute() -> FloatArray:
         blocks, believed, found = blocks_of(labels), posterior, counts
         if labels.n_labels < FEW_ANSWERS * labels.n_workers * labels.n_classes:
