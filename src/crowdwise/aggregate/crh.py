@@ -102,7 +102,8 @@ class Crh(Aggregator):
     objective_ : (n_iter_,)
         The weighted disagreement after each round, with its sign turned so that it climbs.
     skill_ : (M,)
-        Mean share of the weighted vote that stands behind a worker's labels.
+        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. The mean share of the
+        weighted vote behind a worker's labels is the column `agreement` of `workers()`.
 
     Notes
     -----
