@@ -29,7 +29,6 @@ __all__ = ["SharedErrors", "labels_can_tell", "pool_opinions", "shared_errors", 
 
 ALLOWANCE = 0.3  # share of the opinion pool in the truth that skill is graded by, where workers err together
 DOUBT = 1.0  # standard deviation of what they share, as a multiple of what the pool takes off
-PRIOR_ODDS = 3.0  # that real workers err together, before the labels are seen
 FEWEST_LABELS = 3.0  # a task, on average, below which the labels cannot tell whether workers err together
 DIFFICULTIES = (0.5, 0.8, 1.2)  # standard deviations of task difficulty, in log-odds
 NODES = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0])  # Gauss-Hermite rule with three nodes
@@ -76,7 +75,7 @@ def shared_errors(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) ->
     shift = np.maximum(shift, 0)
     if not labels_can_tell(labels.labels_per_task):
         return SharedErrors(1.0, shift)
-    log_odds = np.log(PRIOR_ODDS)
+    log_odds = 0.0  # before the labels are seen, either is as likely
     if labels.n_workers * labels.n_classes**2 * NODES.size <= MOST_CELLS:
         log_odds += task_effect_evidence(*_few_tasks(labels, posterior, gold))
     return SharedErrors(float(expit(log_odds)), shift)
