@@ -1,18 +1,15 @@
 """Nine in ten of the 90 % intervals of `workers()` hold the worker's true skill, or nearly.
 
-`benchmarks/skill_coverage.py` measures crowds of six sizes with 2, 4 and 7 classes, drawn from each model: 162 settings
-of 1,500 workers (standard error .006 to .01). 151 lie between .85 and .95; eleven, with seven classes or three labels a
-task, between .826 and .85. The constants of `fitting.intervals` were chosen by looking at these crowds.
+`benchmarks/skill_coverage.py` measures crowds of six sizes with 2, 4 and 7 classes, drawn from each model, in 162
+settings; crowds whose workers err together; and real sets. These tests are a sample of the first two.
 
-Intervals that take the posterior at its word would cover .49 to .80 with three labels a task.
-
-Seeds are fixed, so a false alarm can come only with another random stream or other code. Over 900 workers a
-coverage has a standard error of about .01; the chance of a false alarm is below one in a hundred for most settings, and
-one in four for those nearest to an edge.
+Seeds are fixed, so a false alarm can come only with another random stream or other code. Over 500 workers a
+coverage has a standard error of about .013.
 """
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +17,12 @@ import pytest
 from scipy.special import expit
 
 import crowdwise as cw
+from crowdwise.fitting.edges import graded_beta
+from crowdwise.fitting.knowledge import Knowledge
+from crowdwise.fitting.shared_errors import task_effect_evidence
+from crowdwise.fitting.skill_posterior import beta_moments, calibrated_skill
+from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
+from crowdwise.kernels import NO_GOLD, blocks_of
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import Simulation, simulate_workers
 from crowdwise.simulate.workers import class_wise, skilled, symmetric
@@ -27,7 +30,7 @@ from crowdwise.simulate.workers import class_wise, skilled, symmetric
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORKERS = 900
+WORKERS = 500
 
 
 def coins(n_workers: int, n_classes: int, generator: np.random.Generator) -> Any:
@@ -70,10 +73,10 @@ def coverage(
     return float(np.mean(found))
 
 
-LOW, HIGH = 0.85, 0.95
+LOW, HIGH = 0.84, 0.96
 SIZES = pytest.mark.parametrize(
     ("n_tasks", "n_workers", "labels_per_task"),
-    [(300, 30, 3), (300, 30, 5), (300, 30, 10), (1000, 20, 3), (1000, 20, 5), (1000, 100, 3), (1000, 100, 5)],
+    [(300, 30, 3), (300, 30, 10), (1000, 100, 5)],
     ids=str,
 )
 CLASSES = pytest.mark.parametrize("n_classes", [2, 4])
@@ -96,8 +99,11 @@ def test_dawid_skene(population: Any, n_classes: int, n_tasks: int, n_workers: i
 @CLASSES
 @pytest.mark.parametrize(("make", "population"), [(cw.OneCoin, coins), (cw.DawidSkene, matrices)])
 def test_two_labels_a_task(make: Any, population: Any, n_classes: int) -> None:
-    """Twenty labels a worker, two a task: the labels hardly tell. Coins of two classes are covered least, .832."""
-    assert 0.82 <= coverage(make, population, n_classes, 300, 30, 2) <= 0.98
+    """Twenty labels a worker, two a task: the labels hardly tell, and the intervals assume that some errors are shared.
+
+    In these crowds none are; coins of four classes are covered least, .817.
+    """
+    assert 0.80 <= coverage(make, population, n_classes, 300, 30, 2) <= 0.99
 
 
 @pytest.mark.parametrize(("level", "low", "high"), [(0.5, 0.43, 0.60), (0.99, 0.975, 1.0)])
@@ -118,13 +124,15 @@ def habits(n_workers: int, n_classes: int, generator: np.random.Generator) -> An
 
 @CLASSES
 @pytest.mark.parametrize(("n_tasks", "n_workers", "labels_per_task"), [(300, 30, 5), (1000, 100, 5)], ids=str)
-@pytest.mark.parametrize(("slug", "population"), [("confusion-vector", vectors), ("mace", habits), ("zencrowd", coins)])
+@pytest.mark.parametrize(
+    ("slug", "population"),
+    [("confusion-vector", vectors), ("mace", habits), ("zencrowd", coins), ("majority-vote", coins)],
+)
 def test_relatives(
     slug: str, population: Any, n_classes: int, n_tasks: int, n_workers: int, labels_per_task: int
 ) -> None:
-    """Confusion vectors of four classes in a small crowd are covered least, .848."""
     make = cw.method(slug).load()
-    assert LOW - 0.01 <= coverage(make, population, n_classes, n_tasks, n_workers, labels_per_task) <= HIGH
+    assert LOW <= coverage(make, population, n_classes, n_tasks, n_workers, labels_per_task) <= HIGH
 
 
 @pytest.mark.parametrize(("n_classes", "n_workers", "labels_per_task"), [(2, 50, 5), (4, 25, 5)])
@@ -144,7 +152,7 @@ def test_glad(n_classes: int, n_workers: int, labels_per_task: int) -> None:
         skill = np.bincount(worker, chance) / np.bincount(worker)
         table = cw.Glad().fit(labels).workers(0.9)
         held.append((table["skill_low"].to_numpy() <= skill) & (skill <= table["skill_high"].to_numpy()))
-    assert LOW <= np.mean(held) <= HIGH
+    assert LOW <= np.mean(held) <= 0.98  # its crowds look like those whose workers err together
 
 
 def test_more_labels_make_narrower_intervals() -> None:
@@ -169,3 +177,107 @@ def test_a_worker_who_was_never_wrong() -> None:
     for make in (cw.DawidSkene, cw.OneCoin, cw.MeanField, cw.Mace, cw.Glad):
         low = make().fit(labels).workers()["skill_low"][9].as_py()
         assert 0.85 < low < 0.985, make.slug
+
+
+def hard_crowd(seed: int, spread: float, n_classes: int = 3) -> tuple[CrowdLabels, Any]:
+    """Tasks whose difficulty differs by `spread` in log-odds, and each worker's chance on their own tasks."""
+    rng = np.random.default_rng([seed, n_classes])
+    skill = rng.uniform(0.65, 0.95, 30)
+    task, worker = np.repeat(np.arange(300), 8), np.argsort(rng.random((300, 30)), axis=1)[:, :8].ravel()
+    truth = rng.integers(0, n_classes, 300)
+    chance = expit(np.log(skill / (1 - skill))[worker] - spread * rng.normal(size=300)[task])
+    wrong = (truth[task] + rng.integers(1, n_classes, task.size)) % n_classes
+    label = np.where(rng.random(task.size) < chance, truth[task], wrong)
+    labels = CrowdLabels.from_codes(task, worker, label, tasks=300, workers=30, classes=n_classes)
+    return labels, np.bincount(worker, chance) / np.bincount(worker)
+
+
+@pytest.mark.parametrize("slug", ["dawid-skene", "mean-field", "one-coin", "majority-vote"])
+def test_hard_tasks(slug: str) -> None:
+    """Without the allowance for errors in common, Dawid-Skene covers .65 of these workers."""
+    held = []
+    for seed in range(6):
+        labels, skill = hard_crowd(seed, 1.5)
+        table = cw.method(slug).load()().fit(labels).workers(0.9)
+        held.append((table["skill_low"].to_numpy() <= skill) & (skill <= table["skill_high"].to_numpy()))
+    assert np.mean(held) >= 0.84
+
+
+def test_evidence_for_task_effects() -> None:
+    """Tasks that differ in difficulty are told from tasks that do not."""
+    for seed in range(5):
+        for spread, sign in ((0.0, -1), (1.2, 1)):
+            labels, _ = hard_crowd(seed, spread)
+            posterior = cw.MeanField().fit(labels).posterior_
+            assert sign * task_effect_evidence(labels, posterior, NO_GOLD) > 1
+
+
+def test_sampler_where_every_truth_is_known() -> None:
+    """Graded answers: the skill is the share of right ones, drawn to the crowd; its variance is that of tosses."""
+    simulation = simulate_workers(symmetric(np.linspace(0.5, 0.95, 25), 3), 600, 10, seed=1)
+    labels, truth = simulation.labels, np.asarray(simulation.truth, np.int32)
+    known = Knowledge(gold=truth)
+    right = np.bincount(labels.worker, truth[labels.task] == labels.label)
+    share = right / labels.labels_per_worker
+    for sample in (sample_skill, sample_coin_skill):
+        found = sample(blocks_of(labels), known, np.eye(3)[truth])
+        np.testing.assert_allclose(found.mean, share, atol=0.03)
+        np.testing.assert_allclose(found.variance, share * (1 - share) / labels.labels_per_worker, rtol=0.35)
+        np.testing.assert_array_equal(found.truths.argmax(axis=1), truth)
+
+
+def test_calibrated_posterior_is_taken_at_its_word() -> None:
+    """Skill is graded by that posterior; the interval is wide where it knows of shared errors."""
+    labels, skill = hard_crowd(0, 0.0)
+    known, posterior = Knowledge(), cw.DawidSkene().fit(labels).posterior_
+    doubtful = 0.8 * posterior + 0.2 / 3
+    mean, beta = calibrated_skill(labels, known, posterior, posterior.mean(axis=0))
+    lower, wider = calibrated_skill(labels, known, doubtful, doubtful.mean(axis=0))
+    assert np.abs(mean - skill).mean() < 0.05
+    assert (mean - lower).mean() > 0.05
+    assert (beta_moments(wider())[1] > 2 * beta_moments(beta())[1]).mean() > 0.9
+
+
+def test_classifier_that_learnt_from_the_labels() -> None:
+    """Graded between the classifier alone and classifier with labels, and as unsure as they differ."""
+    labels, _ = hard_crowd(1, 0.0)
+    posterior = cw.DawidSkene().fit(labels).posterior_
+    vague = (posterior + 1 / 3) / 2
+    alone, both = (beta_moments(graded_beta(labels, posterior, posterior.mean(axis=0), f)) for f in (None, vague))
+    assert (both[0] < alone[0]).all()
+    assert (both[1] > alone[1]).all()
+
+
+def test_intervals_are_computed_when_asked_for() -> None:
+    """A fit does not sample; a pickled model has its intervals and not its labels."""
+    labels, _ = hard_crowd(2, 0.0)
+    model = cw.DawidSkene().fit(labels)
+    assert callable(model._skill_beta)
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301
+    np.testing.assert_array_equal(again.skill_beta_, model.skill_beta_)
+    assert not callable(model._skill_beta)
+    np.testing.assert_array_equal(cw.DawidSkene().fit(labels).skill_beta_, model.skill_beta_)
+    with pytest.raises(cw.InputError):
+        _ = cw.DawidSkene().skill_beta_
+
+
+def test_what_labels_cannot_tell() -> None:
+    labels, _ = hard_crowd(3, 0.0)
+    assert cw.DawidSkene().fit(labels).skill_caveat() == ""
+    two = simulate_workers(symmetric(np.full(10, 0.8), 2), 100, 2, seed=0).labels
+    assert "A task has 2.0 labels on average" in cw.DawidSkene().fit(two).skill_caveat()
+    one = simulate_workers(symmetric(np.full(10, 0.8), 2), 100, 1, seed=0).labels
+    assert "No task has two labels" in cw.MajorityVote().fit(one).skill_caveat()
+    with pytest.raises(cw.InputError, match="not fitted"):
+        cw.DawidSkene().skill_caveat()
+
+
+def test_votes_say_agreement_and_skill_apart() -> None:
+    """Workers who are right more often than they agree with the few others have a skill above their agreement."""
+    simulation = simulate_workers(symmetric(np.full(30, 0.75), 4), 300, 3, seed=0)
+    for slug in ("majority-vote", "weighted-majority-vote", "crh", "group-majority-vote"):
+        table = cw.method(slug).load()().fit(simulation.labels).workers()
+        skill, low, high = (table[name].to_numpy() for name in ("skill", "skill_low", "skill_high"))
+        assert "agreement" in table.column_names
+        assert np.abs(skill.mean() - 0.75) < 0.06, slug
+        assert np.mean((low <= 0.75) & (high >= 0.75)) > 0.8, slug

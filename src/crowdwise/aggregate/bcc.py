@@ -30,10 +30,11 @@ import numpy as np
 from crowdwise.aggregate.mean_field import fit_mean_field, predict_mean_field
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.edges import log_of
-from crowdwise.fitting.intervals import matched_beta
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
 from crowdwise.fitting.progress import progress
+from crowdwise.fitting.skill_posterior import with_shared_errors
+from crowdwise.fitting.skill_sampler import draw_truths
 from crowdwise.fitting.variational import diagonal_prior, row_priors
 from crowdwise.kernels import blocks_of, confusion_pass, scatter, vote_shares
 
@@ -58,13 +59,6 @@ class Sweep:
     rows: FloatArray
     posterior: FloatArray
     log_likelihood: float
-
-
-def draw_truths(posterior: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """A class for each task, drawn from its posterior, as rows of zeros and a one (N, K)."""
-    chosen = (posterior.cumsum(axis=1) < generator.random((posterior.shape[0], 1))).sum(axis=1)
-    drawn: FloatArray = np.eye(posterior.shape[1])[np.minimum(chosen, posterior.shape[1] - 1)]
-    return drawn
 
 
 def draw_shares(counts: FloatArray, generator: np.random.Generator) -> FloatArray:
@@ -149,7 +143,7 @@ def fit_gibbs(
         prior=shares / n_sweeps if known.class_prior is None else known.class_prior,
         confusion=confusion_mean / confusion_mean.sum(axis=2, keepdims=True),
         skill=skill,
-        skill_beta=matched_beta(skill, variance),
+        skill_beta=lambda: with_shared_errors(labels, known.gold, posterior, skill, variance),
         log_likelihood=values,
         objective=values,
         n_iter=values.size,

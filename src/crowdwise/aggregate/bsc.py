@@ -259,7 +259,7 @@ class BayesianSequenceCombination(Aggregator):
             confusion=confusion,
             skill=confusion_skill(confusion, counts, prior),
             skill_beta=structured_sureness(
-                labels, by_worker, counts, posterior, prior, lambda rows: e_step(rows[who], ended.parameters)[1]
+                labels, counts, posterior, prior, lambda rows: e_step(rows[who], ended.parameters)[1]
             ),
             extra={
                 "habits": habits.astype(np.float64),

@@ -294,7 +294,7 @@ class CommunityBcc(Aggregator):
         found = confusion_pass(blocks, log_prior, table, known.gold, posterior)
         class_counts = pseudo + last.tasks
         shares = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
-        skill, skill_beta = portraits(labels, blocks, known, found, posterior, shares)
+        skill, skill_beta = portraits(labels, blocks, known, found, posterior, shares, calibrated=False)
         return Fit(
             posterior=posterior,
             prior=shares,

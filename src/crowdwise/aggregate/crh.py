@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.intervals import agreement_skill
+from crowdwise.fitting.edges import judged_as_coins
+from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.knowledge import GOLD
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
@@ -101,7 +102,8 @@ class Crh(Aggregator):
     objective_ : (n_iter_,)
         The weighted disagreement after each round, with its sign turned so that it climbs.
     skill_ : (M,)
-        Mean share of the weighted vote that stands behind a worker's labels.
+        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. The mean share of the
+        weighted vote behind a worker's labels is the column `agreement` of `workers()`.
 
     Notes
     -----
@@ -150,16 +152,17 @@ class Crh(Aggregator):
             converged = bool(np.array_equal(following, weights))
             weights = following
         posterior = vote_shares(labels, known.gold, np.maximum(weights, WHISPER))
-        skill, skill_beta = agreement_skill(labels, posterior)
+        prior = posterior.mean(axis=0)
+        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
         return Fit(
             posterior=posterior,
-            prior=posterior.mean(axis=0),
+            prior=prior,
             skill=skill,
             skill_beta=skill_beta,
             objective=np.array(values),
             n_iter=len(values),
             converged=converged,
-            worker_columns={"weight": weights},
+            worker_columns={"weight": weights, "agreement": mean_agreement(labels, posterior)},
         )
 
     @property

@@ -260,7 +260,7 @@ class EnhancedBcc(Aggregator):
         weights = subtype_counts / subtype_counts.sum(axis=1, keepdims=True)
         confusion = np.einsum("wkml,km->wkl", _mean_rows(ended.parameters.rows), weights)
         summed = Statistics(found.log_likelihood, posterior.sum(axis=0), by_class)
-        skill, skill_beta = portraits(labels, blocks, known, summed, posterior, prior)
+        skill, skill_beta = portraits(labels, blocks, known, summed, posterior, prior, calibrated=False)
         return Fit(
             posterior=posterior,
             prior=prior,

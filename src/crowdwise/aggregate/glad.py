@@ -34,6 +34,7 @@ from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import share_sureness
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb
+from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
 from crowdwise.kernels import NO_GOLD, worker_sums
 from crowdwise.kernels.ability import ability_gradient, ability_posterior
 from crowdwise.labels.vocabulary import positions
@@ -177,7 +178,7 @@ class Glad(Aggregator):
             prior=np.exp(log_prior),
             confusion=confusion,
             skill=skill,
-            skill_beta=skill_beta,
+            skill_beta=lambda: with_shared_errors(labels, known.gold, posterior, *beta_moments(skill_beta)),
             worker_columns={"ability": ability},
             task_columns={"ease": np.exp(log_ease)},
         ).after(ended)

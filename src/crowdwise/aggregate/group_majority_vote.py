@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.intervals import agreement_skill
+from crowdwise.fitting.edges import judged_as_coins
+from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.opinions import groups_of, opinions_of
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class GroupMajorityVote(Aggregator):
     group_ : (M,)
         Group of each worker, counted from 0; -1 for those in no group (also a column of `workers()`).
     skill_ : (M,)
-        Mean share of the vote that stands behind a worker's labels, her own vote included.
+        Chance that a worker is right, as `one-coin` would judge from the winners of the vote, which takes workers of a
+        group as independent. The mean share of the vote behind a worker's labels is the column `agreement`.
 
     Notes
     -----
@@ -106,16 +108,17 @@ class GroupMajorityVote(Aggregator):
         group: IntArray = self.worker_columns_["group"].astype(np.int64)
         return group
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:  # noqa: ARG002
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         groups = groups_of(self.groups, labels, self.seed)
         posterior = shares(labels, groups, labels.class_shares)
-        skill, skill_beta = agreement_skill(labels, posterior)
+        prior = posterior.mean(axis=0)
+        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
         return Fit(
             posterior=posterior,
-            prior=posterior.mean(axis=0),
+            prior=prior,
             skill=skill,
             skill_beta=skill_beta,
-            worker_columns={"group": groups.astype(np.float64)},
+            worker_columns={"group": groups.astype(np.float64), "agreement": mean_agreement(labels, posterior)},
         )
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:

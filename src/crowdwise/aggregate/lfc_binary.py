@@ -175,7 +175,7 @@ class LfcBinary(Aggregator):
             prior=prior,
             confusion=confusion,
             skill=confusion_skill(confusion, found.counts, prior),
-            skill_beta=sureness(labels, blocks, known, log_of(prior), found, posterior),
+            skill_beta=sureness(labels, known, log_of(prior), posterior),
             log_likelihood=summed([fit.log_likelihood for fit in fits]),
             objective=summed([fit.objective for fit in fits]),
             n_iter=max(fit.n_iter for fit in fits),

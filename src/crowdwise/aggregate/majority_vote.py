@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.intervals import agreement_skill
+from crowdwise.fitting.edges import judged_as_coins
+from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import NO_GOLD, vote_shares
 
@@ -46,7 +47,9 @@ class MajorityVote(Aggregator):
     prior_ : (K,)
         Mean share of each class.
     skill_ : (M,)
-        Mean share of the vote that stands behind a worker's labels, her own vote included.
+        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. How far the worker agrees
+        with the vote is the column `agreement` of `workers()`: the mean share of the vote behind the worker's labels,
+        their own vote included.
 
     Notes
     -----
@@ -69,8 +72,15 @@ class MajorityVote(Aggregator):
         if self.seed is not None:
             check_count("seed", self.seed, low=0)
         posterior = vote_shares(labels, known.gold)
-        skill, skill_beta = agreement_skill(labels, posterior)
-        return Fit(posterior=posterior, prior=posterior.mean(axis=0), skill=skill, skill_beta=skill_beta)
+        prior = posterior.mean(axis=0)
+        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
+        return Fit(
+            posterior=posterior,
+            prior=prior,
+            skill=skill,
+            skill_beta=skill_beta,
+            worker_columns={"agreement": mean_agreement(labels, posterior)},
+        )
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         return vote_shares(labels, NO_GOLD)

@@ -195,7 +195,7 @@ class MaxMarginMajorityVote(Aggregator):
             prior=prior,
             confusion=shares if confusion is None else confusion,
             skill=confusion_skill(shares, found.counts, prior),
-            skill_beta=sureness(labels, blocks, known, log_prior, found, posterior),
+            skill_beta=sureness(labels, known, log_prior, posterior),
             objective=np.array(values),
             n_iter=len(values),
             converged=converged,

@@ -80,7 +80,7 @@ def fit_mean_field(
     class_counts = pseudo + ended.parameters.tasks
     prior = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
     rows = ended.parameters.rows.transpose(0, 2, 1)
-    skill, skill_beta = portraits(labels, blocks, known, found, posterior, prior)
+    skill, skill_beta = portraits(labels, blocks, known, found, posterior, prior, calibrated=False)
     return Fit(
         posterior=posterior,
         prior=prior,
@@ -176,13 +176,12 @@ def fit_coins(
         of_accuracies=at_accuracies,
     )
     class_counts = pseudo + ended.tasks
-    shape = fit.skill_beta + before - coin  # answers that a worker is known to have given elsewhere count as graded
+    skill = ended.coins[:, 0] / ended.coins.sum(axis=1)
     return replace(
         fit,
         prior=class_counts / class_counts.sum() if known.class_prior is None else known.class_prior,
-        confusion=coin_matrices(ended.coins[:, 0] / ended.coins.sum(axis=1), labels.n_classes),
-        skill=shape[:, 0] / shape.sum(axis=1),
-        skill_beta=shape,
+        confusion=coin_matrices(skill, labels.n_classes),
+        skill=skill,
         extra={"coin_counts": ended.coins} | ({"class_counts": class_counts} if known.class_prior is None else {}),
     )
 

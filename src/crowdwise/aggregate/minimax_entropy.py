@@ -252,7 +252,7 @@ class MinimaxEntropy(Aggregator):
             prior=prior,
             confusion=confusion,
             skill=confusion_skill(confusion, found.counts, prior),
-            skill_beta=sureness(labels, blocks, known, log_prior, found, posterior),
+            skill_beta=sureness(labels, known, log_prior, posterior),
             extra={
                 "task_effects": ended.parameters.task,
                 "worker_effects": ended.parameters.worker,

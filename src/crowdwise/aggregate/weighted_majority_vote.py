@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.intervals import agreement_skill
+from crowdwise.fitting.edges import judged_as_coins
+from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.knowledge import GOLD
 from crowdwise.fitting.parameters import as_numbers, check_count
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
@@ -59,7 +60,8 @@ class WeightedMajorityVote(Aggregator):
     weights_ : (M,)
         Weight of each worker (also a column of `workers()`).
     skill_ : (M,)
-        Mean share of the weighted vote that stands behind a worker's labels.
+        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. The mean share of the
+        weighted vote behind a worker's labels is the column `agreement` of `workers()`.
 
     Notes
     -----
@@ -89,15 +91,16 @@ class WeightedMajorityVote(Aggregator):
         else:
             weights, n_iter, converged = self._learn(labels, known.gold)
         posterior = vote_shares(labels, known.gold, weights)
-        skill, skill_beta = agreement_skill(labels, posterior)
+        prior = posterior.mean(axis=0)
+        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
         return Fit(
             posterior=posterior,
-            prior=posterior.mean(axis=0),
+            prior=prior,
             skill=skill,
             skill_beta=skill_beta,
             n_iter=n_iter,
             converged=converged,
-            worker_columns={"weight": weights},
+            worker_columns={"weight": weights, "agreement": mean_agreement(labels, posterior)},
         )
 
     def _learn(self, labels: CrowdLabels, gold: IntArray) -> tuple[FloatArray, int, bool]:

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from crowdwise.fitting.intervals import beta_interval
+from crowdwise.fitting.shared_errors import FEWEST_LABELS, labels_can_tell
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.tables import native_table
@@ -19,6 +20,7 @@ from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     from crowdwise.fitting.em import Climb
+    from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
 __all__ = ["CrowdModel", "Fit", "ModelNotFittedError"]
@@ -39,7 +41,7 @@ class Fit:
     skill : (M,)
         Chance that the worker is right.
     skill_beta : (M, 2)
-        Parameters of a Beta distribution that says how sure the skill is.
+        Parameters of a Beta distribution that says how sure the skill is; or what computes them when asked for.
     log_likelihood, objective : (n_iter,)
         One value per iteration; the objective adds the log-density of the parameters' prior, if there is one.
     worker_columns, task_columns
@@ -51,7 +53,7 @@ class Fit:
     posterior: FloatArray
     prior: FloatArray
     skill: FloatArray
-    skill_beta: FloatArray
+    skill_beta: FloatArray | Deferred
     confusion: FloatArray | None = None
     log_likelihood: FloatArray = field(default_factory=lambda: np.empty(0))
     objective: FloatArray = field(default_factory=lambda: np.empty(0))
@@ -80,6 +82,7 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
     """Base of all that is fitted to a crowd's labels: the consensus and the workers, once there is a `Fit`."""
 
     slug: ClassVar[str]
+    _skill_beta: FloatArray | Deferred
 
     def consensus(self) -> Any:
         """Table of task, label, confidence, n_labels and entropy (in nats), in the kind that came in."""
@@ -105,6 +108,14 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
         level
             Probability that the interval from skill_low to skill_high holds the skill, in (0, 1). An interval that
             would leave out the estimate itself is stretched to it.
+
+        Notes
+        -----
+        Skill is the chance that the worker is right. No truth is seen, so an interval rests on the model: on the
+        worker's own answers, on how sure their truths are, and on the other workers, all drawn from their posterior
+        (`fitting.skill_sampler`; a closed form for more than 100,000 labels). Where the labels show that workers err
+        together, or are too few to tell, it is lower and wider (`fitting.shared_errors`). No label can show that most
+        of a crowd is misled in the same way: `skill_caveat()` says what these labels cannot tell.
         """
         self._check_fitted()
         if not 0 < level < 1:
@@ -118,6 +129,21 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
             "skill_high": np.maximum(high, self.skill_),
         }
         return native_table(columns | self.worker_columns_, self.kind_)
+
+    def skill_caveat(self) -> str:
+        """What the labels cannot tell of the workers' skill, as a sentence; empty where they can tell."""
+        self._check_fitted()
+        labelled = self.labels_per_task_[self.labels_per_task_ > 0]
+        alone = float(np.mean(labelled == 1)) if labelled.size else 1.0
+        if alone == 1:
+            return "No task has two labels: nothing here tells whether a worker is right. The skill is a guess."
+        if labels_can_tell(self.labels_per_task_):
+            return ""
+        return (
+            f"A task has {labelled.mean():.1f} labels on average. With fewer than {FEWEST_LABELS:.0f}, labels cannot "
+            "tell skilled workers from workers who make the same mistakes; the intervals of skill assume that some "
+            "mistakes are shared, and hold no further than that."
+        )
 
     def plot(self, what: str = "overview", **options: Any) -> Any:
         """A Vega-Altair chart of the fitted model, for notebooks; `.save("x.svg")` or `"x.png"` writes it.
@@ -142,6 +168,25 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
             value = getattr(fit, name)
             if value is not None:
                 setattr(self, f"{name}_", value)
+
+    @property
+    def skill_beta_(self) -> FloatArray:
+        """Parameters (M, 2) of the Beta distributions behind the intervals of skill."""
+        self._check_fitted()
+        found = self._skill_beta
+        if callable(found):
+            found = self._skill_beta = found()
+        return found
+
+    @skill_beta_.setter
+    def skill_beta_(self, value: FloatArray | Deferred) -> None:
+        self._skill_beta = value
+
+    def __getstate__(self) -> Any:
+        """The model with its intervals computed, so that it can be pickled and copied without its labels."""
+        if hasattr(self, "_skill_beta"):
+            self._skill_beta = self.skill_beta_
+        return super().__getstate__()
 
     def _aligned(self, labels: CrowdLabels) -> CrowdLabels:
         """New labels in the model's own classes and workers, strangers as one worker after the last."""

@@ -23,7 +23,9 @@ from crowdwise.fitting.intervals import (
     drawn_accuracies,
     drawn_rows,
 )
+from crowdwise.fitting.skill_posterior import beta_moments, coin_beta, confusion_beta, with_shared_errors
 from crowdwise.kernels import (
+    NO_GOLD,
     Statistics,
     answer_sums,
     blocks_of,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ConfusionParameters",
     "VoteParameters",
+    "closed_sureness",
     "coin_parameters",
     "confusion_fit",
     "fit_confusions",
@@ -149,48 +153,68 @@ def confusion_fit(
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, last.counts, prior),
-        skill_beta=sureness(labels, blocks, known, parameters.log_prior, last, posterior, few_answers),
+        skill_beta=sureness(labels, known, parameters.log_prior, posterior, few_answers),
         log_likelihood=np.array([last.log_likelihood]),
         objective=np.array([last.log_likelihood]),
     )
 
 
-def portrait(labels: CrowdLabels, posterior: FloatArray, confusion: FloatArray) -> Fit:
-    """A `Fit` from a posterior (N, K) and matrices (M, K, K) that were found elsewhere."""
+def portrait(
+    labels: CrowdLabels, posterior: FloatArray, confusion: FloatArray, classifier: FloatArray | None = None
+) -> Fit:
+    """A `Fit` from a posterior (N, K) and matrices (M, K, K) that were found elsewhere.
+
+    `classifier` (N, K) are probabilities of a classifier that was trained on the same labels and is part of the
+    posterior, if there is one.
+    """
     blocks = blocks_of(labels)
     counts = scatter(blocks, posterior)
     prior = posterior.mean(axis=0)
     confusion = confusion / confusion.sum(axis=2, keepdims=True)
-    undecided = spread(blocks, posterior)
     return Fit(
         posterior=posterior,
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, counts, prior),
-        skill_beta=confusion_sureness(counts, *undecided, prior),
+        skill_beta=lambda: graded_beta(labels, posterior, prior, classifier),
     )
 
 
 def sureness(
     labels: CrowdLabels,
-    blocks: Blocks,
     known: Knowledge,
     log_prior: FloatArray,
-    found: Statistics,
+    posterior: FloatArray,
+    few_answers: float = FEW_ANSWERS,
+) -> Deferred:
+    """Beta parameters of each worker's skill, computed when they are asked for."""
+    return confusion_beta(
+        labels, known, posterior, lambda: closed_sureness(labels, known, log_prior, posterior, few_answers)
+    )
+
+
+def closed_sureness(
+    labels: CrowdLabels,
+    known: Knowledge,
+    log_prior: FloatArray,
     posterior: FloatArray,
     few_answers: float = FEW_ANSWERS,
 ) -> FloatArray:
-    """Beta parameters of each worker's skill, at rows drawn towards the crowd where answers are few.
+    """Beta parameters of each worker's skill in closed form, at rows drawn towards the crowd where answers are few.
 
     Answers that a worker is known to have given elsewhere count as graded.
     """
+    blocks = blocks_of(labels)
+    counts = scatter(blocks, posterior)
     if labels.n_labels < few_answers * labels.n_workers * labels.n_classes:
         posterior = np.empty_like(posterior)
         for _ in range(DRAWS):
-            found = confusion_pass(blocks, log_prior, drawn_rows(found.counts), known.gold, posterior)
+            found = confusion_pass(blocks, log_prior, drawn_rows(counts), known.gold, posterior)
+            counts = found.counts
             if known.log_prior is None:
                 log_prior = log_of(found.class_counts / found.class_counts.sum())
-    counts = found.counts if known.worker_counts is None else found.counts + known.worker_counts.transpose(0, 2, 1)
+    if known.worker_counts is not None:
+        counts = counts + known.worker_counts.transpose(0, 2, 1)
     return confusion_sureness(counts, *spread(blocks, posterior), np.exp(log_prior))
 
 
@@ -233,12 +257,16 @@ def fit_votes(
     ended = climb(map(told, starts()), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     posterior = np.empty((labels.n_tasks, n_classes))
     _, last = e_step(ended.parameters, posterior)
-    sure, answers = posterior, given.sum(axis=1)
-    if of_accuracies is not None and labels.n_labels < FEW_LABELS * labels.n_workers:
-        sure = np.empty_like(posterior)
-        accuracies = drawn_accuracies(last.counts.sum(axis=1), answers)
-        _, last = e_step(of_accuracies(accuracies, ended.parameters), sure)
-    _, undecided = spread(blocks, sure)
+
+    def closed() -> FloatArray:
+        correct, answers, sure = last.counts.sum(axis=1), given.sum(axis=1), posterior
+        if of_accuracies is not None and labels.n_labels < FEW_LABELS * labels.n_workers:
+            sure = np.empty_like(posterior)
+            drawn = of_accuracies(drawn_accuracies(correct, answers), ended.parameters)
+            correct = e_step(drawn, sure)[1].counts.sum(axis=1)
+        _, undecided = spread(blocks, sure)
+        return coin_sureness(correct, answers, undecided.sum(axis=1))
+
     prior = np.exp(ended.parameters.log_prior)
     confusion = np.repeat(np.exp(ended.parameters.log_wrong)[:, None, :], n_classes, axis=1)
     confusion[:, np.arange(n_classes), np.arange(n_classes)] = np.exp(ended.parameters.log_right)
@@ -247,30 +275,48 @@ def fit_votes(
         prior=prior,
         confusion=confusion,
         skill=np.minimum(np.einsum("wkk,k->w", confusion, prior), 1),  # shares can sum to a rounding more than 1
-        skill_beta=coin_sureness(last.counts.sum(axis=1), answers, undecided.sum(axis=1)),
+        skill_beta=(confusion_beta if of_accuracies is None else coin_beta)(labels, known, posterior, closed),
     )
     return fit.after(ended), ended.parameters
 
 
 def judged_as_coins(
     labels: CrowdLabels, known: Knowledge, consensus: FloatArray, prior: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Skill (M,) and its Beta parameters (M, 2), where a method's scores (N, K) rank classes but are no probabilities.
+) -> tuple[FloatArray, Deferred]:
+    """Skill (M,) and its Beta parameters, where a method's scores (N, K) rank classes but are no probabilities.
 
-    Workers are graded by the consensus, and the truths inferred from them as by `one-coin`, at accuracies drawn towards
-    the crowd's, so that the intervals know what the unseen truth costs.
+    Votes are such scores. Workers are graded by the consensus, and the truths inferred from them as by `one-coin`, at
+    accuracies drawn towards the crowd's, so that the skill is a chance to be right and no agreement with the votes.
     """
     blocks, answers = blocks_of(labels), labels.labels_per_worker.astype(np.float64)
     correct = worker_sums(labels, consensus.argmax(axis=1)[labels.task] == labels.label)
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     for _ in range(DRAWS):
         rate = drawn_accuracies(correct, answers)
-        bonus = np.log(rate) - np.log((1 - rate) / (labels.n_classes - 1))
+        bonus = np.log(rate) - np.log((1 - rate) / max(labels.n_classes - 1, 1))
         table = np.repeat(bonus[:, None], labels.n_classes, axis=1)
         correct = vote_pass(blocks, log_of(prior), table, known.gold, posterior).counts.sum(axis=1)
     _, undecided = spread(blocks, posterior)
     shape = coin_sureness(correct, answers, undecided.sum(axis=1))
-    return shape[:, 0] / shape.sum(axis=1), shape
+    return shape[:, 0] / shape.sum(axis=1), coin_beta(labels, known, posterior, lambda: shape)
+
+
+def graded_beta(
+    labels: CrowdLabels, posterior: FloatArray, prior: FloatArray, classifier: FloatArray | None = None
+) -> FloatArray:
+    """Beta parameters (M, 2) of workers graded by a posterior (N, K) that has more to go by than these labels alone.
+
+    It has counted labels twice if it holds a classifier that was trained on them: the classifier alone may know less,
+    classifier and labels together claim more than both know. The truth is taken to lie between the two, half of their
+    distance being the standard deviation.
+    """
+    blocks = blocks_of(labels)
+    middle = posterior if classifier is None else (posterior + classifier) / 2
+    mean, variance = beta_moments(confusion_sureness(scatter(blocks, middle), *spread(blocks, middle), prior))
+    if classifier is not None:
+        apart = worker_sums(labels, (posterior - classifier)[labels.task, labels.label])
+        variance += (apart / (2 * np.maximum(labels.labels_per_worker, 1))) ** 2
+    return with_shared_errors(labels, NO_GOLD, middle, mean, variance)
 
 
 def statistics_of(blocks: Blocks, posterior: FloatArray) -> Statistics:

@@ -1,4 +1,4 @@
-"""How sure we are of a worker's skill: a Beta distribution matched to what the labels can tell.
+"""A worker's skill and how sure it is, in closed form: for crowds that are too large to sample.
 
 The truth is not seen, so n labels tell less than n graded answers. Louis (1982): observed information =
 complete information - variance of the complete score under the posterior. In units of answers, with accuracy a:
@@ -7,7 +7,8 @@ expected, n: as observed, it would say that a worker who is never wrong has told
 
 Where answers are few, the posterior at the maximum of the likelihood is too sure of itself, and so would be the
 intervals. They are therefore taken at parameters drawn towards the crowd (`drawn_accuracies`, `drawn_rows`), by as
-many answers as made nine intervals in ten hold the truth on simulated crowds (`tests/statistical`).
+many answers as made nine intervals in ten hold the truth on simulated crowds. `fitting.skill_sampler` learns that
+number from each crowd instead, and `fitting.skill_posterior` chooses between the two.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ __all__ = [
     "DRAWS",
     "FEW_ANSWERS",
     "FEW_LABELS",
-    "agreement_skill",
     "beta_interval",
     "coin_sureness",
     "confusion_skill",
@@ -35,6 +35,7 @@ __all__ = [
     "drawn_accuracies",
     "drawn_rows",
     "matched_beta",
+    "mean_agreement",
     "rows_like_the_crowd",
     "share_sureness",
 ]
@@ -42,14 +43,14 @@ __all__ = [
 JEFFREYS = 0.5
 UNLIKE = 2.0  # tosses of a coin that an answer to a task of its own ease tells as much as, at most
 SHARPEST = 1e-9  # share of its largest possible value that a variance is taken to have at least
-COIN_DRAW = 3.0  # answers of the crowd that count as a worker's own, where one accuracy describes her
+COIN_DRAW = 3.0  # answers of the crowd that count as a worker's own, where one accuracy describes each
 ROW_DRAW = 15.0  # the same for a row of a confusion matrix
 OWN_DRAW = 8.0  # the same for the accuracy that rows are drawn towards
 CLASS_DRAW = 3.0  # answers at a worker's accuracy on all that count for each class
 OTHERS = 1.0  # power of the share of answers left that is lost once more, to the other workers' uncertainty
 COIN_OTHERS = 0.4  # the same where one accuracy describes each of them
 FEW_ANSWERS = 40.0  # for a worker and class: above it, drawing changes nothing worth a pass over the labels
-FEW_LABELS = 200.0  # of a worker, where one accuracy describes her: the same
+FEW_LABELS = 200.0  # of a worker, where one accuracy describes each: the same
 DRAWS = 2  # passes at drawn rows, each of which starts from the counts of the one before
 
 
@@ -124,7 +125,7 @@ def confusion_skill(confusion: FloatArray, counts: FloatArray, weights: FloatArr
 
     Notes
     -----
-    A class that a worker has hardly met is drawn towards her accuracy on all, with the weight of one answer: a
+    A class that a worker has hardly met is drawn towards their accuracy on all, with the weight of one answer: a
     matrix says nothing of a class it has never seen, and its skill should not either.
     """
     total = counts.sum(axis=1)
@@ -152,7 +153,7 @@ def confusion_sureness(
 
     Notes
     -----
-    Two levels. A worker's accuracy on class k is Beta around her accuracy on all, with the weight of `CLASS_DRAW`
+    Two levels. A worker's accuracy on class k is Beta around their accuracy on all, with the weight of `CLASS_DRAW`
     answers; that in turn is Beta around the crowd's, with `OWN_DRAW`. What is not known of a class adds to the variance
     by the square of its weight, what is not known of the accuracy on all once, for all classes that lean on it. Lost
     answers are counted with an accuracy for each class and with one for all; the larger loss is believed. That loss
@@ -203,10 +204,8 @@ def _drawn(correct: FloatArray, total: FloatArray, answers: float) -> FloatArray
     return np.clip(rate, SHARPEST, 1 - SHARPEST)  # 0 or 1 by rounding where answers are a great many
 
 
-def agreement_skill(labels: CrowdLabels, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Each worker's mean agreement with a consensus, and the Beta parameters (M, 2) that say how sure it is."""
-    right = posterior[labels.task, labels.label]
-    correct = worker_sums(labels, right)
-    total = labels.labels_per_worker
-    rate = correct / np.maximum(total, 1)
-    return rate, np.stack([correct + JEFFREYS, total - correct + JEFFREYS], axis=1)
+def mean_agreement(labels: CrowdLabels, posterior: FloatArray) -> FloatArray:
+    """Mean share of a vote (N, K) that stands behind each worker's labels (M,), the worker's own vote included."""
+    agreed = worker_sums(labels, posterior[labels.task, labels.label])
+    share: FloatArray = agreed / np.maximum(labels.labels_per_worker, 1)
+    return share

@@ -15,12 +15,14 @@ from crowdwise.fitting.base import Fit
 from crowdwise.fitting.edges import ConfusionParameters, statistics_of
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import DRAWS, FEW_ANSWERS, confusion_skill, confusion_sureness, drawn_rows
-from crowdwise.kernels import confusion_pass, scatter, spread
+from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
+from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, scatter, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.kernels import Blocks, Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -92,19 +94,18 @@ def fit_structured(
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, counts, prior),
-        skill_beta=structured_sureness(labels, blocks, counts, posterior, prior, infer),
+        skill_beta=structured_sureness(labels, counts, posterior, prior, infer),
     ).after(ended)
     return fit, ended.parameters
 
 
 def structured_sureness(
     labels: CrowdLabels,
-    blocks: Blocks,
     counts: FloatArray,
     posterior: FloatArray,
     prior: FloatArray,
     infer: Callable[[FloatArray], FloatArray],
-) -> FloatArray:
+) -> Deferred:
     """Beta parameters of each worker's skill, at rows drawn towards the crowd where answers are few.
 
     Parameters
@@ -112,8 +113,14 @@ def structured_sureness(
     infer
         Posterior (N, K) at other confusion matrices, log P(label | truth) [worker, label, truth].
     """
-    if labels.n_labels < FEW_ANSWERS * labels.n_workers * labels.n_classes:
-        for _ in range(DRAWS):
-            posterior = infer(drawn_rows(counts))
-            counts = scatter(blocks, posterior)
-    return confusion_sureness(counts, *spread(blocks, posterior), prior)
+
+    def compute() -> FloatArray:
+        blocks, believed, found = blocks_of(labels), posterior, counts
+        if labels.n_labels < FEW_ANSWERS * labels.n_workers * labels.n_classes:
+            for _ in range(DRAWS):
+                believed = infer(drawn_rows(found))
+                found = scatter(blocks, believed)
+        moments = beta_moments(confusion_sureness(found, *spread(blocks, believed), prior))
+        return with_shared_errors(labels, NO_GOLD, believed, *moments)
+
+    return compute

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.edges import log_of, sureness
+from crowdwise.fitting.edges import closed_sureness, log_of
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
+from crowdwise.fitting.skill_posterior import calibrated_skill, confusion_beta
 from crowdwise.kernels import NO_GOLD, Statistics, blocks_of, confusion_pass, expected_logs
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from crowdwise.fitting.em import Climb
     from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -135,20 +137,28 @@ def climb_bound(
 
 def portraits(
     labels: CrowdLabels,
-    blocks: Blocks,
+    blocks: Blocks,  # noqa: ARG001
     known: Knowledge,
-    found: Statistics,
+    found: Statistics,  # noqa: ARG001
     posterior: FloatArray,
     prior: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Skill (M,) of each worker and its Beta parameters (M, 2).
+    *,
+    calibrated: bool = True,
+) -> tuple[FloatArray, Deferred]:
+    """Skill (M,) of each worker and its Beta parameters, computed when they are asked for.
 
-    The Dirichlets of mean-field inference are too sure of themselves: they take q(truths) for the truth. The Beta
-    parameters are therefore those of `fitting.intervals`, which take off what the unseen truth costs; the skill is
-    their mean.
+    Parameters
+    ----------
+    calibrated
+        Whether the posterior (N, K) holds what it says, errors that workers share included. That of mean-field
+        inference does not: it takes workers' errors as independent and q(truths) for the truth, and so its workers are
+        graded at rows drawn towards the crowd, as in `fitting.edges.sureness`.
     """
-    shape = sureness(labels, blocks, known, log_of(prior), found, posterior)
-    return shape[:, 0] / shape.sum(axis=1), shape
+    if calibrated:
+        return calibrated_skill(labels, known, posterior, prior)
+    log_prior = log_of(prior)
+    shape = closed_sureness(labels, known, log_prior, posterior)
+    return shape[:, 0] / shape.sum(axis=1), confusion_beta(labels, known, posterior, lambda: shape)
 
 
 def predicted(labels: CrowdLabels, log_prior: FloatArray, log_table: FloatArray) -> FloatArray:

@@ -236,7 +236,9 @@ class Learner(CrowdModel):
                 confusion = smoothed_rows(soft_counts(crowd, posterior))
             columns = {name: column.double().numpy() for name, column in objective.task_columns().items()}
         shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
-        fit = replace(portrait(answers, shares, confusion.double().numpy()), task_columns=columns)
+        # Where workers are not modelled, the classifier foretells their labels rather than the truth.
+        alone = None if modelled is None else log_f.double().exp().numpy()
+        fit = replace(portrait(answers, shares, confusion.double().numpy(), alone), task_columns=columns)
         self._remember(answers, fit)
         self.history_ = native_table(history, answers.kind)
         if modelled is not None:

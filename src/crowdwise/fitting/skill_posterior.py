@@ -1,0 +1,105 @@
+"""The Beta distribution behind a worker's interval: sampled where the crowd is small, in closed form where it is large.
+
+Both take workers' errors as independent given the truth; `shared_errors` then takes off what errors in common may have
+added to everyone's skill, and widens the interval by what the labels cannot tell of them. The work is put off until
+someone asks for intervals (`Deferred`): most fits are made for their consensus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crowdwise.fitting.intervals import confusion_sureness, matched_beta
+from crowdwise.fitting.shared_errors import DOUBT, shared_errors
+from crowdwise.fitting.skill_sampler import can_sample, sample_coin_skill, sample_skill
+from crowdwise.kernels import blocks_of, scatter, spread
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["Deferred", "beta_moments", "calibrated_skill", "coin_beta", "confusion_beta", "with_shared_errors"]
+
+Deferred = Callable[[], "FloatArray"]
+"""Beta parameters (M, 2) that are computed when they are asked for."""
+
+
+def confusion_beta(labels: CrowdLabels, known: Knowledge, posterior: FloatArray, closed: Deferred) -> Deferred:
+    """Beta parameters of skill where workers have confusion matrices.
+
+    Parameters
+    ----------
+    posterior : (N, K)
+        Of the truths, from which sampling starts.
+    closed
+        The closed form, for crowds too large to sample.
+    """
+
+    def compute() -> FloatArray:
+        if not can_sample(labels):
+            return with_shared_errors(labels, known.gold, posterior, *beta_moments(closed()))
+        found = sample_skill(blocks_of(labels), known, posterior)
+        return with_shared_errors(labels, known.gold, found.truths, found.mean, found.variance)
+
+    return compute
+
+
+def coin_beta(labels: CrowdLabels, known: Knowledge, posterior: FloatArray, closed: Deferred) -> Deferred:
+    """The same where workers have one accuracy each."""
+
+    def compute() -> FloatArray:
+        if not can_sample(labels):
+            return with_shared_errors(labels, known.gold, posterior, *beta_moments(closed()))
+        found = sample_coin_skill(blocks_of(labels), known, posterior)
+        return with_shared_errors(labels, known.gold, found.truths, found.mean, found.variance)
+
+    return compute
+
+
+def calibrated_skill(
+    labels: CrowdLabels, known: Knowledge, posterior: FloatArray, prior: FloatArray
+) -> tuple[FloatArray, Deferred]:
+    """Skill (M,) graded by a posterior (N, K) that is calibrated, and its Beta parameters.
+
+    A calibrated posterior already allows for errors in common, so that nothing is taken off. What a sampler that knows
+    of none would say differs from it by what they cost; that difference is taken as the standard deviation (`DOUBT`) of
+    what is not known of them.
+    """
+    blocks = blocks_of(labels)
+    counts = scatter(blocks, posterior)
+    if known.worker_counts is not None:
+        counts = counts + known.worker_counts.transpose(0, 2, 1)
+    shape = confusion_sureness(counts, *spread(blocks, posterior), prior)
+    mean, variance = beta_moments(shape)
+
+    def compute() -> FloatArray:
+        if can_sample(labels):
+            found = sample_skill(blocks_of(labels), known, posterior)
+            apart, least = found.mean - mean, found.variance
+        else:
+            blocks = blocks_of(labels)
+            sharp = np.eye(labels.n_classes)[posterior.argmax(axis=1)]
+            graded = confusion_sureness(scatter(blocks, sharp), *spread(blocks, sharp), prior)
+            apart, least = beta_moments(graded)[0] - mean, variance
+        return matched_beta(mean, np.maximum(variance, least) + (DOUBT * apart) ** 2)
+
+    return mean, compute
+
+
+def with_shared_errors(
+    labels: CrowdLabels, gold: IntArray, posterior: FloatArray, mean: FloatArray, variance: FloatArray
+) -> FloatArray:
+    """Beta parameters (M, 2) of skill with this mean and variance (M,), less what workers' common errors added."""
+    shared = shared_errors(labels, posterior, gold)
+    return matched_beta(mean - shared.mean, variance + shared.variance)
+
+
+def beta_moments(shape: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means and variances (M,) of Beta distributions with parameters (M, 2)."""
+    total = shape.sum(axis=1)
+    mean = shape[:, 0] / total
+    return mean, mean * (1 - mean) / (total + 1)
