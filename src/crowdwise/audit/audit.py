@@ -190,7 +190,7 @@ def audit_crowd(
     with counted_work("audit", len(accusing) + len(others) + 3, "tests") as advance:
         company = company_of(answers, share, seed)
         screens = [screen_of(answers, company)]
-        effective = size_of(answers, company, seed)
+        effective = size_of(answers, company, seed, truth=known.truth)
         advance()
         blocks = find_colluders(answers, level=share, seed=seed, trusted=trusted, groups=effective.groups)
         advance()

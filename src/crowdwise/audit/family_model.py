@@ -11,7 +11,7 @@ them together, but each in their own way. (Group-Dawid–Skene, Jaffe et al. 201
 
 | step | here |
 |---|---|
-| P(k, z \\| labels), exactly, task by task | `kernels.families` |
+| posterior of truth and opinions, exactly, task by task | `kernels.families` |
 | EM: posterior means of the parameters given expected counts | `climb_families` |
 | Gibbs: truths, opinions and causes of labels, then parameters, in turn | `sample_correlations` |
 | r̄, the mean correlation of two workers' errors, given truths | `error_correlation` |
@@ -121,9 +121,7 @@ def arrange_edges(labels: CrowdLabels, family: IntArray, gold: IntArray) -> Fami
     """Labels sorted by task and family (M,), -1 for none, with known truths (N,)."""
     order = np.lexsort((family[labels.worker], labels.task))
     worker, label = (array[order].astype(np.int64) for array in (labels.worker, labels.label))
-    return FamilyEdges(
-        labels.task_ptr.astype(np.int64), worker, label, family.astype(np.int64), gold.astype(np.int64)
-    )
+    return FamilyEdges(labels.task_ptr.astype(np.int64), worker, label, family.astype(np.int64), gold.astype(np.int64))
 
 
 def _pseudo_counts(counts: FamilyCounts) -> tuple[FloatArray, FloatArray]:
@@ -158,10 +156,10 @@ def _posterior_means(counts: FamilyCounts, family: IntArray) -> FamilyParameters
 def _draw_parameters(counts: FamilyCounts, family: IntArray, rng: np.random.Generator) -> FamilyParameters:
     own, opinions = _pseudo_counts(counts)
     follow = rng.beta(counts.followed[:, 1] + FOLLOW, counts.followed[:, 0] + FOLLOW)
-    gammas = (rng.standard_gamma(each) + 1e-12 for each in (counts.classes + 1, counts.own + own))
-    return _normalise(
-        *gammas, np.where(family >= 0, follow, 0.0), rng.standard_gamma(counts.opinions + opinions) + 1e-12
+    prior, matrices, hidden = (
+        rng.standard_gamma(each) + 1e-12 for each in (counts.classes + 1, counts.own + own, counts.opinions + opinions)
     )
+    return _normalise(prior, matrices, np.where(family >= 0, follow, 0.0), hidden)
 
 
 def start_families(edges: FamilyEdges, n_classes: int) -> FamilyParameters:
@@ -187,9 +185,7 @@ def start_families(edges: FamilyEdges, n_classes: int) -> FamilyParameters:
     )
 
 
-def climb_families(
-    edges: FamilyEdges, parameters: FamilyParameters, steps: int
-) -> tuple[float, FamilyParameters]:
+def climb_families(edges: FamilyEdges, parameters: FamilyParameters, steps: int) -> tuple[float, FamilyParameters]:
     """Some steps of EM: the log-likelihood, and the parameters after the last."""
     before, value = -np.inf, -np.inf
     for _ in range(steps):

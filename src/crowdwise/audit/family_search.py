@@ -37,6 +37,7 @@ __all__ = ["Partition", "excess_agreement", "number_families", "search_families"
 MOST_COST = 300_000  # labels × K (K + 1) in a pass
 STEPS = 15  # of EM, for a score
 ROUNDS = 6
+PATIENCE = 2  # rounds without gain, as other truths drawn give another tree
 TRUTHS = 4  # drawn for the excess agreement
 SHRINK = 10.0  # shared tasks without excess that every two workers begin with
 MOST_NODES = 40  # tried as families in a round
@@ -165,12 +166,13 @@ class _Search:
         return tried
 
     def climb(self, family: IntArray) -> None:
-        now = self.score(family)
+        now, failed = self.score(family), 0
         for _ in range(ROUNDS):
             best = max((self.score(tried) for tried in self.next_partitions(now)), key=lambda each: each.score)
-            if best.score <= now.score:
+            failed = failed + 1 if best.score <= now.score else 0
+            if failed == PATIENCE:
                 break
-            now = best
+            now = best if failed == 0 else now
 
 
 def search_families(

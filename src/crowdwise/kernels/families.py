@@ -210,9 +210,7 @@ def _expect(
     value = 0.0
     for task in range(task_ptr.size - 1):
         first, last = task_ptr[task], task_ptr[task + 1]
-        n_blocks, gain = _weigh(
-            first, last, worker, label, family, prior, own, follow, opinions, starts, joint, weight
-        )
+        n_blocks, gain = _weigh(first, last, worker, label, family, prior, own, follow, opinions, starts, joint, weight)
         value += gain
         if gold[task] >= 0:
             value += np.log(weight[gold[task]])
@@ -234,7 +232,9 @@ def _expect(
                     who, said = worker[e], label[e]
                     alone_says = (1 - follow[who]) * own[who, k, said]
                     after = joint[block, k, said] * follow[who] / (alone_says + follow[who])
-                    after += joint[block, k, n_classes] * follow[who] / n_classes / (alone_says + follow[who] / n_classes)
+                    after += (
+                        joint[block, k, n_classes] * follow[who] / n_classes / (alone_says + follow[who] / n_classes)
+                    )
                     own_counts[who, k, said] += weight[k] * (1 - after)
                     followed[who, 0] += weight[k] * (1 - after)
                     followed[who, 1] += weight[k] * after

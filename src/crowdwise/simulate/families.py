@@ -68,7 +68,7 @@ def judge_families(
     accuracy
         Ends of the workers' chances to be right, drawn uniformly between them.
     sharing
-        "draw": members give the same wrong answer; "factor": members are wrong on the same tasks, each in their own way.
+        "draw": members give the same wrong answer; "factor": they err on the same tasks, each in their own way.
     n_tasks, n_workers, n_classes, prior, truth, seed
         As for `simulate_crowd`.
     """
@@ -80,8 +80,10 @@ def judge_families(
     if sharing not in SHARING:
         raise InputError(f"sharing is {sharing!r}; it must be one of {', '.join(SHARING)}.")
     shared = np.broadcast_to(np.asarray(correlation, np.float64), len(members))
-    if common < 0 or (shared < 0).any() or common + shared.max(initial=0) > 1:
-        raise InputError("correlation and common must not be negative, and together be at most 1.")
+    power = 0.5 if sharing == "draw" else 1.0
+    if common < 0 or (shared < 0).any() or common**power + shared.max(initial=0) ** power > 1:
+        what = "their square roots" if sharing == "draw" else "they"
+        raise InputError(f"correlation and common must not be negative, and {what} must add up to at most 1.")
     groups = np.full(n_workers, -1)
     groups[: sum(members)] = np.repeat(np.arange(len(members)), members)
     family = np.where(groups >= 0, groups, len(members) + np.arange(n_workers))  # a worker in none is one by themself
@@ -94,14 +96,18 @@ def judge_families(
     task, worker = assignment.task, assignment.worker
     n_families = int(family.max()) + 1
     if sharing == "draw":
-        wrong, step = _by_draw(task, family[worker], right[worker], weight[worker], common, codes.size, n_families, n_classes, rng)
+        wrong, step = _by_draw(
+            task, family[worker], right[worker], weight[worker], common, codes.size, n_families, n_classes, rng
+        )
     else:
         factor, all_alike = rng.standard_normal((codes.size, n_families)), rng.standard_normal(codes.size)
         own = rng.standard_normal(task.size) * np.sqrt(1 - common - weight[worker])
         noise = np.sqrt(common) * all_alike[task] + np.sqrt(weight[worker]) * factor[task, family[worker]] + own
         wrong, step = noise < ndtri(1 - right[worker]), rng.integers(1, n_classes, task.size)
     label = np.where(wrong, (codes[task] + step) % n_classes, codes[task]).astype(np.int32)
-    confusion = np.broadcast_to(((1 - right) / (n_classes - 1))[:, None, None], (n_workers, n_classes, n_classes)).copy()
+    confusion = np.broadcast_to(
+        ((1 - right) / (n_classes - 1))[:, None, None], (n_workers, n_classes, n_classes)
+    ).copy()
     confusion[:, np.arange(n_classes), np.arange(n_classes)] = right[:, None]
     same = (groups[:, None] == groups) & (groups >= 0)
     joint = common + np.where(same, np.sqrt(weight[:, None] * weight), 0.0)
@@ -129,14 +135,23 @@ def _by_draw(
 ) -> tuple[Any, IntArray]:
     """Whether each label is wrong, and by how many classes it is off where it is."""
     whose = rng.random(task.size)
-    by_all, by_family = whose < np.sqrt(common), (whose >= np.sqrt(common)) & (whose < np.sqrt(common) + np.sqrt(weight))
+    by_all, by_family = (
+        whose < np.sqrt(common),
+        (whose >= np.sqrt(common)) & (whose < np.sqrt(common) + np.sqrt(weight)),
+    )
     draws = np.where(
-        by_all, rng.random(n_tasks)[task], np.where(by_family, rng.random((n_tasks, n_families))[task, family], rng.random(task.size))
+        by_all,
+        rng.random(n_tasks)[task],
+        np.where(by_family, rng.random((n_tasks, n_families))[task, family], rng.random(task.size)),
     )
     steps = np.where(
         by_all,
         rng.integers(1, n_classes, n_tasks)[task],
-        np.where(by_family, rng.integers(1, n_classes, (n_tasks, n_families))[task, family], rng.integers(1, n_classes, task.size)),
+        np.where(
+            by_family,
+            rng.integers(1, n_classes, (n_tasks, n_families))[task, family],
+            rng.integers(1, n_classes, task.size),
+        ),
     )
     return draws < 1 - right, steps
 
@@ -155,9 +170,13 @@ def error_correlations(right: FloatArray, joint: FloatArray, sharing: str = "dra
         covariance = np.zeros_like(joint)
         for one, two in zip(*np.triu_indices(right.size, 1), strict=True):
             if joint[one, two] > 0:
-                both = multivariate_normal.cdf(ndtri(wrong[[one, two]]), cov=[[1, joint[one, two]], [joint[one, two], 1]])
+                both = multivariate_normal.cdf(
+                    ndtri(wrong[[one, two]]), cov=[[1, joint[one, two]], [joint[one, two], 1]]
+                )
                 covariance[one, two] = covariance[two, one] = both - wrong[one] * wrong[two]
     spread = np.sqrt(wrong * right)
-    found = np.divide(covariance, spread[:, None] * spread, out=np.zeros_like(joint), where=spread[:, None] * spread > 0)
+    found: FloatArray = np.divide(
+        covariance, spread[:, None] * spread, out=np.zeros_like(joint), where=spread[:, None] * spread > 0
+    )
     np.fill_diagonal(found, 1.0)
     return found
