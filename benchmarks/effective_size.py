@@ -5,11 +5,11 @@
     python benchmarks/effective_size.py --quick                # 12 panels
 
 Panels of 3 to 30 workers (accuracies from .55 to .9), 2 to 5 classes, 200 to 2,000 tasks that everyone answers, and 1
-to 5 families with error correlations of .1 to .6 inside; up to half of the workers are in none. In half of the panels the
-members of a family give the same wrong answers, in the others they err on the same tasks in their own ways
+to 5 families with error correlations of .1 to .6 inside; up to half of the workers are in none. In half of the panels
+the members of a family give the same wrong answers, in the others they err on the same tasks in their own ways
 (`crowdwise.simulate.families`). The true value is n / (1 + (n - 1) r̄) with r̄ from the simulator's parameters. Three
-rows: as above; with errors that all share (correlation .05 across families) as well; and everyone in one family.
-For each, with labels alone and with 100 true answers: the share of panels within 15 % of the true value, the median
+rows: as above; with errors that all share (correlation .05 across families) as well; and everyone in one family. For
+each, with labels alone and with 100 true answers: the share of panels within 15 % of the true value, the median
 relative error, and the share whose 90 % interval holds it; the same for panels where `certain` is said.
 
 Constants of `audit/effective_size.py` were set on panels of seeds 0 to 59 of an earlier generator of the same kind; the

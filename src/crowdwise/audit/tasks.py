@@ -21,8 +21,9 @@ largest s of all tasks reaches a task's own is its p-value: the crowd contradict
 misleads the crowd, is another question: where g was given, `gold_doubt` compares the two readings. A "mislabel" is
 found where a wrong answer has a probability of `SURE` or more; else the task is a "disputed answer", a question to an
 expert. (Dawid and Skene's own posterior is too sure of itself where labels are few: flagging the least probable labels
-while the sum of their posteriors stays under 0.05 doubted right ones in 25 of 60 simulated honest crowds.) The score is that of
-cleanlab for many annotators (Goh et al. 2022, "CROWDLAB"), with the crowd's model in place of a classifier.
+while the sum of their posteriors stays under 0.05 doubted right ones in 25 of 60 simulated honest crowds.) The score of
+a majority's label is that of cleanlab for many annotators (Goh et al. 2022, "CROWDLAB"), with the crowd's model in
+place of a classifier; that of a given label is the probability that it is wrong.
 
 **Classes mixed up** (`find_confused_classes`): see `confused_classes`.
 
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 __all__ = ["doubts", "find_confused_classes", "find_hard_tasks", "find_mislabels", "hardness"]
 
 FEWEST_LABELS = 3  # of a task that may be called hard
-SURE = 0.85  # probability from which a given label is called wrong, chosen on simulated crowds
+SURE = 0.75  # probability from which a given label is called wrong: 5 % of misleading crowds, simulated, reach it
 DRAWS = 999
 MOMENTS = 100  # draws for the mean of a task's statistic
 MOST_DRAWN = 2 * 10**8  # labels drawn, or errors dealt, in all

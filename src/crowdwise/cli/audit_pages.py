@@ -123,7 +123,7 @@ def facts(found: Audit, time_column: str | None) -> dict[str, Any]:
 
 
 def _numbers(size: Any) -> dict[str, Any]:
-    return {name: value for name, value in asdict(size).items() if name != "groups"}
+    return {name: value for name, value in asdict(size).items() if name not in ("groups", "families")}
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:
