@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from crowdwise.audit.family_model import (
+    MOST_CLASSES,
     FamilyParameters,
     arrange_edges,
     climb_families,
@@ -126,7 +127,7 @@ def test_many_classes_keep_who_agrees_with_whom() -> None:
     codes = np.searchsorted(labels.classes.to_pylist(), truth)
     narrow, told = narrow_classes(labels, np.where(truth >= 0, codes, -1), rng)
     new = narrow.label.reshape(50, 4)
-    assert narrow.n_classes == 6
+    assert narrow.n_classes == MOST_CLASSES
     np.testing.assert_array_equal(new[:, :, None] == new[:, None, :], said[:, :, None] == said[:, None, :])
     np.testing.assert_array_equal(told[:20], new[:20, 2])
     assert (told[20:] == -1).all()

@@ -58,11 +58,11 @@ def found_in(seed: int, *, misleading: float = 0.0, wrong: int = 0) -> tuple[Fin
 
 def test_wrong_answers_are_found() -> None:
     found, false = 0, 0
-    for seed in range(6):
+    for seed in range(10):
         names = {f.names[0] for f in found_in(seed, wrong=5) if f.kind == "mislabel"}
         found += len(names & set(range(5)))
         false += len(names - set(range(5)))
-    assert found >= 24  # of 30
+    assert found >= 38  # of 50
     assert false == 0
 
 

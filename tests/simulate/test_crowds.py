@@ -183,7 +183,7 @@ def test_families_err_together_as_their_correlations_say(sharing: str) -> None:
     ("wrong", "said"),
     [
         ({"sizes": (9,)}, "sizes add up to 9"),
-        ({"sharing": "luck"}, "draw, factor"),
+        ({"sizes": (3,), "sharing": "luck"}, "draw, factor"),
         ({"sizes": (3,), "correlation": 0.7, "common": 0.2}, "square roots"),
         ({"sizes": (3,), "correlation": -0.1}, "negative"),
     ],

@@ -51,14 +51,14 @@ FEWEST_ANSWERS = 20  # of a worker, to tasks that others answered too
 FEWEST_TASKS = 30  # with two answers of such workers
 FEWEST_GOLD = 20  # true answers, for r̄ to be counted on them
 MOST_WORKERS = 1000  # the busiest: workers × workers is held
-MOST_COST = 1_200_000  # labels × K (K + 1) in a sweep of the sampler
+MOST_COST = 1_500_000  # labels × K (K + 1) in a sweep of the sampler
 PARTITIONS, WITHIN = 4, 4.0  # how many take part, and how far in score from the best
 WARM, DRAWS, THIN = 60, 200, 2  # sweeps before the first draw; draws of all partitions; sweeps between draws
 FEWEST_DRAWS = 10  # of a partition
 GOLD_DRAWS = 400
 FEWEST_VOICES = 3  # families and workers in none, with fewer of which the truth cannot be told from an opinion
 DOMINATES = 0.7  # share of the workers in one family from which the rest cannot outvote it
-MODEL_ERROR, DOMINATED_ERROR = 0.05, 0.35  # standard error of log n_eff beside the sampler's own
+MODEL_ERROR, DOMINATED_ERROR = 0.07, 0.35  # standard error of log n_eff beside the sampler's own
 NORMAL = 1.645  # for 90 %
 
 

@@ -16,9 +16,10 @@ them together, but each in their own way. (Group-Dawid–Skene, Jaffe et al. 201
 | Gibbs: truths, opinions and causes of labels, then parameters, in turn | `sample_correlations` |
 | r̄, the mean correlation of two workers' errors, given truths | `error_correlation` |
 
-Priors are Dirichlet and Beta: rows of A_i are drawn to the crowd's own matrix by `LIKE_OTHERS` labels, that matrix and
-Ξ_j towards being right by a few (`SOLID`, `OPINION`). They matter only where labels say little; they were set once,
-before anything was measured.
+Priors are Dirichlet and Beta: a worker's accuracy is drawn to the crowd's by `LIKE_OTHERS` labels, the rows of A_i to
+that accuracy by max(4, (K - 2)²), as the cells of a matrix are K² and a worker's labels do not grow with them; the
+crowd's matrix and Ξ_j towards being right by a few (`SOLID`, `OPINION`). They were set on simulated independent crowds
+with two to 25 classes, by how far r̄ comes out from zero.
 
 What the sampler gives is the posterior of r̄ itself, uncertainty about the truth included: in each draw errors are
 counted against the truths of that draw, with exponential weights of the tasks (Rubin 1981), so that dependence that the
@@ -33,6 +34,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit
 
 from crowdwise.kernels.families import FamilyEdges, expect_families, sample_hidden
 from crowdwise.labels.model import CrowdLabels
@@ -54,11 +56,12 @@ __all__ = [
     "start_families",
 ]
 
-LIKE_OTHERS = 4.0  # pseudo-labels by which a row of a worker's matrix is drawn to the crowd's own
+LIKE_OTHERS = 8.0  # pseudo-labels by which a worker's accuracy is drawn to the crowd's
+FEWEST_PSEUDO = 4.0  # pseudo-labels by which a row of a worker's matrix is drawn to their accuracy, with few classes
 SOLID = 3.0, 1.0  # pseudo-labels on the diagonal of the crowd's matrix, and beside it in all
 OPINION = 4.0, 1.0, 0.5  # pseudo-opinions: right, wrong in all, none
 FOLLOW = 1.5  # pseudo-labels after the family, and as many on one's own
-MOST_CLASSES = 6
+MOST_CLASSES = 12
 GAIN = 1e-5  # log-likelihood per label below which EM stops
 
 
@@ -125,15 +128,27 @@ def arrange_edges(labels: CrowdLabels, family: IntArray, gold: IntArray) -> Fami
 
 
 def _pseudo_counts(counts: FamilyCounts) -> tuple[FloatArray, FloatArray]:
-    """Pseudo-labels of the rows of A_i (K, K) and pseudo-opinions of the rows of Ξ_j (K, K + 1)."""
+    """Pseudo-labels of the rows of A_i (M, K, K) and pseudo-opinions of the rows of Ξ_j (K, K + 1).
+
+    A row of A_i is drawn to the worker's own accuracy, more or less by how hard the class is for the crowd (on the
+    scale of log-odds), with wrong answers spread as the crowd's are.
+    """
     size = counts.classes.size
     base = np.full((size, size), SOLID[1] / (size - 1))
     np.fill_diagonal(base, SOLID[0])
     crowd = counts.own.sum(axis=0) + base
+    right = np.diagonal(crowd) / crowd.sum(axis=1)
+    answers = counts.own.sum(axis=(1, 2))
+    mean = np.diagonal(crowd).sum() / crowd.sum()
+    skill = (np.trace(counts.own, axis1=1, axis2=2) + LIKE_OTHERS * mean) / (answers + LIKE_OTHERS)
+    diagonal = expit(logit(skill)[:, None] + logit(right) - logit(mean))
+    np.fill_diagonal(crowd, 0.0)
+    own = (1 - diagonal)[:, :, None] * (crowd / crowd.sum(axis=1, keepdims=True))
+    own[:, np.arange(size), np.arange(size)] = diagonal
     opinions = np.full((size, size + 1), OPINION[1] / (size - 1))
     np.fill_diagonal(opinions, OPINION[0])
     opinions[:, size] = OPINION[2]
-    return LIKE_OTHERS * crowd / crowd.sum(axis=1, keepdims=True), opinions
+    return max(FEWEST_PSEUDO, (size - 2.0) ** 2) * own, opinions
 
 
 def _normalise(prior: FloatArray, own: FloatArray, follow: FloatArray, opinions: FloatArray) -> FamilyParameters:

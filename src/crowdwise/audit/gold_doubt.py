@@ -96,7 +96,7 @@ def misled_likelihoods(
     row, label = place[labels.task[edges]], labels.label[edges]
     g = given[labels.task[edges]]
     own = table[labels.worker[edges], g, label]  # log A[g, l]
-    plain: FloatArray = np.bincount(row, own, tasks.size)
+    plain = np.asarray(np.bincount(row, own, tasks.size), np.float64)
     n = np.bincount(row, minlength=tasks.size)
     # Only the classes that a task's workers say can draw them by much; those nobody says share one bound.
     key, inverse = np.unique(row * np.int64(size) + label, return_inverse=True)
@@ -148,8 +148,7 @@ def _pull_weights() -> FloatArray:
     """Log-weights (C, len(STEPS)) of the pulls for every pair of mean and concentration."""
     edges = np.linspace(0, 1, STEPS.size + 1)
     rows = [np.diff(beta.cdf(edges, m * s, (1 - m) * s)) for m in PULLS for s in SPREADS]
-    weights: FloatArray = np.log(np.array(rows) + 1e-12)
-    return weights
+    return np.asarray(np.log(np.array(rows) + 1e-12), np.float64)
 
 
 def _share_priors() -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -157,7 +156,8 @@ def _share_priors() -> tuple[FloatArray, FloatArray, FloatArray]:
 
     def prior(usual: float) -> FloatArray:
         dense = SHARES[1:] * (1 - SHARES[1:]) ** (usual - 1)  # per unit of log share, on which the grid is even
-        return np.log(np.concatenate([[NONE], (1 - NONE) * dense / dense.sum()]))
+        weights = np.concatenate([[NONE], (1 - NONE) * dense / dense.sum()])
+        return np.asarray(np.log(weights), np.float64)
 
     misled, wrong = (each.ravel() for each in np.meshgrid(SHARES, SHARES, indexing="ij"))
     weights = (prior(USUAL_MISLEADING)[:, None] + prior(USUAL_WRONG)).ravel()
