@@ -58,7 +58,8 @@ FEWEST_DRAWS = 10  # of a partition
 GOLD_DRAWS = 400
 FEWEST_VOICES = 3  # families and workers in none, with fewer of which the truth cannot be told from an opinion
 DOMINATES = 0.7  # share of the workers in one family from which the rest cannot outvote it
-MODEL_ERROR, DOMINATED_ERROR = 0.07, 0.35  # standard error of log n_eff beside the sampler's own
+MODEL_ERROR, DOMINATED_ERROR = 0.09, 0.35  # standard error of log n_eff beside the sampler's own
+BESIDE_GOLD = 0.12  # the least of it where gold is at hand, which also sees the errors that all share
 NORMAL = 1.645  # for 90 %
 
 
@@ -162,10 +163,8 @@ def size_of(labels: CrowdLabels, company: Company | None, seed: int, *, truth: A
     best = partitions[0].family
     dominated = _is_dominated(best)
     drawn = sample_sizes(narrow, told, partitions, rng)
-    spread = np.hypot(
-        (np.quantile(drawn, 0.95) - np.quantile(drawn, 0.05)) / (2 * NORMAL),
-        DOMINATED_ERROR if dominated else MODEL_ERROR,
-    )
+    model_error = DOMINATED_ERROR if dominated else BESIDE_GOLD if n_gold >= FEWEST_GOLD else MODEL_ERROR
+    spread = float(np.hypot(np.subtract(*np.quantile(drawn, [0.95, 0.05])) / (2 * NORMAL), model_error))
     middle = float(np.median(drawn))
     edges = arrange_edges(narrow, alone, told)
     if n_gold >= FEWEST_GOLD:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 __all__ = ["doubts", "find_confused_classes", "find_hard_tasks", "find_mislabels", "hardness"]
 
 FEWEST_LABELS = 3  # of a task that may be called hard
-SURE = 0.75  # probability from which a given label is called wrong: 5 % of misleading crowds, simulated, reach it
+SURE = 0.8  # probability from which a given label is called wrong; under 5 % of simulated misleading crowds reach it
 DRAWS = 999
 MOMENTS = 100  # draws for the mean of a task's statistic
 MOST_DRAWN = 2 * 10**8  # labels drawn, or errors dealt, in all
