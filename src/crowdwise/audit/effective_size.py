@@ -59,7 +59,7 @@ GOLD_DRAWS = 400
 FEWEST_VOICES = 3  # families and workers in none, with fewer of which the truth cannot be told from an opinion
 DOMINATES = 0.7  # share of the workers in one family from which the rest cannot outvote it
 MODEL_ERROR, DOMINATED_ERROR = 0.09, 0.35  # standard error of log n_eff beside the sampler's own
-BESIDE_GOLD = 0.12  # the least of it where gold is at hand, which also sees the errors that all share
+GOLD_ERROR = 1.2  # times the bootstrap's standard error on gold, which is too small on a hundred tasks
 NORMAL = 1.645  # for 90 %
 
 
@@ -163,7 +163,7 @@ def size_of(labels: CrowdLabels, company: Company | None, seed: int, *, truth: A
     best = partitions[0].family
     dominated = _is_dominated(best)
     drawn = sample_sizes(narrow, told, partitions, rng)
-    model_error = DOMINATED_ERROR if dominated else BESIDE_GOLD if n_gold >= FEWEST_GOLD else MODEL_ERROR
+    model_error = DOMINATED_ERROR if dominated else MODEL_ERROR
     spread = float(np.hypot(np.subtract(*np.quantile(drawn, [0.95, 0.05])) / (2 * NORMAL), model_error))
     middle = float(np.median(drawn))
     edges = arrange_edges(narrow, alone, told)
@@ -267,7 +267,7 @@ def sizes_on_gold(edges: FamilyEdges, rng: np.random.Generator) -> FloatArray:
 
 def pool_sizes(middle: float, spread: float, on_gold: FloatArray) -> tuple[float, float]:
     """Mean and standard error of log n_eff from the model's and the one counted on gold, weighed by precision."""
-    counted = max(float(on_gold[1:].std()), 1e-6)
+    counted = max(GOLD_ERROR * float(on_gold[1:].std()), 1e-6)
     one, two = 1 / spread**2, 1 / counted**2
     return (one * middle + two * float(on_gold[0])) / (one + two), float((one + two) ** -0.5)
 
