@@ -164,3 +164,30 @@ def test_matrices_that_are_none_are_named() -> None:
         simulate_workers(np.eye(2))
     with pytest.raises(InputError, match="Row 1 of worker 0's confusion matrix is no distribution"):
         simulate_workers([[[1, 0], [0.5, 0.4]]])
+
+
+@pytest.mark.parametrize("sharing", ["draw", "factor"])
+def test_families_err_together_as_their_correlations_say(sharing: str) -> None:
+    crowd = simulate(
+        "families", n_tasks=20_000, n_workers=8, sizes=(3, 3), correlation=0.4, common=0.1, sharing=sharing, seed=1
+    )
+    wrong = (crowd.labels.label != crowd.truth[crowd.labels.task]).reshape(20_000, 8)
+    true = crowd.extras["error_correlation"]
+    np.testing.assert_allclose(np.corrcoef(wrong.T.astype(float)), true, atol=0.035)  # five standard errors
+    assert crowd.groups is not None
+    assert crowd.groups.tolist() == [0, 0, 0, 1, 1, 1, -1, -1]
+    assert true[0, 1] > true[0, 3] > 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"sizes": (9,)}, "sizes add up to 9"),
+        ({"sizes": (3,), "sharing": "luck"}, "draw, factor"),
+        ({"sizes": (3,), "correlation": 0.7, "common": 0.2}, "square roots"),
+        ({"sizes": (3,), "correlation": -0.1}, "negative"),
+    ],
+)
+def test_families_that_cannot_be(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        simulate("families", n_tasks=10, n_workers=6, **wrong)

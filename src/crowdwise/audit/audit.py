@@ -248,7 +248,7 @@ def audit_crowd(
         found = screen_workers(answers, level=level, n_tests=n_tests, seed=seed, trusted=trusted)
         company, screens = found.company, list(found.screens)
         advance()
-        effective = size_of(answers, company, seed)
+        effective = size_of(answers, company, seed, truth=gold if known.truth is None else known.truth)
         advance()
         for tests, each in ((accusing, level / n_tests), (others, level)):
             for test, more in tests:

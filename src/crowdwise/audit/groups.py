@@ -75,7 +75,7 @@ class Effect(NamedTuple):
 
 
 def groups_of(labels: CrowdLabels, reference: Reference, attributes: tuple[Attribute, ...]) -> Iterator[Group]:
-    """Workers by each attribute, each of the busiest by herself where there is none, and all together with a truth."""
+    """Workers by each attribute, each of the busiest by themself where there is none, and all together with a truth."""
     active = labels.labels_per_worker > 0
     if (reference.truth >= 0).any():
         yield Group(EVERYONE, "everyone", active, np.zeros_like(active))
@@ -93,7 +93,7 @@ def groups_of(labels: CrowdLabels, reference: Reference, attributes: tuple[Attri
 
 
 def together(groups: list[Group]) -> Iterator[tuple[int, int]]:
-    """Runs of groups that one finding is about: those of one attribute; each worker who is one by herself."""
+    """Runs of groups that one finding is about: those of one attribute; each worker who is one by themself."""
     first = 0
     for last in range(1, len(groups) + 1):
         if (

@@ -16,39 +16,36 @@ With A the workers' matrices counted against g over all tasks, a task's label is
 
     s = log max_k prior[k] Π_w A[w, k, l_w] − log prior[g] Π_w A[w, g, l_w],    score = 1 − P(g | labels of the crowd).
 
-As if every g were right, labels are drawn anew from A and g, and the share of draws whose largest s of all tasks
-reaches a task's own is its p-value. That is the chance of a false alarm where workers err independently of each other,
-not where a task misleads everyone: labels alone cannot tell a wrong g from a crowd that is wrong together
-(`benchmarks/false_alarms.py` says how often). (Dawid and Skene's own posterior is too sure of itself where labels are
-few: flagging the least probable labels while the sum of their posteriors stays under 0.05 doubted right ones in 25 of
-60 simulated honest crowds.) The score is that of cleanlab for many annotators (Goh et al. 2022, "CROWDLAB"), with the
-crowd's model in place of a classifier.
+As if every g were right and no task misled the crowd, labels are drawn anew from A and g, and the share of draws whose
+largest s of all tasks reaches a task's own is its p-value: the crowd contradicts g. Whether g is wrong, or the task
+misleads the crowd, is another question: where g was given, `gold_doubt` compares the two readings. A "mislabel" is
+found where a wrong answer has a probability of `SURE` or more; else the task is a "disputed answer", a question to an
+expert. (Dawid and Skene's own posterior is too sure of itself where labels are few: flagging the least probable labels
+while the sum of their posteriors stays under 0.05 doubted right ones in 25 of 60 simulated honest crowds.) The score of
+a majority's label is that of cleanlab for many annotators (Goh et al. 2022, "CROWDLAB"), with the crowd's model in
+place of a classifier; that of a given label is the probability that it is wrong.
 
-**Classes mixed up** (`find_confused_classes`). Rate of l where k is true, beyond an even spread of the worker's errors
-over the other classes: x_w = A[w, k, l] − (1 − A[w, k, k]) / (K − 1), averaged over workers by how often they met k. In
-a crowd that shares no confusion, which wrong class a worker leans to is her own matter: for each worker and class the
-wrong classes are dealt anew, and the largest mean of all pairs gives the p-values. Interval: bootstrap of workers.
+**Classes mixed up** (`find_confused_classes`): see `confused_classes`.
 
 Assumes Dawid and Skene's model. Fails for hard tasks where a task's labels are fewer than three, or its labellers
-unreliable; for mislabels where the crowd shares an error (check by hand), and for confusions with two classes, where
-there is but one wrong class to lean to (skipped).
+unreliable; for majorities that are doubted where the crowd shares an error (check by hand).
 
 Cost: O(draws × labels), and less where nothing is found: draws end once nothing can be.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy.special import logsumexp
 
-from crowdwise.audit.drawing import TOGETHER, drawn_again, largest_p_values
+from crowdwise.audit.confused_classes import find_confused_classes
+from crowdwise.audit.drawing import drawn_again, largest_p_values
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.reference import fit_reference, one_hot, rates
-from crowdwise.audit.resampling import bootstrap_interval
-from crowdwise.kernels import edge_outer
+from crowdwise.audit.gold_doubt import classify_gold
+from crowdwise.audit.reference import fit_reference
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.truth import truth_codes
 
@@ -57,14 +54,12 @@ if TYPE_CHECKING:
 
     from crowdwise.audit.reference import Reference
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["doubts", "find_confused_classes", "find_hard_tasks", "find_mislabels", "hardness"]
 
 FEWEST_LABELS = 3  # of a task that may be called hard
-FEWEST_WORKERS = 5  # who must have met a class, for a confusion that the crowd shares
-FEWEST_MET = 5  # tasks of a class that a worker must have met to count among those who share a confusion
-RARE = 0.05  # share of a class's labels under which a shared confusion needs no measures
+SURE = 0.8  # probability from which a given label is called wrong; under 5 % of simulated misleading crowds reach it
 DRAWS = 999
 MOMENTS = 100  # draws for the mean of a task's statistic
 MOST_DRAWN = 2 * 10**8  # labels drawn, or errors dealt, in all
@@ -187,7 +182,10 @@ def _doubts(scores: FloatArray, given: IntArray) -> FloatArray:
 
 
 def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.05, seed: int = 0) -> Screen:
-    """Tasks whose given label (or, without one, the majority's) is probably wrong.
+    """Tasks whose given label (or, without one, the majority's) the crowd contradicts.
+
+    Findings are of kind "mislabel" where the label is probably wrong, and of kind "disputed answer" where the task may
+    as well mislead the crowd.
 
     Parameters
     ----------
@@ -196,8 +194,8 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     truth
         The labels that tasks are given as true or gold, as for `read_truth`.
     level
-        Chance that any task is flagged where all these labels are right, workers err independently, and no task is
-        hard for everyone.
+        Chance that any task is found where all these labels are right, workers err independently, and no task is
+        hard for everyone or misleads.
     seed
         Same seed, same answer.
     """
@@ -208,7 +206,8 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     given = given_labels(labels, truth)
     if not (given >= 0).any():
         return Screen("mislabel", skipped="No task with labels has a truth.")
-    log_prior, table = _counted(labels, given)
+    kinds = None if truth is None else classify_gold(labels, given)
+    log_prior, table = _counted(labels, given) if kinds is None else (kinds.log_prior, kinds.table)
     scores = _scores(labels, labels.label, log_prior, table)
     likeliest, score = scores.argmax(axis=1), _doubts(scores, given)
     observed = np.where(given >= 0, scores.max(axis=1) - scores[np.arange(labels.n_tasks), given], np.nan)
@@ -222,30 +221,81 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
         draws,
         level,
     )
-    whose = "majority's" if truth is None else "given"
+    flagged = np.flatnonzero((p_value <= level) & (likeliest != given))
+    wrong = score if kinds is None else kinds.wrong
+    how = f"labels drawn as if all were right and no task misled the crowd, {draws} draws, largest of all tasks"
     findings = []
-    flagged = np.flatnonzero(p_value <= level)
-    for t in flagged[np.argsort(-observed[flagged], kind="stable")]:
-        name, likely, doubted = (
-            labels.tasks[int(t)].as_py(),
+    for t in flagged[np.lexsort((-observed[flagged], -wrong[flagged]))]:
+        place = int(t)
+        said = int(np.count_nonzero(labels.label[labels.task == t] == likeliest[t]))
+        doubt = Doubt(
+            labels.tasks[place].as_py(),
             _class(labels, int(likeliest[t])),
             _class(labels, int(given[t])),
+            said,
+            int(labels.labels_per_task[t]),
         )
-        findings.append(
-            Finding(
-                kind="mislabel",
-                about="task",
-                names=(name,),
-                score=float(score[t]),
-                verdict=f"Task {quoted(name)} is probably {likely}, not {doubted}, its {whose} label.",
-                evidence=f"By its {int(labels.labels_per_task[t])} labels and the record of who gave them, {doubted} "
-                f"is right with probability {1 - score[t]:.1%}.",
-                p_value=float(p_value[t]),
-                how=f"labels drawn as if all were right and no task misled all, {draws} draws, largest of all tasks",
-                advice="Have an expert decide: the label is wrong, or the task misleads the crowd.",
-            )
-        )
+        words = _doubted_majority if kinds is None else _mislabel if wrong[t] >= SURE else _disputed
+        findings.append(words(doubt, float(wrong[t]), float(p_value[t]), how))
     return Screen("mislabel", tuple(findings))
+
+
+class Doubt(NamedTuple):
+    """A task's name, the class that its labels speak for, its label, and how many of its labels say the former."""
+
+    name: Any
+    likely: str
+    doubted: str
+    said: int
+    n_labels: int
+
+    @property
+    def counted(self) -> str:
+        """How many labels contradict."""
+        return f"{self.said} of its {self.n_labels} labels say {self.likely}"
+
+
+def _mislabel(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
+    return Finding(
+        kind="mislabel",
+        about="task",
+        names=(doubt.name,),
+        score=score,
+        verdict=f"Task {quoted(doubt.name)} is probably {doubt.likely}, not {doubt.doubted}, its given label.",
+        evidence=f"{doubt.counted}, as workers do on ordinary tasks of that class; tasks that mislead the crowd look "
+        "otherwise here.",
+        p_value=p_value,
+        how=how,
+        advice="Have an expert decide, and mend the answer.",
+    )
+
+
+def _disputed(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
+    return Finding(
+        kind="disputed answer",
+        about="task",
+        names=(doubt.name,),
+        score=score,
+        verdict=f"The crowd contradicts {doubt.doubted}, the given answer of task {quoted(doubt.name)}: look at it.",
+        evidence=f"{doubt.counted}. Either the answer is wrong or the task misleads; these labels cannot tell which.",
+        p_value=p_value,
+        how=how,
+        advice="Ask an expert. If the answer is right, the crowd needs instructions for tasks like this one.",
+    )
+
+
+def _doubted_majority(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
+    return Finding(
+        kind="mislabel",
+        about="task",
+        names=(doubt.name,),
+        score=score,
+        verdict=f"Task {quoted(doubt.name)} is probably {doubt.likely}, not {doubt.doubted}, its majority's label.",
+        evidence=f"{doubt.counted}, but those who do are right more often elsewhere than the others.",
+        p_value=p_value,
+        how=how,
+        advice="Have an expert decide: the majority is wrong, or its best workers are.",
+    )
 
 
 def given_labels(labels: CrowdLabels, truth: Any = None) -> IntArray:
@@ -293,107 +343,6 @@ def _add_rows(task: IntArray, worker: IntArray, rows: FloatArray, total: FloatAr
 def _draws(labels: CrowdLabels) -> int:
     """How many draws of all labels can be paid for."""
     return int(np.clip(MOST_DRAWN // (labels.n_labels * max(4, labels.n_classes // 4)), 199, DRAWS))
-
-
-# ---- classes mixed up --------------------------------------------------------------------------------------
-
-
-def find_confused_classes(
-    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, reference: Reference | None = None
-) -> Screen:
-    """Classes that the crowd mixes up: wrong classes to which workers lean together.
-
-    Parameters
-    ----------
-    labels
-        Who said what.
-    level
-        Chance that any pair of classes is flagged in a crowd whose members each err in their own way.
-    seed
-        Same seed, same answer.
-    reference
-        The crowd's model, if it is at hand.
-    """
-    if int((labels.class_shares > 0).sum()) < 3:
-        return Screen("confused classes", skipped="With two classes there is but one wrong class to lean to.")
-    if labels.labels_per_task.max(initial=0) < 2:
-        return Screen("confused classes", skipped="No task has two labels.")
-    if (labels.labels_per_worker > 0).sum() < FEWEST_WORKERS:
-        return Screen("confused classes", skipped=f"A confusion that is shared needs {FEWEST_WORKERS} workers.")
-    q = fit_reference(labels, fitted=reference).from_others(labels)
-    gram = edge_outer(q, q, labels.worker, labels.n_workers)
-    cross = edge_outer(q, one_hot(labels), labels.worker, labels.n_workers)
-    part = rates(gram.sum(axis=0), cross)  # what each worker adds to the crowd's mean matrix
-    met = np.einsum("wkk->wk", gram)
-    usable = np.flatnonzero(((met >= FEWEST_MET).sum(axis=0) >= FEWEST_WORKERS) & (labels.class_shares > 0))
-    if not usable.size:
-        return Screen("confused classes", skipped="No class was met often enough by enough workers.")
-    said = np.flatnonzero(labels.class_shares)  # nobody leans to a class that nobody says
-    wrong = np.array([[j for j in said if j != k] for k in usable])
-    errors = part[:, usable[:, None], wrong]  # (M, usable, said - 1)
-    errors = errors - errors.mean(axis=2, keepdims=True)
-    spread = np.sqrt((errors**2).sum(axis=(0, 2)) / (said.size - 2))  # (usable,)
-    spread = np.where(spread > 1e-12, spread, np.inf)
-    t = errors.sum(axis=0) / spread[:, None]
-    rng = np.random.default_rng(seed)
-    draws = int(np.clip(MOST_DRAWN // errors.size, 199, DRAWS))
-
-    def dealt() -> Iterator[tuple[slice, FloatArray]]:
-        for first in range(0, draws, TOGETHER):
-            some = slice(first, min(first + TOGETHER, draws))
-            yield (
-                some,
-                np.array([rng.permuted(errors, axis=2).sum(axis=0) / spread[:, None] for _ in range(draws)[some]]),
-            )
-
-    p_value = largest_p_values(t, dealt(), draws, level)
-    findings = []
-    for row, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
-        k, label = int(usable[row]), int(wrong[row, place])
-        findings.append(
-            _confusion(labels, gram, cross, met[:, k] >= FEWEST_MET, (k, label), float(p_value[row, place]), seed)
-        )
-    return Screen("confused classes", tuple(sorted(findings, key=lambda finding: -finding.score)))
-
-
-def _confusion(
-    labels: CrowdLabels,
-    gram: FloatArray,
-    cross: FloatArray,
-    met: BoolArray,
-    cell: tuple[int, int],
-    p_value: float,
-    seed: int,
-) -> Finding:
-    k, label = cell
-    n_others = int((labels.class_shares > 0).sum()) - 1
-
-    def rate(weights: FloatArray) -> FloatArray:
-        found: FloatArray = rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))[:, k, label]
-        return found
-
-    crowd = float(np.clip(rate(np.ones((1, labels.n_workers)))[0], 0, 1))
-    low, high = bootstrap_interval(rate, labels.n_workers, seed=seed)
-    own = rates(gram[met], cross[met])
-    share = int((own[:, k, label] > (1 - own[:, k, k]) / n_others).sum())
-    true, said = _class(labels, k), _class(labels, label)
-    leaning = ""
-    if 2 * gram[met, k, k].sum() >= gram[:, k, k].sum():  # else those who met the class a few times have shown it
-        leaning = f", and {share} of the {int(met.sum())} workers who met {FEWEST_MET} such tasks lean that way"
-    return Finding(
-        kind="confused classes",
-        about="class",
-        names=(labels.classes[k].as_py(), labels.classes[label].as_py()),
-        score=crowd,
-        verdict=f"The crowd takes {true} for {said}.",
-        evidence=f"{crowd:.0%} of the labels of tasks that are {true} say {said} (95 % interval {low:.0%} to "
-        f"{high:.0%}){leaning}.",
-        p_value=p_value,
-        how="permutation of the wrong classes of each worker, largest of all pairs; bootstrap of workers",
-        advice="Say in the instructions how to tell the two apart, with examples; or merge them."
-        if crowd >= RARE
-        else "More than chance, but rare: let it be, unless these errors are costly.",
-    )
 
 
 def _class(labels: CrowdLabels, k: int) -> str:

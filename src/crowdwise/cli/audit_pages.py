@@ -151,7 +151,7 @@ def _rows(table: pa.Table, names: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def _numbers(size: Any) -> dict[str, Any]:
-    return {name: value for name, value in asdict(size).items() if name != "groups"}
+    return {name: value for name, value in asdict(size).items() if name not in ("groups", "families")}
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,9 @@ KINDS = {
         "probably wrong labels",
         "Which labels, given as true or by the majority, are probably wrong?",
     ),
+    "disputed answer": Kind(
+        "Given answers that the crowd contradicts", "disputed given answer", "disputed given answers"
+    ),
     "hard task": Kind(
         "Hard tasks", "hard task", "hard tasks", "On which tasks do workers differ more than skill explains?"
     ),

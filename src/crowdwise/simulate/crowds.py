@@ -13,6 +13,7 @@ from crowdwise.simulate.coins import one_coin, two_coin
 from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.dependence import dependent_groups
 from crowdwise.simulate.experts import copied_coin, correlated_mistakes, independent_mistakes, naive_majority
+from crowdwise.simulate.families import judge_families
 from crowdwise.simulate.graph import joined_tasks
 from crowdwise.simulate.raters import kappa_raters
 
@@ -39,6 +40,7 @@ CROWDS: dict[str, Callable[..., Simulation]] = {
     "malicious": malicious,
     "colluders": colluders,
     "groups": dependent_groups,
+    "families": judge_families,
     "graph": joined_tasks,
 }
 

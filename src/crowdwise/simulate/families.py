@@ -1,0 +1,182 @@
+"""Panels of judges in families whose members err together, with their true error correlations.
+
+On every task a family has a hidden number u, uniform from 0 to 1, and the panel has one as well. A worker with accuracy
+p takes the panel's number with chance g, the family's with chance s, and a number of their own otherwise, and is wrong
+where it is below 1 - p: which keeps each worker's accuracy whatever is shared. Who is wrong by a shared number gives
+the wrong class that goes with it. For two workers with chances of error a ≤ b,
+
+    cov(error, error') = w a (1 - b),    w = s² + g² in a family, g² across,
+
+so that the correlation of equals is w. With `sharing="factor"` the numbers are normal and add up (a Gaussian copula):
+error where √g² F + √s² F_j + √(1 - g² - s²) ε is below the quantile, and wrong classes are each worker's own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import multivariate_normal
+
+from crowdwise.labels.errors import InputError
+from crowdwise.simulate.assignment import assign
+from crowdwise.simulate.checks import as_generator, checked_count
+from crowdwise.simulate.draws import draw_truth
+from crowdwise.simulate.simulation import Simulation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.simulate.checks import Seed
+
+__all__ = ["error_correlations", "judge_families"]
+
+SHARING = ("draw", "factor")
+
+
+def judge_families(
+    n_tasks: int = 1000,
+    n_workers: int = 15,
+    n_classes: int = 3,
+    labels_per_task: int | None = None,
+    *,
+    sizes: Sequence[int] = (5, 5, 5),
+    correlation: float | Sequence[float] = 0.5,
+    common: float = 0.0,
+    accuracy: tuple[float, float] = (0.6, 0.9),
+    sharing: str = "draw",
+    prior: Any = None,
+    truth: Any = None,
+    seed: Seed = 0,
+) -> Simulation:
+    """Workers in families that err together.
+
+    `extras` holds "error_correlation" (M, M), the true correlations of the workers' errors.
+
+    Parameters
+    ----------
+    labels_per_task
+        None for everyone.
+    sizes
+        Members of each family; workers beyond their sum are in none, and have -1 in `groups`.
+    correlation
+        What members share beyond what all do, 0 to 1: s², one for all families or one for each.
+    common
+        What all share, 0 to 1: g².
+    accuracy
+        Ends of the workers' chances to be right, drawn uniformly between them.
+    sharing
+        "draw": members give the same wrong answer; "factor": they err on the same tasks, each in their own way.
+    n_tasks, n_workers, n_classes, prior, truth, seed
+        As for `simulate_crowd`.
+    """
+    rng = as_generator(seed)
+    n_workers = checked_count(n_workers, "n_workers")
+    members = [checked_count(size, "sizes") for size in sizes]
+    if sum(members) > n_workers:
+        raise InputError(f"sizes add up to {sum(members)}, but there are {n_workers} workers.")
+    if sharing not in SHARING:
+        raise InputError(f"sharing is {sharing!r}; it must be one of {', '.join(SHARING)}.")
+    shared = np.broadcast_to(np.asarray(correlation, np.float64), len(members))
+    power = 0.5 if sharing == "draw" else 1.0
+    if common < 0 or (shared < 0).any() or common**power + shared.max(initial=0) ** power > 1:
+        what = "their square roots" if sharing == "draw" else "they"
+        raise InputError(f"correlation and common must not be negative, and {what} must add up to at most 1.")
+    groups = np.full(n_workers, -1)
+    groups[: sum(members)] = np.repeat(np.arange(len(members)), members)
+    family = np.where(groups >= 0, groups, len(members) + np.arange(n_workers))  # a worker in none is one by themself
+    weight = np.where(groups >= 0, np.append(shared, 0.0)[groups], 0.0)
+    codes, shares = draw_truth(n_tasks, n_classes, rng, prior=prior, truth=truth)
+    n_classes = shares.size
+    right = rng.uniform(*accuracy, n_workers)
+
+    assignment = assign(codes.size, n_workers, labels_per_task, rng)
+    task, worker = assignment.task, assignment.worker
+    n_families = int(family.max()) + 1
+    if sharing == "draw":
+        wrong, step = _by_draw(
+            task, family[worker], right[worker], weight[worker], common, codes.size, n_families, n_classes, rng
+        )
+    else:
+        factor, all_alike = rng.standard_normal((codes.size, n_families)), rng.standard_normal(codes.size)
+        own = rng.standard_normal(task.size) * np.sqrt(1 - common - weight[worker])
+        noise = np.sqrt(common) * all_alike[task] + np.sqrt(weight[worker]) * factor[task, family[worker]] + own
+        wrong, step = noise < ndtri(1 - right[worker]), rng.integers(1, n_classes, task.size)
+    label = np.where(wrong, (codes[task] + step) % n_classes, codes[task]).astype(np.int32)
+    confusion = np.broadcast_to(
+        ((1 - right) / (n_classes - 1))[:, None, None], (n_workers, n_classes, n_classes)
+    ).copy()
+    confusion[:, np.arange(n_classes), np.arange(n_classes)] = right[:, None]
+    same = (groups[:, None] == groups) & (groups >= 0)
+    joint = common + np.where(same, np.sqrt(weight[:, None] * weight), 0.0)
+    return Simulation.assembled(
+        assignment,
+        label,
+        codes,
+        confusion,
+        shares,
+        groups=groups,
+        extras={"error_correlation": error_correlations(right, joint, sharing)},
+    )
+
+
+def _by_draw(
+    task: IntArray,
+    family: IntArray,
+    right: FloatArray,
+    weight: FloatArray,
+    common: float,
+    n_tasks: int,
+    n_families: int,
+    n_classes: int,
+    rng: np.random.Generator,
+) -> tuple[Any, IntArray]:
+    """Whether each label is wrong, and by how many classes it is off where it is."""
+    whose = rng.random(task.size)
+    by_all, by_family = (
+        whose < np.sqrt(common),
+        (whose >= np.sqrt(common)) & (whose < np.sqrt(common) + np.sqrt(weight)),
+    )
+    draws = np.where(
+        by_all,
+        rng.random(n_tasks)[task],
+        np.where(by_family, rng.random((n_tasks, n_families))[task, family], rng.random(task.size)),
+    )
+    steps = np.where(
+        by_all,
+        rng.integers(1, n_classes, n_tasks)[task],
+        np.where(
+            by_family,
+            rng.integers(1, n_classes, (n_tasks, n_families))[task, family],
+            rng.integers(1, n_classes, task.size),
+        ),
+    )
+    return draws < 1 - right, steps
+
+
+def error_correlations(right: FloatArray, joint: FloatArray, sharing: str = "draw") -> FloatArray:
+    """Correlations (M, M) of the errors of workers with these accuracies (M,) who share this much (M, M).
+
+    >>> error_correlations(np.array([0.8, 0.8]), np.full((2, 2), 0.3)).round(2).tolist()
+    [[1.0, 0.3], [0.3, 1.0]]
+    """
+    wrong = 1 - right
+    low, high = np.minimum(wrong[:, None], wrong), np.maximum(wrong[:, None], wrong)
+    if sharing == "draw":
+        covariance = joint * low * (1 - high)
+    else:
+        covariance = np.zeros_like(joint)
+        for one, two in zip(*np.triu_indices(right.size, 1), strict=True):
+            if joint[one, two] > 0:
+                both = multivariate_normal.cdf(
+                    ndtri(wrong[[one, two]]), cov=[[1, joint[one, two]], [joint[one, two], 1]]
+                )
+                covariance[one, two] = covariance[two, one] = both - wrong[one] * wrong[two]
+    spread = np.sqrt(wrong * right)
+    found: FloatArray = np.divide(
+        covariance, spread[:, None] * spread, out=np.zeros_like(joint), where=spread[:, None] * spread > 0
+    )
+    np.fill_diagonal(found, 1.0)
+    return found
