@@ -241,7 +241,7 @@ def _with_gold_classes(gold: Truth | None, labels: CrowdLabels, model: Any) -> t
 
 def _shares(given: str, classes: list[str]) -> list[float]:
     """Shares in the order of the classes, from NAME=SHARE with commas between."""
-    shares = dict.fromkeys(classes, 0.0)
+    shares = dict.fromkeys(classes, math.nan)
     for part in listed_names(given, "--class-prior"):
         name, _, share = part.rpartition("=")
         if name not in shares:
@@ -250,6 +250,9 @@ def _shares(given: str, classes: list[str]) -> list[float]:
             shares[name] = float(share)
         except ValueError as error:
             raise InputError(f"--class-prior: {quoted(share)} is no number, in {quoted(part)}.") from error
+    silent = [name for name, share in shares.items() if math.isnan(share)]
+    if silent:
+        raise InputError(f"--class-prior gives no share to {listed(silent)}. Name every class, 0 for one never true.")
     return list(shares.values())
 
 

@@ -14,10 +14,10 @@ workers of a task share (`tempering`).
 | posterior = Σ_m w[m] temper(q[m]) | `combine_members` |
 | with gold: that posterior, made without it, corrected by regression | `gold_calibration.calibrate_from_gold` |
 
-The shortlist is two hierarchical models (a matrix for each worker, and one accuracy for each), EBCC for classes with
-subtypes, and minimax entropy, weakly and strongly regularised, for tasks that split the crowd. The members are not told
-gold answers: how far to trust them is learnt from these afterwards. What was chosen on data
-with a truth, and how: `benchmarks/auto_generalisation.py` and docs/choosing.md.
+The shortlist is two hierarchical models (a matrix for each worker, and one accuracy for each), mean field, which learns
+the class shares, EBCC for classes with subtypes, and minimax entropy, weakly and strongly regularised, for tasks that
+split the crowd. The members are not told gold answers: how far to trust them is learnt from these afterwards. What was
+chosen on data with a truth, and how: `benchmarks/auto_generalisation.py` and docs/choosing.md.
 
 Cost: `FOLDS` fits of every member to at most 2 × `SAMPLE` labels, one fit of each that stays to all labels.
 """
@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.aggregate.ebcc import EnhancedBcc
+from crowdwise.aggregate.mean_field import MeanField
 from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
 from crowdwise.evaluate.gold_calibration import FEWEST_GOLD, GoldCalibration, calibrate_from_gold
 from crowdwise.evaluate.held_out import answers, drawn_table, error_over_tasks, foretold, parts, said
@@ -103,6 +104,13 @@ def fit_ebcc(labels: CrowdLabels, known: Knowledge, seed: int, many: bool) -> Ag
     return model
 
 
+def fit_mean_field(labels: CrowdLabels, known: Knowledge, _seed: int, _many: bool) -> Aggregator:
+    """Mean field, which learns the class shares: for classes that are far rarer than their labels."""
+    model = MeanField(tol=1e-5)
+    model._remember(labels, model._fit(labels, known))
+    return model
+
+
 def minimax(regularisation: float) -> Callable[[CrowdLabels, Knowledge, int, bool], Aggregator]:
     """Minimax entropy of this regularisation, to be fitted."""
 
@@ -117,6 +125,7 @@ def minimax(regularisation: float) -> Callable[[CrowdLabels, Knowledge, int, boo
 SHORTLIST = (
     Member("hierarchical dawid-skene", lambda labels, known, *_: HierarchicalDawidSkene(ROWS).fit_known(labels, known)),
     Member("hierarchical one-coin", lambda labels, known, *_: HierarchicalDawidSkene(COIN).fit_known(labels, known)),
+    Member("mean-field", fit_mean_field),
     Member("ebcc", fit_ebcc, most_classes=50),
     Member("minimax-entropy (γ = 1/4)", minimax(1 / 4), uses=MinimaxEntropy.uses, most_cells=8e5),
     Member("minimax-entropy (γ = 1/64)", minimax(1 / 64), uses=MinimaxEntropy.uses, most_cells=8e5),
@@ -227,7 +236,7 @@ class Auto(Aggregator):
     posterior_ : (N, K)
         Probability of each class for each task.
     prior_ : (K,)
-        Share of each class.
+        Share of each class among the tasks with labels: the mean posterior before tempering, or the shares given.
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l], under the consensus, drawn towards the crowd by a few answers.
     skill_ : (M,)
@@ -240,7 +249,7 @@ class Auto(Aggregator):
     `league()` is the table by which it decided. With more than 100,000 labels, members compete on a sample of tasks,
     and those that stay are fitted to all. Fails where most workers share a mistake: no hidden label tells. Labels are
     hidden at random: renumbered tasks give nearly, not exactly, the same answer. New tasks are judged by Bayes' rule
-    with `prior_` and `confusion_`, tempered alike.
+    with the members' class prior and `confusion_`, tempered alike; with gold, calibrated alike.
 
     References
     ----------
@@ -298,18 +307,19 @@ class Auto(Aggregator):
         self._check_fitted()
         check_number("level", level, low=0, high=1, above=True)
         moments = self.extra_["wrong"]
-        if "gold_truth" in self.extra_ and self.extra_["gold_truth"].size >= FEWEST_GOLD:
-            right = self._decide(self.extra_["gold_cross_fitted"]) == self.extra_["gold_truth"]
+        truth = self.extra_.get("gold_truth", np.empty(0))
+        if truth.size >= FEWEST_GOLD:
+            wrong = int((self._decide(self.extra_["gold_cross_fitted"]) != truth).sum())
             return ExpectedWrong(
-                float(moments[0, 1]),
-                *gold_interval(int((~right).sum()), right.size, int(moments[0, 0]), level),
-                f"From {right.size:,} gold answers, of which {int((~right).sum()):,} were decided wrongly when they "
-                "were held out; if the gold tasks are like the others.",
+                *gold_interval(wrong, truth.size, int(moments[0, 0]), level),
+                f"From {truth.size:,} gold answers, of which {wrong:,} were decided wrongly when held out, if the "
+                "gold tasks are like the others.",
             )
+        rests_on = f"the labels and {truth.size:,} gold answers" if truth.size else "the labels alone"
         return ExpectedWrong(
             float(moments[0, 1]),
             *count_interval(moments, level),
-            "From the labels alone: the low end if workers err independently of each other, the high end if they share "
+            f"From {rests_on}: the low end if workers err independently of each other, the high end if they share "
             "errors as much as in nearly all crowds with known answers that this was measured on.",
         )
 
@@ -318,21 +328,30 @@ class Auto(Aggregator):
         found = combine_members(labels, replace(known, gold=NO_GOLD), self.seed)
         self._members = found.models
         posterior, judged = found.posterior, labels.labels_per_task > 0
-        extra: dict[str, Any] = {"weights": found.weights, "scores": found.scores}
+        extra: dict[str, Any] = {"weights": found.weights, "scores": found.scores, "members_prior": found.prior}
+        if known.class_prior is not None:
+            extra["class_prior"] = known.class_prior
         if known.gold.size:
-            calibrated = calibrate_from_gold(labels, posterior, known.gold, seed=self.seed)
+            # A task without labels says nothing of how far labels can be trusted.
+            calibrated = calibrate_from_gold(labels, posterior, np.where(judged, known.gold, -1), seed=self.seed)
+            told = known.gold >= 0
             posterior = calibrated.posterior
-            judged &= known.gold < 0
+            posterior[told] = np.eye(labels.n_classes)[known.gold[told]]
+            judged &= ~told
             extra |= calibrated.to_arrays()
         extra["wrong"] = count_moments(posterior[judged], found.independent[judged])
+        labelled = labels.labels_per_task > 0
+        # Tempering makes single tasks less sure, not the classes more alike.
+        sharp = posterior if known.gold.size else found.independent
+        prior = sharp[labelled].mean(axis=0) if known.class_prior is None else known.class_prior
         blocks = blocks_of(labels)
-        counts = statistics_of(blocks, posterior if known.gold.size else found.independent).counts
+        counts = statistics_of(blocks, sharp).counts
         if known.worker_counts is not None:
             counts += known.worker_counts.transpose(0, 2, 1)
-        skill, skill_beta = portraits(labels, blocks, known, statistics_of(blocks, posterior), posterior, found.prior)
+        skill, skill_beta = portraits(labels, blocks, known, statistics_of(blocks, posterior), posterior, prior)
         return Fit(
             posterior=posterior,
-            prior=found.prior,
+            prior=prior,
             confusion=drawn_table(counts).transpose(0, 2, 1),
             skill=skill,
             skill_beta=skill_beta,
@@ -345,7 +364,11 @@ class Auto(Aggregator):
         return np.sum(found, axis=0) if found else None
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        posterior = temper(super()._posterior_of(labels), labels.labels_per_task)
+        posterior = temper(
+            self._posterior_with(self.extra_["members_prior"], labels),
+            labels.labels_per_task,
+            class_prior=self.extra_.get("class_prior"),
+        )
         if "gold_weights" not in self.extra_:
             return posterior
         return GoldCalibration.from_arrays(self.extra_, self.posterior_).predict(labels, posterior)

@@ -24,7 +24,7 @@ MOST_WORKERS = 60  # workers, those with most gold answers, that get a coefficie
 MOST_SINGLE = 20  # workers that are a member of their own
 MOST_CELLS = 500  # coefficients in the tables of workers
 LARGEST = 1e100  # values of numeric classes beyond this would overflow
-MOST_BIASED = 50  # classes, those most common in the gold, that get a bias
+MOST_BIASED = 20  # classes, those most common in the gold, that get a bias
 MOST_WORK = 3e8  # gold tasks × classes × coefficients²: what a Newton step costs, which bounds tables and gold tasks
 FEWEST, FEWEST_TABLE = 3, 10  # gold answers of a worker for a coefficient of agreement, and for a table
 

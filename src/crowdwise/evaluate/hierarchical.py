@@ -35,6 +35,7 @@ __all__ = ["HierarchicalDawidSkene", "class_shares", "prior_answers"]
 OWN = 8.0  # answers of the crowd that count towards a worker's accuracy
 STEPS = 150
 PRECISE = 1e-6  # change of the log-likelihood per label at which EM stops
+TRACE = 0.01  # share of the crowd's prior in rows that are known
 UNSEEN = 0.01  # of a uniform label, for classes that nobody said
 
 
@@ -48,12 +49,13 @@ def class_shares(labels: CrowdLabels, power: float) -> FloatArray:
 def prior_answers(counts: FloatArray, known: Knowledge, weight: float) -> FloatArray:
     """Answers that workers are taken to have given beforehand, [worker, label, truth], `weight` for each class.
 
-    As the worker's accuracy and the crowd's errors have it; a worker known from elsewhere is as known.
+    As the worker's accuracy and the crowd's errors have it. Rows that are known from elsewhere are as known, with a
+    trace of the crowd's: an answer that was never seen is not impossible.
     """
     prior: FloatArray = weight * rows_like_the_crowd(counts, OWN)
     if known.worker_counts is not None:
-        met = known.worker_counts.any(axis=(1, 2))
-        prior[met] = known.worker_counts[met].transpose(0, 2, 1)
+        told = known.worker_counts.transpose(0, 2, 1)
+        prior = np.where(told.sum(axis=1, keepdims=True) > 0, told + TRACE * prior, prior)
     return prior
 
 

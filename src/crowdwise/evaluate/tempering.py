@@ -5,15 +5,15 @@ that misleads one worker misleads others. The log-likelihood of a task's n label
 
     w(n) = (n + 1)^-γ,
 
-so that n labels count as n (n + 1)^-γ independent ones. γ = 0 is independence; with γ = 1 any number of labels is worth
-about one. γ cannot be learnt from the labels at hand: a task that misleads everyone looks like an easy task of another
-class. `EXPONENT` was chosen on data sets with a known truth, leave-one-set-out, and on simulated crowds
-(`benchmarks/auto_generalisation.py`); the form of w was chosen with all of these sets in sight. Tempered likelihoods
-are those of "power posteriors" (Grünwald & van Ommen 2017; Holmes & Walker 2017).
+so that n labels count as n (n + 1)^-γ independent ones; a trace of belief (`UNEXPLAINED`) stays with the class prior.
+γ = 0 is independence; with γ = 1 any number of labels is worth about one. γ cannot be learnt from the labels at hand: a
+task that misleads everyone looks like an easy task of another class. `EXPONENT` was chosen on data sets with a known
+truth, leave-one-set-out, and on simulated crowds (`benchmarks/auto_generalisation.py`); the form of w was chosen with
+all of these sets in sight. Tempered likelihoods are those of "power posteriors" (Holmes & Walker 2017).
 
 The number of wrong answers that a consensus is expected to have depends on γ as well. Its interval runs from
-independence (γ = 0) to odds of a wrong answer that are `MORE_ODDS` times as high as expected: more than in 20 of the 21
-real sets with a known truth that were looked at.
+independence (γ = 0) to odds of a wrong answer that are `MORE_ODDS` times as high as expected (more than in 20 of the 21
+real sets with a known truth that were looked at), and a share of at least `ALWAYS_WRONG`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ __all__ = ["EXPONENT", "ExpectedWrong", "count_interval", "count_moments", "gold
 
 EXPONENT = 0.4
 MORE_ODDS = 5.0
-LEAST = 1e-12  # probability below which a class is not told apart from an impossible one
+UNEXPLAINED = 0.002  # share of the belief that no number of labels takes away
+ALWAYS_WRONG = 0.02  # share of wrong answers up to which no crowd, however large, is safe
+LEAST = 1e-300  # what an underflown probability counts as; raised to w it must stay negligible
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ def temper(
         logs += (1 - weight)[:, None] * np.log(np.maximum(class_prior, LEAST))
     logs -= logs.max(axis=1, keepdims=True)
     np.exp(logs, out=logs)
-    logs /= logs.sum(axis=1, keepdims=True)
+    logs *= (1 - UNEXPLAINED) / logs.sum(axis=1, keepdims=True)
+    logs += UNEXPLAINED * (1 / posterior.shape[1] if class_prior is None else class_prior)
     return logs
 
 
@@ -96,6 +99,7 @@ def count_moments(posterior: FloatArray, independent: FloatArray) -> FloatArray:
     """
     rows, decided = np.arange(posterior.shape[0]), posterior.argmax(axis=1)
     wrong, least = (1 - table[rows, decided] for table in (posterior, independent))
+    least = np.minimum(least, wrong)  # gold may have changed a decision of which the labels were sure
     return np.array([(decided.size, wrong.sum()), (least.sum(), (least * (1 - least)).sum())], np.float64)
 
 
@@ -109,19 +113,23 @@ def count_interval(moments: FloatArray, level: float) -> tuple[float, float]:
     if not n_tasks:
         return 0.0, 0.0
     z = float(ndtri((1 + level) / 2))
-    rate = MORE_ODDS * count / (n_tasks - count + MORE_ODDS * count)
+    rate = max(MORE_ODDS * count / (n_tasks - count + MORE_ODDS * count), ALWAYS_WRONG)
     least = mean - z * np.sqrt(variance + 1)  # 1 for a count's continuity
     most = n_tasks * rate + z * np.sqrt(n_tasks * rate * (1 - rate) + 1)
     return float(max(0.0, np.floor(least))), float(min(n_tasks, np.ceil(most)))
 
 
-def gold_interval(wrong: int, n_gold: int, n_tasks: int, level: float) -> tuple[float, float]:
-    """Central interval of the wrong answers among other tasks, from those among gold tasks that were held out.
+def gold_interval(wrong: int, n_gold: int, n_tasks: int, level: float) -> tuple[float, float, float]:
+    """Mean and central interval of the wrong answers among other tasks, from those among gold tasks that were held out.
 
     The number is beta-binomial: the rate of errors has Jeffreys' prior, and the gold is a random sample of the tasks.
 
-    >>> gold_interval(5, 50, 200, 0.9)
-    (8.0, 39.0)
+    Returns
+    -------
+    Mean, low, high
+
+    >>> [round(each, 1) for each in gold_interval(5, 50, 200, 0.9)]
+    [21.6, 8.0, 39.0]
     """
     number = betabinom(n_tasks, wrong + 0.5, n_gold - wrong + 0.5)
-    return float(number.ppf((1 - level) / 2)), float(number.ppf((1 + level) / 2))
+    return float(number.mean()), float(number.ppf((1 - level) / 2)), float(number.ppf((1 + level) / 2))

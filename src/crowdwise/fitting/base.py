@@ -188,8 +188,11 @@ class Aggregator(CrowdModel):
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         """Bayes' rule with `prior_` and `confusion_`; labels are aligned, strangers are the last worker."""
+        return self._posterior_with(self.prior_, labels)
+
+    def _posterior_with(self, prior: FloatArray, labels: CrowdLabels) -> FloatArray:
         with np.errstate(divide="ignore"):
-            log_prior = np.log(self.prior_)
+            log_prior = np.log(prior)
         posterior = np.empty((labels.n_tasks, labels.n_classes))
         confusion_pass(blocks_of(labels), log_prior, self._log_table(), NO_GOLD, posterior)
         return posterior

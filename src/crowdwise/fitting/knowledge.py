@@ -106,6 +106,12 @@ def _shares(given: Any, labels: CrowdLabels) -> FloatArray:
                 f"class_prior names classes that the labels do not have: {listed(strange)}. They have "
                 f"{listed(labels.classes.to_pylist())}."
             )
+        silent = np.setdiff1d(np.flatnonzero(labels.class_shares), places)
+        if silent.size:
+            raise InputError(
+                f"class_prior gives no share to {listed([labels.classes[int(k)].as_py() for k in silent])}, which some "
+                "labels name. Give every class a share, 0 for one that is never true."
+            )
         shares = np.zeros(labels.n_classes)
         shares[places] = as_numbers(list(given.values()), "class_prior")
     else:

@@ -55,7 +55,11 @@ def prodigy_answers(source: Columns, named: Named) -> tuple[Columns, Named] | No
     if not {*HASHES, *WORKERS, "_view_id", "label"} & set(source.names):
         return None
     answer = _plain(source.column("answer"))
-    if not _is_text(answer.type) or not set(pc.unique(answer).to_pylist()) <= {*ANSWERS, None}:
+    if not _is_text(answer.type):
+        return None
+    said = set(pc.unique(answer).to_pylist()) - {None}
+    if not said <= set(ANSWERS):
+        _refuse_other_answers(source, said)
         return None
     _refuse_other_views(source)
     kept = np.flatnonzero(pc.fill_null(pc.not_equal(answer, "ignore"), True).to_numpy())
@@ -70,6 +74,17 @@ def prodigy_answers(source: Columns, named: Named) -> tuple[Columns, Named] | No
         )
     columns = (named[0] or _task_column(source), named[1] or _worker_column(source, kept), "answer")
     return _selected(source, kept), columns
+
+
+def _refuse_other_answers(source: Columns, said: set[str]) -> None:
+    """An export of Prodigy in which some answers are none of its own: its label column would mean something else."""
+    others = sorted(said - set(ANSWERS))
+    if said & set(ANSWERS) and {*HASHES, *WORKERS, "_view_id"} & set(source.names):
+        raise InputError(
+            f"{source.place.origin} looks like an export of Prodigy, but the column 'answer' holds {listed(others)} "
+            f"besides {', '.join(ANSWERS)}. Mend these answers, or name the columns yourself (on the command line "
+            "--task-column, --worker-column, --label-column)."
+        )
 
 
 def _refuse_other_views(source: Columns) -> None:
