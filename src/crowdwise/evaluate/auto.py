@@ -61,6 +61,7 @@ __all__ = ["Auto"]
 SAMPLE = 50_000  # labels on which the members compete, where there are more
 FOLDS, ENOUGH_FOLDS = 5, 2  # parts that are hidden in turn; so many of them where there are labels enough
 MANY = 2_000_000  # labels above which EBCC has to do with fewer subtypes
+EQUAL = 100.0  # hidden labels that count for equal weights of those that stay
 TOLD_APART = 2.0  # standard errors behind the best from which a member is out
 ROWS, COIN = 15.0, 500.0  # strengths of the prior of a worker's rows: a matrix each; as good as one accuracy each
 VOTES = 20.0  # answers for each class that EBCC's prior of a worker counts as
@@ -80,6 +81,8 @@ class Member:
         What it can be told.
     most_cells, most_classes
         Labels × classes², and classes, up to which it is worth its cost.
+    fewest_labels
+        From which on it has something to learn its many parameters from.
     """
 
     name: str
@@ -87,6 +90,7 @@ class Member:
     uses: frozenset[str] = frozenset({PRIOR, KNOWN_WORKERS})
     most_cells: float = np.inf
     most_classes: float = np.inf
+    fewest_labels: int = 0
 
 
 def fit_ebcc(labels: CrowdLabels, known: Knowledge, seed: int, many: bool) -> Aggregator:
@@ -127,16 +131,20 @@ SHORTLIST = (
     Member("hierarchical one-coin", lambda labels, known, *_: HierarchicalDawidSkene(COIN).fit_known(labels, known)),
     Member("mean-field", fit_mean_field),
     Member("ebcc", fit_ebcc, most_classes=50),
-    Member("minimax-entropy (γ = 1/4)", minimax(1 / 4), uses=MinimaxEntropy.uses, most_cells=8e5),
-    Member("minimax-entropy (γ = 1/64)", minimax(1 / 64), uses=MinimaxEntropy.uses, most_cells=8e5),
+    Member("minimax-entropy (γ = 1/4)", minimax(1 / 4), uses=MinimaxEntropy.uses, most_cells=8e5, fewest_labels=300),
+    Member("minimax-entropy (γ = 1/64)", minimax(1 / 64), uses=MinimaxEntropy.uses, most_cells=8e5, fewest_labels=300),
 )
 
 
 def may_enter(member: Member, labels: CrowdLabels, known: Knowledge) -> bool:
     """Whether a member can use all that is known, and is worth its cost."""
     given = {PRIOR: known.class_prior is not None, KNOWN_WORKERS: known.worker_counts is not None}
-    small = labels.n_classes <= member.most_classes and labels.n_labels * labels.n_classes**2 <= member.most_cells
-    return small and all(name in member.uses for name, told in given.items() if told)
+    fits = labels.n_classes <= member.most_classes and labels.n_labels * labels.n_classes**2 <= member.most_cells
+    return (
+        fits
+        and labels.n_labels >= member.fewest_labels
+        and all(name in member.uses for name, told in given.items() if told)
+    )
 
 
 def compete(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArray, FloatArray]:
@@ -164,7 +172,8 @@ def compete(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArra
     gaps = logs[:, int(means.argmax()), None] - logs
     limits = [TOLD_APART * error_over_tasks(task, gap) for gap in gaps.T]
     stays = np.flatnonzero(gaps.mean(axis=0) <= limits)
-    weights[np.array(places)[stays]] = stacking_weights(probabilities[:, stays])
+    trust = task.size / (task.size + EQUAL)
+    weights[np.array(places)[stays]] = trust * stacking_weights(probabilities[:, stays]) + (1 - trust) / stays.size
     return weights, scores
 
 
