@@ -62,7 +62,7 @@ def examine(name: str) -> dict[str, object]:
     scores = {f"{exponent:g}": score(truth[known], posterior(exponent)) for exponent in GRID}
     decided = posterior(EXPONENT)
     moments = count_moments(decided, posterior(0.0))
-    low, high = count_interval(moments, LEVEL)
+    low, high = count_interval(moments, LEVEL, labels.n_classes)
     votes = labels.vote_counts()[known] + labels.class_shares / 2
     return {
         "crowd": name,

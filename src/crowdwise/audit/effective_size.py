@@ -105,6 +105,11 @@ class EffectiveSize:
     summary: str
     skipped: str = ""
 
+    @property
+    def basis(self) -> str:
+        """What the numbers rest on."""
+        return f"the labels and {self.n_gold:,} true answers" if self.n_gold >= FEWEST_GOLD else "the labels alone"
+
 
 def kish_size(n_workers: Any, correlation: Any) -> Any:
     """Independent workers that as many are worth whose errors have this mean correlation.
@@ -289,14 +294,16 @@ def _summary(
     who: str, n_workers: int, worth: tuple[float, float, float], family: IntArray, n_gold: int, certain: bool
 ) -> str:
     size, low, high = worth
-    rests = "by the labels alone" if n_gold < FEWEST_GOLD else f"by the labels and {n_gold:,} true answers"
+    told = n_gold >= FEWEST_GOLD
     sizes = np.sort(np.bincount(family[family >= 0]))[::-1]
     if not sizes.size:
         found = "No families of workers who err together were found"
     elif sizes.size == 1:
-        found = f"{sizes[0]} of them err together, as one family"
+        found = f"{sizes[0]} of them seem to err together, as one family"
     else:
-        found = f"They fall into {sizes.size} families whose members err together (of {', '.join(map(str, sizes))})"
+        found = (
+            f"They fall into {sizes.size} families whose members seem to err together (of {', '.join(map(str, sizes))})"
+        )
     if not certain:
         return (
             f"{who}, worth between {low:.1f} and {high:.1f} independent ones in a vote. {found}, and nearly the whole "
@@ -308,5 +315,10 @@ def _summary(
         if high >= n_workers and size > 0.9 * n_workers
         else (f"about {size:.1f} independent ones")
     )
-    unseen = "" if n_gold >= FEWEST_GOLD else " Errors that all make alike cannot be seen without true answers."
-    return f"{who}, worth {worth_words} in a vote ({low:.1f} to {min(high, n_workers):.1f}), {rests}. {found}.{unseen}"
+    interval = f"({low:.1f} to {min(high, n_workers):.1f})"
+    if told:
+        return f"{who}, worth {worth_words} in a vote {interval}, by the labels and {n_gold:,} true answers. {found}."
+    return (
+        f"{who}, worth at most {worth_words} in a vote {interval}, by the labels alone. {found}. Errors that all make "
+        f"alike do not show without true answers: give those of {FEWEST_GOLD} tasks or more."
+    )

@@ -74,6 +74,9 @@ PSEUDO_WORKERS = 0.2, 1.8  # below and above the bound, that every crowd's mixtu
 OWN = 3.0  # times as likely below the bound as above that a worker's own labels must be
 DOUBT = 0.3  # chance of being no spammer, with which nobody is flagged
 SWAPS = 0.01  # p-value of other dependence on the task by which a worker is no spammer
+SURE = 0.05  # chance of a mistake up to which a finding needs no "it seems"
+ADVICE = "Leave these labels out (prune), and give this worker no more to do before you know why."
+UNSURE_ADVICE = "Look at some of these answers before you act: this may be a weak but honest worker."
 ALWAYS = 0.98  # share of one class from which on a spammer "always says" it
 
 
@@ -212,7 +215,7 @@ def find_spammers(
             about="worker",
             names=(names[w],),
             score=float(score[w]),
-            verdict=_verdict(kept, int(w)),
+            verdict=_verdict(kept, int(w)) + ("" if judged.honest[w] <= SURE else ", it seems"),
             evidence=(
                 f"{number[w]:,} labels on tasks that others labelled too: about {judged.attention[w]:.0%} of them "
                 f"follow the task, where {usual[w]:.0%} of the others' labels on the same tasks do; the rest follow a "
@@ -224,7 +227,7 @@ def find_spammers(
                 f"differ in this crowd (empirical Bayes), averaged over all who are flagged more surely; "
                 f"{int(tested.sum()):,} workers tested"
             ),
-            advice="Leave these labels out (prune), and give this worker no more to do before you know why.",
+            advice=ADVICE if judged.honest[w] <= SURE else UNSURE_ADVICE,
         )
         for w in np.flatnonzero(flagged)
     ]

@@ -276,7 +276,8 @@ def _disputed(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
         about="task",
         names=(doubt.name,),
         score=score,
-        verdict=f"The crowd contradicts {doubt.doubted}, the given answer of task {quoted(doubt.name)}: look at it.",
+        verdict=f"Task {quoted(doubt.name)}: most workers, by their record, contradict its given answer, "
+        f"{doubt.doubted}. Look at it.",
         evidence=f"{doubt.counted}. Either the answer is wrong or the task misleads; these labels cannot tell which.",
         p_value=p_value,
         how=how,

@@ -195,7 +195,7 @@ class AuditPage:
         if self.found.effective is not None:
             show.heading(console, "What the crowd is worth")
             size = self.found.effective
-            show.claims(console, [Claim(size.summary or size.skipped, "the labels alone")])
+            show.claims(console, [Claim(size.summary or size.skipped, size.basis)])
         skipped = [f"{screen.kind}: {screen.skipped}" for screen in self.found.screens if screen.skipped]
         if skipped:
             show.heading(console, "Not asked")
@@ -233,7 +233,11 @@ class AuditPage:
             self._kind(console, found, skills)
         if not findings:
             show.paragraph(console, "Nobody stands out beyond what chance explains. That is no proof of honesty.")
-        quiet = [screen.kind for screen in self.found.screens if not screen.findings and not screen.skipped]
+        quiet = [
+            screen.kind
+            for screen in self.found.screens
+            if not screen.findings and not screen.skipped and screen.kind != "identifiability"
+        ]
         if findings and quiet:
             show.paragraph(console, f"Asked as well, and not found: {', '.join(quiet)}.")
         if findings and not self.details:

@@ -351,7 +351,7 @@ def _league(console: Any, result: Result) -> None:
     members = sorted((row for row in result.league if row["weight"] > 0.005), key=lambda row: -row["weight"])
     if members:
         named = ", ".join(f"{row['method']} ({row['weight']:.0%})" for row in members)
-        show.heading(console, "Methods that foretold hidden labels best")
+        show.heading(console, "Combined from, by how well they predict hidden labels")
         console.print(Padding(Text(named), (0, 0, 0, 2)))
 
 

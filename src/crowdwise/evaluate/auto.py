@@ -327,7 +327,7 @@ class Auto(Aggregator):
         rests_on = f"the labels and {truth.size:,} gold answers" if truth.size else "the labels alone"
         return ExpectedWrong(
             float(moments[0, 1]),
-            *count_interval(moments, level),
+            *count_interval(moments, level, len(self.classes_)),
             f"From {rests_on}: the low end if workers err independently of each other, the high end if they share "
             "errors as much as in nearly all crowds with known answers that this was measured on.",
         )

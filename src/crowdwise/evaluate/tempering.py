@@ -103,10 +103,10 @@ def count_moments(posterior: FloatArray, independent: FloatArray) -> FloatArray:
     return np.array([(decided.size, wrong.sum()), (least.sum(), (least * (1 - least)).sum())], np.float64)
 
 
-def count_interval(moments: FloatArray, level: float) -> tuple[float, float]:
-    """Central interval of the number of wrong answers, from `count_moments`.
+def count_interval(moments: FloatArray, level: float, n_classes: int) -> tuple[float, float]:
+    """Central interval of the number of wrong answers, from `count_moments`; at most as many as by guessing.
 
-    >>> count_interval(np.array([[100.0, 10.0], [4.0, 3.0]]), 0.9)
+    >>> count_interval(np.array([[100.0, 10.0], [4.0, 3.0]]), 0.9, 3)
     (0.0, 44.0)
     """
     (n_tasks, count), (mean, variance) = moments
@@ -116,7 +116,8 @@ def count_interval(moments: FloatArray, level: float) -> tuple[float, float]:
     rate = max(MORE_ODDS * count / (n_tasks - count + MORE_ODDS * count), ALWAYS_WRONG)
     least = mean - z * np.sqrt(variance + 1)  # 1 for a count's continuity
     most = n_tasks * rate + z * np.sqrt(n_tasks * rate * (1 - rate) + 1)
-    return float(max(0.0, np.floor(least))), float(min(n_tasks, np.ceil(most)))
+    guessing = n_tasks * (1 - 1 / n_classes)
+    return float(max(0.0, np.floor(least))), float(np.ceil(min(most, guessing)))
 
 
 def gold_interval(wrong: int, n_gold: int, n_tasks: int, level: float) -> tuple[float, float, float]:

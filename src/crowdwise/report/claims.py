@@ -114,7 +114,7 @@ def confidence_claims(model: Any, n_gold: int = 0, *, measured: bool = False) ->
     if wrong is None and not bins:
         text += f" This confidence is the method's own ({model.slug}){'' if measured else ', and unchecked'}."
     found = [Claim(text, rests_on(n_gold))]
-    if wrong is not None:
+    if wrong is not None and sure.size > n_gold:
         low, high = interval_of(wrong)
         of_all = f"{counted(sure.size - n_gold, 'answer')}{' that are not gold' if n_gold else ''} are wrong"
         about = f"About {wrong.count:,.0f} of its {of_all} (90% interval {low:,} to {high:,})."

@@ -19,12 +19,15 @@ class Kind:
         What is counted: so many workers, or tasks, classes, …
     asks
         The question that the test answers; "" for a kind that is found by another's test.
+    nothing
+        The result where nothing was found.
     """
 
     title: str
     one: str
     many: str
     asks: str = ""
+    nothing: str = "nothing found"
 
 
 KINDS = {
@@ -68,6 +71,7 @@ KINDS = {
         "doubt whether these labels can tell",
         "doubts whether these labels can tell",
         "Can the truth and the workers be told from these labels at all?",
+        "they suffice",
     ),
 }
 

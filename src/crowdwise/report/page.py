@@ -148,6 +148,7 @@ def made_report(
         n_groups=len(set(audit.group.tolist()) - {-1}),
         graph_note=rows.graph_note(portrait),
         worth="" if audit.effective is None else audit.effective.summary or audit.effective.skipped,
+        worth_rests_on="" if audit.effective is None else audit.effective.basis,
         league=league,
         believable=words.believable(portrait),
         citations=words.citations(portrait),

@@ -169,7 +169,7 @@ def told_tests(audit: Audit) -> list[tuple[str, str, str]]:
     """Every test, what it asks, and what came of it."""
     rows = []
     for screen in audit.screens:
-        found = counted(len(screen.findings), "finding") if screen.findings else "nothing found"
+        found = counted(len(screen.findings), "finding") if screen.findings else kind_of(screen.kind).nothing
         skipped = f"Not tested: {shown(screen.skipped, LONGEST_SENTENCE)}"
         kind = kind_of(screen.kind)
         rows.append((shown(kind.title), kind.asks, skipped if screen.skipped else found))
