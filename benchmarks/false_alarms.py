@@ -127,6 +127,7 @@ def audit_one(job: tuple[str, int, int]) -> dict[str, Any]:
     labels = crowd.labels
     audit = cw.audit_crowd(
         labels,
+        method="majority-vote",  # the consensus shown has no part in any finding
         truth=dict(enumerate(crowd.truth.tolist())),
         task_attributes=dict(enumerate(rng.choice(["a", "b"], labels.n_tasks).tolist())),
         worker_attributes=dict(enumerate(rng.choice(["x", "y"], labels.n_workers).tolist())),
