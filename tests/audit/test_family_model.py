@@ -122,7 +122,7 @@ def test_many_classes_keep_who_agrees_with_whom() -> None:
     rng = np.random.default_rng(3)
     said = rng.integers(0, 40, (50, 4))
     said[:, 1] = said[:, 0]
-    labels = CrowdLabels.from_dense(said)
+    labels = CrowdLabels.from_dense(said, kind="labels")
     truth = np.where(np.arange(50) < 20, said[:, 2], -1)
     codes = np.searchsorted(labels.classes.to_pylist(), truth)
     narrow, told = narrow_classes(labels, np.where(truth >= 0, codes, -1), rng)

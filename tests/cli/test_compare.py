@@ -105,7 +105,8 @@ def test_known_workers(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> 
     assert cw("aggregate", labels, "--method", "dawid-skene", "--out", tmp_path / "first").code == 0
     ran = cw("aggregate", labels, "--known-workers", tmp_path / "first" / "model", "--json")
     assert (ran.code, ran.err) == (0, "")
-    assert {row["method"] for row in ran.json["league"]} == {"dawid-skene", "ebcc"}
+    members = {"hierarchical dawid-skene", "hierarchical one-coin", "mean-field", "ebcc"}  # who can use known workers
+    assert {row["method"] for row in ran.json["league"]} == members
 
 
 @pytest.mark.parametrize(

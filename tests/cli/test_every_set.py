@@ -36,7 +36,8 @@ CLASSES = (
     "web", "zencrowd_us",
 )  # fmt: skip
 KINDS = {
-    "spammer", "opposite", "colluders", "dependent workers", "bias", "mislabel", "hard task", "confused classes",
+    "spammer", "opposite", "colluders", "dependent workers", "bias", "mislabel", "disputed answer", "hard task",
+    "confused classes",
     "identifiability", "strange truth",
 }  # fmt: skip
 ABOUT = {"worker", "workers", "task", "class", "crowd", "attribute"}

@@ -78,6 +78,7 @@ def temper(
     logs: FloatArray = np.log(np.maximum(posterior, LEAST)) * weight[:, None]
     if class_prior is not None:
         logs += (1 - weight)[:, None] * np.log(np.maximum(class_prior, LEAST))
+        logs[:, class_prior == 0] = -np.inf
     logs -= logs.max(axis=1, keepdims=True)
     np.exp(logs, out=logs)
     logs *= (1 - UNEXPLAINED) / logs.sum(axis=1, keepdims=True)
