@@ -127,7 +127,7 @@ def test_page(cw: Callable[..., Any], labels: Path, truth: Path) -> None:
     for part in ("Against the truth of 4 tasks", "4 of 4 tasks right", "Classes", "Workers, best first", "What next"):
         assert part in ran.out
     assert f"crowdwise aggregate {labels} --method auto --out results" in ran.out
-    assert "Methods that foretold hidden labels best" in ran.out
+    assert "Combined from, by how well they predict hidden labels" in ran.out
     assert "\x1b" not in ran.out
     prose = [line for line in ran.out.splitlines() if not line.startswith("    crowdwise")]
     assert max(map(len, prose)) <= 80

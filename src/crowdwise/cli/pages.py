@@ -319,7 +319,13 @@ def classes_part(console: Any, result: Fitted) -> None:
 
 def workers_part(console: Any, result: Fitted) -> None:
     """All workers if they are few; else those who are surely good, and those who are surely poor."""
-    workers = result.workers
+    _worker_tables(console, result.workers)
+    caveat = result.model.skill_caveat()
+    if caveat:
+        show.paragraph(console, caveat)
+
+
+def _worker_tables(console: Any, workers: Any) -> None:
     if workers.num_rows <= 2 * TOP:
         show.heading(console, "Workers, best first; skill is the chance that an answer is right")
         order = np.argsort(-workers["skill"].to_numpy(), kind="stable").tolist()

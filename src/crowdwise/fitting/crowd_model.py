@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["CrowdModel", "Fit", "ModelNotFittedError"]
 
 TIE = 1e-12  # posteriors closer than this are a tie
+FEWEST_WORKERS = 8  # from which on those who err together can be told from the others
 NEGLIGIBLE = 1e-12  # entropies below this are rounding
 
 
@@ -137,8 +138,14 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
         alone = float(np.mean(labelled == 1)) if labelled.size else 1.0
         if alone == 1:
             return "No task has two labels: nothing here tells whether a worker is right. The skill is a guess."
+        n_workers = int((self.labels_per_worker_ > 0).sum())
         if labels_can_tell(self.labels_per_task_):
-            return ""
+            if n_workers >= FEWEST_WORKERS:
+                return ""
+            return (
+                f"With {n_workers} workers, labels hardly tell who is right from who errs together with others; if "
+                "they do (models of one make often do), the skills are too high. Known answers (gold) would tell."
+            )
         return (
             f"A task has {labelled.mean():.1f} labels on average. With fewer than {FEWEST_LABELS:.0f}, labels cannot "
             "tell skilled workers from workers who make the same mistakes; the intervals of skill assume that some "

@@ -102,9 +102,11 @@ def _skill(portrait: Portrait) -> str:
     low, high = np.quantile(skill, [0.1, 0.9])
     chance = 1 / portrait.labels.n_classes
     spread = f"{percent(float(low))} and {percent(float(high))}"
+    caveat = portrait.model.skill_caveat()
     return (
         f"Skill, the chance that an answer is right: {percent(mean)} for a label on average, where guessing would be "
         f"right {percent(chance)} of the time; between {spread} for the middle eight in ten workers."
+        + (f" {caveat}" if caveat else "")
     )
 
 
