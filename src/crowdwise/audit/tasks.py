@@ -207,7 +207,7 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     if not (given >= 0).any():
         return Screen("mislabel", skipped="No task with labels has a truth.")
     kinds = None if truth is None else classify_gold(labels, given)
-    log_prior, table = _counted(labels, given) if kinds is None else (kinds.log_prior, kinds.table)
+    log_prior, table = _counted(labels, given)
     scores = _scores(labels, labels.label, log_prior, table)
     likeliest, score = scores.argmax(axis=1), _doubts(scores, given)
     observed = np.where(given >= 0, scores.max(axis=1) - scores[np.arange(labels.n_tasks), given], np.nan)
@@ -277,7 +277,7 @@ def _disputed(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
         names=(doubt.name,),
         score=score,
         verdict=f"Task {quoted(doubt.name)}: most workers, by their record, contradict its given answer, "
-        f"{doubt.doubted}. Look at it.",
+        f"{doubt.doubted}: look at it.",
         evidence=f"{doubt.counted}. Either the answer is wrong or the task misleads; these labels cannot tell which.",
         p_value=p_value,
         how=how,
