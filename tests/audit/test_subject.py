@@ -91,3 +91,15 @@ def test_a_stream_is_read_once(tmp_path: Any) -> None:
     assert {screen.kind for screen in found.screens} >= {"bias", "disparity", "mislabel"}
     assert found.truth is not None
     assert len(found.truth.tasks) == 60
+
+
+def test_truths_of_a_class_that_nobody_said_are_left_out_with_a_note() -> None:
+    crowd = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=6, n_classes=2, labels_per_task=3, seed=0)
+    truth = dict(enumerate(crowd.truth.tolist())) | {3: 7}
+    audit = cw.audit_crowd(crowd.labels, truth=truth, method="majority-vote")
+    assert audit.truth is not None
+    assert len(audit.truth.tasks) == 59
+    (note,) = [screen.skipped for screen in audit.screens if screen.kind == "truth"]
+    assert note == "1 truth left out: of a class that nobody said, 7."
+    with pytest.raises(InputError, match="classes that the labels do not have"):
+        cw.audit_crowd(crowd.labels, truth={0: 7}, method="majority-vote")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+
 from crowdwise.audit.colluders import trusted_among
 from crowdwise.audit.drift import checked_times
 from crowdwise.audit.findings import Screen
 from crowdwise.labels.attributes import Attribute, read_attributes
-from crowdwise.labels.errors import quoted
+from crowdwise.labels.errors import listed, quoted
+from crowdwise.labels.places import counted
 from crowdwise.labels.truth import Truth, read_truth, truth_codes
+from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +29,7 @@ class Known(NamedTuple):
     truth: Truth | None
     of_tasks: tuple[Attribute, ...]
     of_workers: tuple[Attribute, ...]
+    left_out: str = ""
 
 
 def known_of(
@@ -36,9 +41,7 @@ def known_of(
     trusted: Sequence[Any] | None,
 ) -> Known:
     """Read what is known besides the labels, and refuse what is not about them."""
-    given = None if truth is None else read_truth(truth)
-    if given is not None:
-        truth_codes(given, labels)
+    given, left_out = (None, "") if truth is None else usable_truth(read_truth(truth), labels)
     if time is not None:
         checked_times(time, labels)
     trusted_among(labels, trusted)
@@ -46,12 +49,28 @@ def known_of(
         given,
         read_attributes(task_attributes, labels.tasks, "task"),
         read_attributes(worker_attributes, labels.workers, "worker"),
+        left_out,
     )
 
 
+def usable_truth(truth: Truth, labels: CrowdLabels) -> tuple[Truth, str]:
+    """The truths of classes that somebody said, and a sentence about the others, of which no label can speak."""
+    said = positions(truth.labels, labels.classes) >= 0
+    unsaid = ~said & (positions(truth.tasks, labels.tasks) >= 0)
+    if said.any() and unsaid.any():
+        names = truth.labels.filter(pa.array(unsaid)).unique().to_pylist()
+        truth = Truth(truth.tasks.filter(pa.array(~unsaid)), truth.labels.filter(pa.array(~unsaid)))
+        left_out = f"{counted(int(unsaid.sum()), 'truth')} left out: of a class that nobody said, {listed(names)}."
+    else:
+        left_out = ""
+    truth_codes(truth, labels)  # refuses what is not about the labels
+    return truth, left_out
+
+
 def skipped_attributes(known: Known) -> list[Screen]:
-    """A screen for each attribute that makes no groups, which says why."""
+    """A screen for each attribute that makes no groups, and one for truths that cannot be used, which say why."""
+    left_out = [Screen("truth", skipped=known.left_out)] if known.left_out else []
     every = [("task", each) for each in known.of_tasks] + [("worker", each) for each in known.of_workers]
-    return [
+    return left_out + [
         Screen(f"{role} attribute {quoted(each.name)}", skipped=each.skipped) for role, each in every if each.skipped
     ]
