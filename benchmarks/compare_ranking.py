@@ -36,7 +36,7 @@ from scipy.stats import spearmanr
 
 import crowdwise as cw
 from compare_crowds import CLASSES, CROWDS, SHAPES, simulate_assumption
-from crowdwise.evaluate.shared_errors import check_independence
+from crowdwise.evaluate.independence import check_independence
 
 RESULTS = Path(__file__).parent / "results" / "compare_ranking.json"
 METHODS = ["majority-vote", "weighted-majority-vote", "bwa", "one-coin", "zencrowd", "glad", "dawid-skene", "mace"]
@@ -58,18 +58,18 @@ def measure(labels: cw.CrowdLabels, truth: Any, methods: list[str]) -> dict[str,
     scored = [row for row in found.standings if not row.note]
     accuracy = {row.method: row.accuracy for row in scored}
     accuracy["auto"] = cw.metrics.accuracy(truth, model.posterior_.argmax(axis=1))
-    without_truth = found.best if not (found.tied or found.cautions) else "auto"
+    without_truth = found.best if not (found.tied_with_best or found.cautions) else "auto"
     return {
         "spearman": float(spearmanr([row.held_out for row in scored], [row.accuracy for row in scored]).statistic),
         "held_out_best": accuracy[found.best],
         "truth_best": max(row.accuracy for row in scored),
         "auto": accuracy["auto"],
         "recommended": accuracy[without_truth],
-        "alone": not found.tied,
-        "misled": found.misled,
+        "alone": not found.tied_with_best,
+        "misled": found.contradicted_by_truth,
         "pairs": found.independence.pairs if found.independence else None,
         "tasks": found.independence.tasks if found.independence else None,
-        "caution": bool(found.independence and found.independence.failed),
+        "caution": bool(found.independence and found.independence.failed_check),
         "seconds": time.perf_counter() - started,
         "methods": [
             {key: getattr(row, key) for key in ("method", "held_out", "rank_low", "rank_high", "accuracy")}
@@ -87,7 +87,7 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
     shape, n_classes, seed = job["shape"], job["classes"], job["seed"]
     if job["part"] == "check":
         found = check_independence(simulate_assumption(job["name"], *shape, n_classes, CHECKED + seed)[0])
-        return job | {"pairs": found.pairs, "tasks": found.tasks, "caution": found.failed is not None}
+        return job | {"pairs": found.pairs, "tasks": found.tasks, "caution": found.failed_check is not None}
     if job["part"] == "simulated":
         return job | measure(*simulate_assumption(job["name"], *shape, n_classes, seed), METHODS)
     scores, low, high = [], [], []

@@ -55,7 +55,7 @@ def test_who_stays_is_not_told_apart_from_the_best(crowd: CrowdLabels, monkeypat
     for part in held_out.parts(crowd, auto.FOLDS, 0):
         for place, member in enumerate(auto.SHORTLIST):
             model = member.fit(part.kept, Knowledge(), 0, False)
-            logs[part.hidden, place] = np.log(held_out.said(held_out.foretold(model, part), part))
+            logs[part.hidden, place] = np.log(held_out.said(held_out.predict_held_out(model, part), part))
     np.testing.assert_allclose(scores[:, 0], logs.mean(axis=0), atol=1e-12)
     gaps = logs[:, [logs.mean(axis=0).argmax()]] - logs
     for place, gap in enumerate(gaps.T):

@@ -11,7 +11,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.evaluate.comparison import Standing
-from crowdwise.evaluate.shared_errors import Independence
+from crowdwise.evaluate.independence import Independence
 from crowdwise.simulate import simulate
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def test_the_standings(simulation: cw.simulate.Simulation) -> None:
         assert row.accuracy_low < row.accuracy < row.accuracy_high
         assert 1 <= row.truth_rank_low <= row.truth_rank_high <= 3
     assert league.n_truth == 300
-    assert league.tied == tuple(row.method for row in league.standings[1:] if row.rank_low == 1)
+    assert league.tied_with_best == tuple(row.method for row in league.standings[1:] if row.rank_low == 1)
     assert league.cautions == (), "these workers are independent"
     np.testing.assert_allclose(league.agreement, league.agreement.T)
 
@@ -64,7 +64,7 @@ def test_without_a_truth_there_is_no_accuracy(crowd: CrowdLabels) -> None:
     league = cw.compare(crowd, "majority-vote", folds=2)
     assert math.isnan(league.standings[0].accuracy)
     assert league.n_truth == 0
-    assert (league.best_by_truth, league.tied_by_truth, league.misled) == (None, (), None)
+    assert (league.best_by_truth, league.tied_by_truth, league.contradicted_by_truth) == (None, (), None)
     assert "only one method" in league.conclusions()[0]
     columns = league.table().column_names
     assert columns[:3] == ["method", "held_out", "standard_error"]
@@ -101,15 +101,15 @@ def test_a_method_and_its_twin_are_tied_and_a_bad_one_is_not() -> None:
     league = cw.compare(crowd.labels, ["bcc", "mean-field", "majority-vote"], folds=3)
     worst = league.standings[-1]
     assert (worst.method, worst.rank_low, worst.rank_high) == ("majority-vote", 3, 3)
-    assert len(league.tied) == 1
-    assert league.recommended == "auto"
+    assert len(league.tied_with_best) == 1
+    assert league.recommendation == "auto"
 
 
 def test_families_of_workers_are_a_caution() -> None:
     crowd = simulate("groups", n_tasks=300, n_workers=20, n_classes=3, labels_per_task=6, n_groups=5, seed=1)
     league = cw.compare(crowd.labels, ["majority-vote", "dawid-skene"], folds=2)
     assert "Workers do not err independently: some pairs agree" in league.cautions[0]
-    assert league.recommended == "auto"
+    assert league.recommendation == "auto"
 
 
 def standing(
@@ -183,12 +183,12 @@ def test_conclusions(
     assert "which is not how often the consensus is right" in told
     for sentence in sentences:
         assert sentence in told
-    assert league.recommended == recommended
-    assert (league.misled is True) == ("right less often" in told)
+    assert league.recommendation == recommended
+    assert (league.contradicted_by_truth is True) == ("right less often" in told)
     if independence is None:
         assert "could not be checked" in league.cautions[0]
     else:
-        assert bool(league.cautions) == (independence.failed is not None)
+        assert bool(league.cautions) == (independence.failed_check is not None)
     assert told.split(" This says")[0] in repr(league).replace("\n", " ")
 
 

@@ -25,7 +25,7 @@ def test_a_hidden_label_is_foretold_by_task_and_worker() -> None:
     labels = tiny_labels(3, 4, n_tasks=12, n_workers=4, repeats=True)
     part = next(held_out.parts(labels, 3, 0))
     model = cw.DawidSkene(smoothing=0.3).fit(part.kept)
-    found = held_out.foretold(model, part)
+    found = held_out.predict_held_out(model, part)
     kept = list(zip(part.kept.task, part.kept.worker, part.kept.label, strict=True))
     for row, (task, worker) in enumerate(zip(part.held.task, part.held.worker, strict=True)):
         for answer in range(3):
@@ -66,7 +66,7 @@ def test_every_method_can_be_scored(method: Method) -> None:
     crowd = simulate("one-coin", n_tasks=150, n_workers=10, n_classes=3, labels_per_task=6, seed=0).labels
     part = next(held_out.parts(crowd, 5, 0))
     model = method.load()().fit(part.kept)
-    every = held_out.foretold(model, part)
+    every = held_out.predict_held_out(model, part)
     np.testing.assert_allclose(every.sum(axis=1), 1, atol=1e-9)
     assert np.log(held_out.said(every, part)).mean() > -np.log(crowd.n_classes)
 

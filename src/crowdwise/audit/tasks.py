@@ -250,7 +250,7 @@ class Doubt(NamedTuple):
     n_labels: int
 
     @property
-    def counted(self) -> str:
+    def votes_against(self) -> str:
         """How many labels contradict."""
         return f"{self.said} of its {self.n_labels} labels say {self.likely}"
 
@@ -262,8 +262,8 @@ def _mislabel(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
         names=(doubt.name,),
         score=score,
         verdict=f"Task {quoted(doubt.name)} is probably {doubt.likely}, not {doubt.doubted}, its given label.",
-        evidence=f"{doubt.counted}, as workers do on ordinary tasks of that class; tasks that mislead the crowd look "
-        "otherwise here.",
+        evidence=f"{doubt.votes_against}, as workers do on ordinary tasks of that class; tasks that mislead the crowd "
+        "look otherwise here.",
         p_value=p_value,
         how=how,
         advice="Have an expert decide, and mend the answer.",
@@ -278,7 +278,7 @@ def _disputed(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
         score=score,
         verdict=f"Task {quoted(doubt.name)}: most workers, by their record, contradict its given answer, "
         f"{doubt.doubted}: look at it.",
-        evidence=f"{doubt.counted}. Either the answer is wrong or the task misleads; these labels cannot tell which.",
+        evidence=f"{doubt.votes_against}. Either the answer is wrong or the task misleads; these labels cannot tell.",
         p_value=p_value,
         how=how,
         advice="Ask an expert. If the answer is right, the crowd needs instructions for tasks like this one.",
@@ -292,7 +292,7 @@ def _doubted_majority(doubt: Doubt, score: float, p_value: float, how: str) -> F
         names=(doubt.name,),
         score=score,
         verdict=f"Task {quoted(doubt.name)} is probably {doubt.likely}, not {doubt.doubted}, its majority's label.",
-        evidence=f"{doubt.counted}, but those who do are right more often elsewhere than the others.",
+        evidence=f"{doubt.votes_against}, but those who do are right more often elsewhere than the others.",
         p_value=p_value,
         how=how,
         advice="Have an expert decide: the majority is wrong, or its best workers are.",

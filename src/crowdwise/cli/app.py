@@ -222,7 +222,7 @@ def describe(
 
     columns = (task_column, worker_column, label_column)
     reading = work.Reading(labels, *columns, classes, on_duplicate.value, kind=kind, outer=outer)
-    description = work.described(reading)
+    description = work.describe_files(reading)
     if json:
         put.print_json(description.to_dict())
     else:

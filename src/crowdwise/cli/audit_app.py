@@ -89,7 +89,7 @@ def audit(
     columns = (task_column, worker_column, label_column)
     reading = work.Reading(labels, *columns, classes, on_duplicate.value, time_column, kind, outer)
     asked = pages.Asked(method, truth, gold, task_attributes, worker_attributes, items, trusted, level, seed)
-    timed, found, shows = pages.audited(reading, asked)
+    timed, found, shows = pages.run_audit(reading, asked)
     pruned = None
     if prune_to is not None:
         kept, pruned = prune(timed.labels, found.findings)
@@ -143,6 +143,6 @@ def report(
     columns = (task_column, worker_column, label_column)
     reading = work.Reading(labels, *columns, classes, on_duplicate.value, time_column, kind, outer)
     asked = pages.Asked(method, truth, gold, task_attributes, worker_attributes, items, trusted, level, seed)
-    timed, found, shows = pages.audited(reading, asked)
+    timed, found, shows = pages.run_audit(reading, asked)
     league = work.compared(timed.labels, None, found.truth, 5, seed) if compare else None
     pages.put_page(found, out, charts, league=league, title=title, items=shows)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.times import TimedLabels
     from crowdwise.report.items import Items
 
-__all__ = ["Asked", "AuditPage", "audited", "check_report", "facts", "put_page"]
+__all__ = ["Asked", "AuditPage", "check_report", "facts", "put_page", "run_audit"]
 
 WORKER_COLUMNS = ("worker", "n_labels", "skill", "skill_low", "skill_high")
 MOST = 6  # findings of a kind that are told
@@ -58,7 +58,7 @@ class Asked:
         return [word for name, value in said.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
-def audited(reading: Reading, asked: Asked) -> tuple[TimedLabels, Audit, Items | None]:
+def run_audit(reading: Reading, asked: Asked) -> tuple[TimedLabels, Audit, Items | None]:
     """The labels as the options say, with their times if they have any, their audit, and what their tasks show."""
     from crowdwise.audit.audit import audit_crowd
     from crowdwise.audit.findings import Screen

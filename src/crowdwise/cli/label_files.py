@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.describe import Description
     from crowdwise.labels.times import TimedLabels
 
-__all__ = ["Reading", "described", "listed_names", "read", "read_timed"]
+__all__ = ["Reading", "describe_files", "listed_names", "read", "read_timed"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def read_timed(reading: Reading) -> TimedLabels:
     return timed
 
 
-def described(reading: Reading) -> Description:
+def describe_files(reading: Reading) -> Description:
     """Describe labels; those that look like values as well, which is said among the warnings."""
     from crowdwise.labels import read_labels
 

@@ -233,7 +233,7 @@ def _accuracy(row: Standing) -> str:
 
 def _after_comparison(comparison: Comparison, reading: Reading) -> list[tuple[str, str]]:
     """The method to use, as far as the comparison tells, and how to learn more."""
-    method = comparison.recommended
+    method = comparison.recommendation
     words = shell("crowdwise", "aggregate", *reading.words(), "--method", method, "--out", "results")
     if method == comparison.best_by_truth:
         return [("Use the method that is right most often:", visible(words))]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.cli.label_files import Reading, described, listed_names, read, read_timed
+from crowdwise.cli.label_files import Reading, describe_files, listed_names, read, read_timed
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.places import counted
 from crowdwise.labels.tables import defused
@@ -37,7 +37,7 @@ __all__ = [
     "compared",
     "crowds",
     "defused_names",
-    "described",
+    "describe_files",
     "expected_wrong_facts",
     "known_truth",
     "league",
@@ -203,12 +203,12 @@ def league(comparison: Comparison) -> dict[str, Any]:
     independence = comparison.independence
     return {
         "best": comparison.best,
-        "tied": list(comparison.tied),
-        "recommended": comparison.recommended,
+        "tied": list(comparison.tied_with_best),
+        "recommended": comparison.recommendation,
         "n_truth": comparison.n_truth,
         "best_by_truth": comparison.best_by_truth,
         "tied_by_truth": list(comparison.tied_by_truth),
-        "misled": comparison.misled,
+        "misled": comparison.contradicted_by_truth,
         "independence": None if independence is None else asdict(independence),
         "cautions": list(comparison.cautions),
         "conclusions": list(comparison.conclusions()),

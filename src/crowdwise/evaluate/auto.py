@@ -8,7 +8,7 @@ workers of a task share (`tempering`).
 
 | step | here |
 |---|---|
-| labels hidden in turn, P = Σ_k q[t,k] A[w,k,l] | `held_out.foretold` |
+| labels hidden in turn, P = Σ_k q[t,k] A[w,k,l] | `held_out.predict_held_out` |
 | kept: behind the best by less than two standard errors | `compete` |
 | weights: max Σ log Σ_m w[m] P[m] (Yao et al. 2018) | `stacking.stacking_weights` |
 | posterior = Σ_m w[m] temper(q[m]) | `combine_members` |
@@ -34,7 +34,7 @@ from crowdwise.aggregate.ebcc import EnhancedBcc
 from crowdwise.aggregate.mean_field import MeanField
 from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
 from crowdwise.evaluate.gold_calibration import FEWEST_GOLD, GoldCalibration, calibrate_from_gold
-from crowdwise.evaluate.held_out import answers, drawn_table, error_over_tasks, foretold, parts, said
+from crowdwise.evaluate.held_out import answers, drawn_table, error_over_tasks, parts, predict_held_out, said
 from crowdwise.evaluate.hierarchical import HierarchicalDawidSkene, class_shares, prior_answers
 from crowdwise.evaluate.stacking import stacking_weights
 from crowdwise.evaluate.tempering import ExpectedWrong, count_interval, count_moments, gold_interval, temper
@@ -162,7 +162,7 @@ def compete(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArra
         for part in cuts:
             row = []
             for place in places:
-                row.append(said(foretold(SHORTLIST[place].fit(part.kept, known, seed, many), part), part))
+                row.append(said(predict_held_out(SHORTLIST[place].fit(part.kept, known, seed, many), part), part))
                 advance()
             given.append(np.stack(row, axis=1))
     probabilities, task = np.concatenate(given), np.concatenate([part.held.task for part in cuts])

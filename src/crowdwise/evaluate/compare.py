@@ -1,7 +1,7 @@
 """The league table: methods compared on labels they have not seen, and on a truth where there is one.
 
 Two things are said with it. How far the scores can put the methods in order: intervals of ranks (`rank_intervals`). And
-whether the labels contradict the assumption that workers err independently (`shared_errors`): then a method that
+whether the labels contradict the assumption that workers err independently (`independence`): then a method that
 predicts the mistakes that workers share scores well without being right.
 """
 
@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from crowdwise import metrics, registry
 from crowdwise.evaluate.comparison import Comparison, Standing
-from crowdwise.evaluate.held_out import error_over_tasks, foretold, parts, said
+from crowdwise.evaluate.held_out import error_over_tasks, parts, predict_held_out, said
+from crowdwise.evaluate.independence import check_independence
 from crowdwise.evaluate.rank_intervals import LEVEL, rank_intervals
-from crowdwise.evaluate.shared_errors import check_independence
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.em import NotConverged
 from crowdwise.fitting.progress import counted_work
@@ -30,7 +29,7 @@ from crowdwise.kernels import n_threads, use_threads
 from crowdwise.labels.errors import CrowdwiseError, InputError
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import truth_codes
-from crowdwise.metrics.calibration import binned, mean_gap
+from crowdwise.metrics.calibration import binned, mean_gap, wilson_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,8 +88,9 @@ def compare(
     Every method is fitted `folds` + 1 times with default parameters, several fits at a time. A method that cannot be
     fitted to some part has a note instead of a score.
 
-    A good score says that labels are predicted well, which is not how often the consensus is right. See `tied` for the
-    methods that the labels do not tell apart from the best, and `cautions` for assumptions that the labels contradict.
+    A good score says that labels are predicted well, which is not how often the consensus is right. See
+    `tied_with_best` for the methods that the labels do not tell apart from the best, and `cautions` for assumptions
+    that the labels contradict.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def _run(slug: str, labels: CrowdLabels, cut: Part | None, found: _Found) -> Non
                 found.seconds = time.perf_counter() - started
                 found.posterior, found.decided = model.posterior_, model._decide(model.posterior_)
                 return
-            every = foretold(model, cut)
+            every = predict_held_out(model, cut)
     except (CrowdwiseError, ArithmeticError, ValueError, MemoryError) as error:
         found.note = str(error)
         return
@@ -194,13 +194,13 @@ def _score_truth(found: dict[str, _Found], truth: IntArray | None) -> dict[str, 
     known = truth >= 0
     right = np.stack([entry.decided[known] == truth[known] for entry in found.values()], axis=1)
     ranks = rank_intervals(right.astype(np.float64), np.ones(len(right)))
+    low, high = wilson_interval(right.mean(axis=0), len(right), LEVEL)
     scores = {}
     for place, (slug, entry) in enumerate(found.items()):
-        interval = binomtest(int(right[:, place].sum()), len(right)).proportion_ci(LEVEL, method="wilson")
         scores[slug] = {
             "accuracy": metrics.accuracy(truth, entry.decided),
-            "accuracy_low": float(interval.low),
-            "accuracy_high": float(interval.high),
+            "accuracy_low": float(low[place]),
+            "accuracy_high": float(high[place]),
             "truth_rank_low": int(ranks.low[place]),
             "truth_rank_high": int(ranks.high[place]),
             "calibration_error": metrics.expected_calibration_error(truth, entry.posterior),

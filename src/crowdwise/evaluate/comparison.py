@@ -12,7 +12,7 @@ from crowdwise.labels.tables import native_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crowdwise.evaluate.shared_errors import Independence
+    from crowdwise.evaluate.independence import Independence
     from crowdwise.labels.types import FloatArray, TableKind
 
 __all__ = ["Comparison", "Standing"]
@@ -115,11 +115,11 @@ class Comparison:
 
     @property
     def best(self) -> str:
-        """The method that predicts hidden labels best; see `tied` for those that may be as good."""
+        """The method that predicts hidden labels best; see `tied_with_best` for those that may be as good."""
         return self.standings[0].method
 
     @property
-    def tied(self) -> tuple[str, ...]:
+    def tied_with_best(self) -> tuple[str, ...]:
         """Other methods that may be the best by held-out labels: none is better than them beyond chance."""
         return tuple(row.method for row in self.standings[1:] if row.rank_low == 1)
 
@@ -137,7 +137,7 @@ class Comparison:
         )
 
     @property
-    def misled(self) -> bool | None:
+    def contradicted_by_truth(self) -> bool | None:
         """Whether the best by held-out labels is right less often than some other method, beyond chance."""
         if self.best_by_truth is None:
             return None
@@ -148,11 +148,11 @@ class Comparison:
         """Assumptions that the labels contradict, or cannot confirm, and that mislead held-out scores."""
         if self.independence is None:
             return (UNCHECKED,)
-        failed = self.independence.failed
+        failed = self.independence.failed_check
         return () if failed is None else (f"{SHARED_ERRORS[failed]} {WHY_IT_MATTERS}",)
 
     @property
-    def recommended(self) -> str:
+    def recommendation(self) -> str:
         """The method to use: the best, where that is beyond chance and nothing speaks against it; else `auto`.
 
         With a truth, the best by truth. Without one, the best by held-out labels, unless there are cautions.
@@ -160,15 +160,16 @@ class Comparison:
         if self.best_by_truth is not None:
             behind = {row.method for row in self.standings} - {self.best_by_truth, *self.tied_by_truth}
             return "auto" if self.tied_by_truth and "auto" not in behind else self.best_by_truth
-        return "auto" if self.tied or self.cautions or len(self.standings) == 1 else self.best
+        return "auto" if self.tied_with_best or self.cautions or len(self.standings) == 1 else self.best
 
     def conclusions(self) -> tuple[str, ...]:
         """What may be concluded, in sentences."""
         scored = [row for row in self.standings if not row.note]
         if len(scored) == 1:
             found = [f"There is only one method, {self.best}: nothing to compare it with."]
-        elif self.tied:
-            found = [f"Best by held-out labels: {self.best}. The labels do not tell it apart from {_named(self.tied)}."]
+        elif self.tied_with_best:
+            others = _named(self.tied_with_best)
+            found = [f"Best by held-out labels: {self.best}. The labels do not tell it apart from {others}."]
         else:
             found = [f"Best by held-out labels: {self.best}, beyond chance."]
         found.append("This says how well labels are predicted, which is not how often the consensus is right.")
@@ -178,7 +179,7 @@ class Comparison:
             found.append(f"Best by the truth of {self.n_truth:,} tasks: {best.method}, right on {shares}.")
             if self.tied_by_truth:
                 found.append(f"The truth does not tell it apart from {_named(self.tied_by_truth)}.")
-            if self.misled:
+            if self.contradicted_by_truth:
                 found.append(f"{self.best}, best by held-out labels, is right less often beyond chance.")
         return tuple(found)
 

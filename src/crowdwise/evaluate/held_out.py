@@ -33,9 +33,9 @@ __all__ = [
     "answers",
     "drawn_table",
     "error_over_tasks",
-    "foretold",
     "held_out_log_probability",
     "parts",
+    "predict_held_out",
     "said",
 ]
 
@@ -70,7 +70,7 @@ def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5,
     labels
         As for `fit`.
     folds
-        Parts into which the labels are cut at random; each is foretold from the others.
+        Parts into which the labels are cut at random; each is predicted from the others.
     seed
         For the cut.
 
@@ -91,7 +91,7 @@ def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5,
     check_enough(known)
     found = np.empty(known.n_labels)
     for part in parts(known, folds, seed):
-        found[part.hidden] = said(foretold(clone(method).fit(part.kept), part), part)
+        found[part.hidden] = said(predict_held_out(clone(method).fit(part.kept), part), part)
     return np.log(found)
 
 
@@ -104,7 +104,7 @@ def parts(labels: CrowdLabels, folds: int, seed: int) -> Iterator[Part]:
         yield Part(labels, number == fold)
 
 
-def foretold(model: Predictor, part: Part) -> FloatArray:
+def predict_held_out(model: Predictor, part: Part) -> FloatArray:
     """Probability of every answer (hidden labels, K) to what was hidden, by a model of the labels that were kept."""
     return answers(model, part.kept, part.held.task, part.held.worker)
 

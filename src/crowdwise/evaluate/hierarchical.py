@@ -6,7 +6,7 @@ errors. With many labels the matrices are free, with few they are the crowd's.
 | quantity | here |
 |---|---|
 | accuracy of worker w: (right + `OWN` · crowd) / (answers + `OWN`) | `intervals.rows_like_the_crowd` |
-| prior of the row of truth k: `row_strength` answers with this accuracy, errors as the crowd's | `estimate_rows` |
+| prior of the row of truth k: `row_strength` answers with this accuracy, errors as the crowd's | `prior_answers` |
 | class shares ∝ the square root of the shares of the labels: half-way to uniform, in logarithms | `class_shares` |
 
 The prior is estimated anew in every EM step from the expected counts. (Estimated once, from the votes, it would take
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.fitting.intervals import rows_like_the_crowd
-from crowdwise.kernels import blocks_of, confusion_pass, share_pass
+from crowdwise.kernels import blocks_of, confusion_pass, log_rows, share_pass
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
@@ -78,14 +78,14 @@ class HierarchicalDawidSkene:
         self.row_strength = row_strength
 
     def fit_known(self, labels: CrowdLabels, known: Knowledge) -> HierarchicalDawidSkene:
-        """Fit to labels, with gold, class prior and known workers as far as they are given."""
+        """Fit to labels, with class prior and known workers as far as they are given."""
         blocks = blocks_of(labels)
         self.prior_ = class_shares(labels, 0.5) if known.class_prior is None else known.class_prior
         with np.errstate(divide="ignore"):
             log_prior = np.log(self.prior_)
         found, before = share_pass(blocks, labels.class_shares, known.gold), -np.inf
         for _ in range(STEPS):
-            table = estimate_rows(found.counts, prior_answers(found.counts, known, self.row_strength))
+            table = log_rows(found.counts, prior_answers(found.counts, known, self.row_strength))
             found = confusion_pass(blocks, log_prior, table, known.gold)
             if abs(found.log_likelihood - before) < PRECISE * labels.n_labels:
                 break
@@ -100,10 +100,3 @@ class HierarchicalDawidSkene:
 
     def _states_of(self, labels: CrowdLabels) -> FloatArray:  # noqa: ARG002
         return self.posterior_
-
-
-def estimate_rows(counts: FloatArray, prior: FloatArray) -> FloatArray:
-    """Logarithm of the mean rows given expected and prior answers, both [worker, label, truth]."""
-    total = counts + prior
-    rows: FloatArray = np.log(total) - np.log(total.sum(axis=1, keepdims=True))
-    return rows

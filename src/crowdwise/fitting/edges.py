@@ -23,7 +23,8 @@ from crowdwise.fitting.intervals import (
     drawn_accuracies,
     drawn_rows,
 )
-from crowdwise.fitting.skill_posterior import beta_moments, coin_beta, confusion_beta, with_shared_errors
+from crowdwise.fitting.skill_posterior import beta_moments, sampled_beta, with_shared_errors
+from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
 from crowdwise.kernels import (
     NO_GOLD,
     Statistics,
@@ -188,8 +189,12 @@ def sureness(
     few_answers: float = FEW_ANSWERS,
 ) -> Deferred:
     """Beta parameters of each worker's skill, computed when they are asked for."""
-    return confusion_beta(
-        labels, known, posterior, lambda: closed_sureness(labels, known, log_prior, posterior, few_answers)
+    return sampled_beta(
+        sample_skill,
+        labels,
+        known,
+        posterior,
+        lambda: closed_sureness(labels, known, log_prior, posterior, few_answers),
     )
 
 
@@ -275,7 +280,9 @@ def fit_votes(
         prior=prior,
         confusion=confusion,
         skill=np.minimum(np.einsum("wkk,k->w", confusion, prior), 1),  # shares can sum to a rounding more than 1
-        skill_beta=(confusion_beta if of_accuracies is None else coin_beta)(labels, known, posterior, closed),
+        skill_beta=sampled_beta(
+            sample_skill if of_accuracies is None else sample_coin_skill, labels, known, posterior, closed
+        ),
     )
     return fit.after(ended), ended.parameters
 
@@ -298,7 +305,7 @@ def judged_as_coins(
         correct = vote_pass(blocks, log_of(prior), table, known.gold, posterior).counts.sum(axis=1)
     _, undecided = spread(blocks, posterior)
     shape = coin_sureness(correct, answers, undecided.sum(axis=1))
-    return shape[:, 0] / shape.sum(axis=1), coin_beta(labels, known, posterior, lambda: shape)
+    return shape[:, 0] / shape.sum(axis=1), sampled_beta(sample_coin_skill, labels, known, posterior, lambda: shape)
 
 
 def graded_beta(

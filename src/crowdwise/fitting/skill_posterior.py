@@ -14,25 +14,34 @@ import numpy as np
 
 from crowdwise.fitting.intervals import confusion_sureness, matched_beta
 from crowdwise.fitting.shared_errors import DOUBT, shared_errors
-from crowdwise.fitting.skill_sampler import can_sample, sample_coin_skill, sample_skill
+from crowdwise.fitting.skill_sampler import can_sample, sample_skill
 from crowdwise.kernels import blocks_of, scatter, spread
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.skill_sampler import SkillPosterior
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Deferred", "beta_moments", "calibrated_skill", "coin_beta", "confusion_beta", "with_shared_errors"]
+__all__ = ["Deferred", "beta_moments", "calibrated_skill", "sampled_beta", "with_shared_errors"]
 
 Deferred = Callable[[], "FloatArray"]
 """Beta parameters (M, 2) that are computed when they are asked for."""
 
 
-def confusion_beta(labels: CrowdLabels, known: Knowledge, posterior: FloatArray, closed: Deferred) -> Deferred:
-    """Beta parameters of skill where workers have confusion matrices.
+def sampled_beta(
+    sample: Callable[..., SkillPosterior],
+    labels: CrowdLabels,
+    known: Knowledge,
+    posterior: FloatArray,
+    closed: Deferred,
+) -> Deferred:
+    """Beta parameters of skill, by a sampler where the crowd is small.
 
     Parameters
     ----------
+    sample
+        `sample_skill` where workers have confusion matrices, `sample_coin_skill` where they have one accuracy each.
     posterior : (N, K)
         Of the truths, from which sampling starts.
     closed
@@ -42,19 +51,7 @@ def confusion_beta(labels: CrowdLabels, known: Knowledge, posterior: FloatArray,
     def compute() -> FloatArray:
         if not can_sample(labels):
             return with_shared_errors(labels, known.gold, posterior, *beta_moments(closed()))
-        found = sample_skill(blocks_of(labels), known, posterior)
-        return with_shared_errors(labels, known.gold, found.truths, found.mean, found.variance)
-
-    return compute
-
-
-def coin_beta(labels: CrowdLabels, known: Knowledge, posterior: FloatArray, closed: Deferred) -> Deferred:
-    """The same where workers have one accuracy each."""
-
-    def compute() -> FloatArray:
-        if not can_sample(labels):
-            return with_shared_errors(labels, known.gold, posterior, *beta_moments(closed()))
-        found = sample_coin_skill(blocks_of(labels), known, posterior)
+        found = sample(blocks_of(labels), known, posterior)
         return with_shared_errors(labels, known.gold, found.truths, found.mean, found.variance)
 
     return compute

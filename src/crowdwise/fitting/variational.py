@@ -16,7 +16,8 @@ import numpy as np
 from crowdwise.fitting.edges import closed_sureness, log_of
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
-from crowdwise.fitting.skill_posterior import calibrated_skill, confusion_beta
+from crowdwise.fitting.skill_posterior import calibrated_skill, sampled_beta
+from crowdwise.fitting.skill_sampler import sample_skill
 from crowdwise.kernels import NO_GOLD, Statistics, blocks_of, confusion_pass, expected_logs
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def portraits(
         return calibrated_skill(labels, known, posterior, prior)
     log_prior = log_of(prior)
     shape = closed_sureness(labels, known, log_prior, posterior)
-    return shape[:, 0] / shape.sum(axis=1), confusion_beta(labels, known, posterior, lambda: shape)
+    return shape[:, 0] / shape.sum(axis=1), sampled_beta(sample_skill, labels, known, posterior, lambda: shape)
 
 
 def predicted(labels: CrowdLabels, log_prior: FloatArray, log_table: FloatArray) -> FloatArray:

@@ -66,7 +66,7 @@ class Independence:
     tasks: float
 
     @property
-    def failed(self) -> Literal["pairs", "tasks"] | None:
+    def failed_check(self) -> Literal["pairs", "tasks"] | None:
         """The check that fails by more; None where workers may be independent.
 
         Only one is named: families of workers also make tasks differ, and hard tasks pairs, but less.
@@ -125,7 +125,7 @@ def check_independence(labels: CrowdLabels, *, seed: int = 0) -> Independence | 
     --------
     >>> from crowdwise.simulate import simulate
     >>> copies = simulate("groups", n_tasks=200, n_workers=20, labels_per_task=8, n_groups=4, seed=0).labels
-    >>> check_independence(copies).failed
+    >>> check_independence(copies).failed_check
     'pairs'
     """
     generator = np.random.default_rng(seed)

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from crowdwise.evaluate import shared_errors
-from crowdwise.evaluate.shared_errors import LIMIT, check_independence
+from crowdwise.evaluate import independence
+from crowdwise.evaluate.independence import LIMIT, check_independence
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
@@ -30,7 +30,7 @@ def hard_crowd(seed: int, *, hard: float = 0.0, lured: float = 0.0, n_classes: i
     return CrowdLabels.from_codes(task, worker, label, tasks=400, workers=40, classes=n_classes)
 
 
-def check(labels: CrowdLabels, seed: int = 0) -> shared_errors.Independence:
+def check(labels: CrowdLabels, seed: int = 0) -> independence.Independence:
     found = check_independence(labels, seed=seed)
     assert found is not None
     return found
@@ -42,7 +42,7 @@ def test_independent_workers_are_not_suspected(slug: str) -> None:
         check(simulate(slug, n_tasks=300, n_workers=20, n_classes=3, labels_per_task=6, seed=seed).labels)
         for seed in SEEDS
     ]
-    assert sum(each.failed is not None for each in found) <= 1
+    assert sum(each.failed_check is not None for each in found) <= 1
 
 
 def test_unequal_classes_and_volumes_are_no_dependence() -> None:
@@ -53,25 +53,25 @@ def test_unequal_classes_and_volumes_are_no_dependence() -> None:
         ).labels
         stays = np.random.default_rng(seed).random(labels.n_labels) < np.linspace(0.2, 1, 25)[labels.worker]
         found = check(labels.keep(stays))
-        alarms += found.failed is not None
+        alarms += found.failed_check is not None
     assert alarms <= 1
 
 
 def test_families_are_seen() -> None:
     sizes = {"n_tasks": 300, "n_workers": 20, "n_classes": 3, "labels_per_task": 6, "n_groups": 5}
     found = [check(simulate("groups", **sizes, seed=seed).labels) for seed in SEEDS]
-    assert sum(each.failed == "pairs" for each in found) >= 7
+    assert sum(each.failed_check == "pairs" for each in found) >= 7
 
 
 def test_hard_tasks_are_seen_as_a_matter_of_tasks() -> None:
     found = [check(hard_crowd(seed, hard=0.3)) for seed in SEEDS]
-    assert sum(each.failed == "tasks" for each in found) >= 7
+    assert sum(each.failed_check == "tasks" for each in found) >= 7
 
 
 def test_tasks_that_mislead_everybody_look_like_another_class() -> None:
     """What labels cannot show: the documentation says so, and this keeps it true."""
     found = [check(hard_crowd(seed, lured=0.1)) for seed in SEEDS]
-    assert sum(each.failed is not None for each in found) <= 4
+    assert sum(each.failed_check is not None for each in found) <= 4
 
 
 def test_the_statistics_by_hand() -> None:
@@ -90,14 +90,14 @@ def test_the_statistics_by_hand() -> None:
                 sums[0] += excess
                 sums[1] += expected * (1 - expected)
     wanted = [np.mean([a**2 / b for a, b in sums.values()]) for sums in (by_pair, by_task)]
-    found = shared_errors._Pairs(labels).statistics(labels.label, prior, confusion)
+    found = independence._Pairs(labels).statistics(labels.label, prior, confusion)
     np.testing.assert_allclose(found, wanted)
 
 
 def test_a_worker_is_no_pair_with_themself() -> None:
     task, worker = [0, 0, 0, 1, 1], [0, 0, 1, 1, 1]
     labels = CrowdLabels.from_codes(task, worker, [0, 1, 0, 1, 0], tasks=2, workers=2, classes=2, on_duplicate="all")
-    pairs = shared_errors._Pairs(labels)
+    pairs = independence._Pairs(labels)
     assert sorted(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)) == [(0, 2), (1, 2)]
 
 
@@ -110,23 +110,23 @@ def test_nothing_is_said_where_too_few_share_tasks() -> None:
 
 def test_of_many_labels_whole_tasks_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = hard_crowd(1)
-    monkeypatch.setattr(shared_errors, "MOST_LABELS", 800)
-    sample = shared_errors._sample_tasks(labels, np.random.default_rng(0))
+    monkeypatch.setattr(independence, "MOST_LABELS", 800)
+    sample = independence._sample_tasks(labels, np.random.default_rng(0))
     assert 800 <= sample.n_labels <= 820
     assert set(sample.labels_per_task.tolist()) == {8}
-    monkeypatch.setattr(shared_errors, "MOST_LABELS", 10**6)
-    monkeypatch.setattr(shared_errors, "MOST_CELLS", 28 * 16 * 50)
-    assert shared_errors._sample_tasks(labels, np.random.default_rng(0)).n_tasks == 50
+    monkeypatch.setattr(independence, "MOST_LABELS", 10**6)
+    monkeypatch.setattr(independence, "MOST_CELLS", 28 * 16 * 50)
+    assert independence._sample_tasks(labels, np.random.default_rng(0)).n_tasks == 50
 
 
 def test_a_large_crowd_leaves_every_worker_labels_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_errors, "MOST_LABELS", 4000)
+    monkeypatch.setattr(independence, "MOST_LABELS", 4000)
     alarms = 0
     for seed in range(4):
         crowd = simulate("dawid-skene", n_tasks=4000, n_workers=200, n_classes=3, labels_per_task=5, seed=seed)
-        busiest = shared_errors._keep_busiest(crowd.labels)
+        busiest = independence._keep_busiest(crowd.labels)
         assert np.unique(busiest.worker).size == 4000 // (4 * 20)
-        alarms += check(crowd.labels).failed is not None
+        alarms += check(crowd.labels).failed_check is not None
     assert alarms == 0
 
 
