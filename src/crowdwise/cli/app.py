@@ -162,18 +162,18 @@ def compare(
     outer: Outer = None,
 ) -> None:
     """Compare methods by how well they predict labels hidden from them, and say how far that ranks them."""
-    from crowdwise.cli import pages, put, work
+    from crowdwise.cli import comparing, put, work
 
     if [*labels, truth].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and --truth can be standard input (-)")
     columns = (task_column, worker_column, label_column)
     reading = work.Reading(labels, *columns, classes, on_duplicate.value, kind=kind, outer=outer)
     say_if_compiling()
-    result = work.compared(work.read(reading), methods, truth, folds, seed)
+    result = comparing.compare_methods(work.read(reading), methods, truth, folds, seed)
     if json:
-        put.print_json(work.league(result))
+        put.print_json(comparing.comparison_facts(result))
     else:
-        pages.compare_page(result, reading)
+        comparing.compare_page(result, reading)
 
 
 app.command(epilog="Example:\n\n  crowdwise train --features X.npz --labels labels.csv --out results")(train)
@@ -247,10 +247,10 @@ def simulate(
     show: Annotated[bool, typer.Option("--list", help="List the crowds.")] = False,
 ) -> None:
     """Make the labels of a crowd whose truth is known, as CSV."""
-    from crowdwise.cli import pages, put, work
+    from crowdwise.cli import put, simulating
 
     if crowd is None or show:
-        pages.crowds_page(work.crowds())
+        simulating.crowds_page(simulating.list_crowds())
         return
     if out == "-" and truth_out == "-":
         raise typer.BadParameter("labels and truth cannot both go to standard output; give one a file")
@@ -263,12 +263,12 @@ def simulate(
     }
     if truth_out is not None and truth_out == out:
         raise typer.BadParameter("--out and --truth-out name the same file; give each its own")
-    simulation = work.simulated(crowd, {name: value for name, value in options.items() if value is not None})
+    simulation = simulating.simulate_crowd(crowd, {name: value for name, value in options.items() if value is not None})
     if truth_out is not None:
         put.put_csv(simulation.truth_table(), truth_out)
     put.put_csv(simulation.labels.to_table(), out)
     if out != "-":
-        pages.simulated_page(simulation, crowd, out, truth_out)
+        simulating.simulated_page(simulation, crowd, out, truth_out)
 
 
 @app.command()

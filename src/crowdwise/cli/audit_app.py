@@ -134,7 +134,7 @@ def report(
 ) -> None:
     """Write the audit as one HTML page: consensus, workers, findings, disputed tasks, and how sure it all is."""
     from crowdwise.cli import audit_pages as pages
-    from crowdwise.cli import put, work
+    from crowdwise.cli import comparing, put, work
 
     put.checked_file(out, "--out", (*labels, truth, gold, items, task_attributes, worker_attributes))
     if charts is not None:
@@ -144,5 +144,5 @@ def report(
     reading = work.Reading(labels, *columns, classes, on_duplicate.value, time_column, kind, outer)
     asked = pages.Asked(method, truth, gold, task_attributes, worker_attributes, items, trusted, level, seed)
     timed, found, shows = pages.run_audit(reading, asked)
-    league = work.compared(timed.labels, None, found.truth, 5, seed) if compare else None
+    league = comparing.compare_methods(timed.labels, None, found.truth, 5, seed) if compare else None
     pages.put_page(found, out, charts, league=league, title=title, items=shows)

@@ -20,30 +20,24 @@ if TYPE_CHECKING:
 
     from crowdwise.cli.digits import Digits
     from crowdwise.cli.work import Fitted, Reading, Result
-    from crowdwise.evaluate.compare import Comparison, Standing
     from crowdwise.labels.describe import Description
     from crowdwise.learner_registry import LearnerEntry
     from crowdwise.registry import Method
     from crowdwise.report.items import Items
-    from crowdwise.simulate import Simulation
 
 __all__ = [
     "aggregate_page",
     "classes_part",
-    "compare_page",
-    "crowds_page",
     "demo_end",
     "demo_page",
     "describe_page",
     "digits_page",
     "methods_page",
     "say_notes",
-    "simulated_page",
     "workers_part",
     "written_part",
 ]
 
-WIDE = 92  # terminals at least this wide show every column of a league table
 TOP = 10
 DISPUTED = 8
 PICTURE = "confusions.svg"
@@ -176,76 +170,6 @@ def describe_page(description: Description, reading: Reading) -> None:
     show.commands(console, [("Find the consensus:", shell("crowdwise", "aggregate", *words))])
 
 
-def compare_page(comparison: Comparison, reading: Reading) -> None:
-    """Show the league table, and say what may be concluded from it."""
-    console = show.page()
-    with_truth = comparison.n_truth > 0
-    show.heading(console, "Methods, by how well they predict labels hidden from them")
-    wide = console.width >= WIDE or not with_truth
-    rows: list[list[str | Text]] = [
-        [
-            Text(row.method, style="bold" if row.rank_low == 1 else ""),
-            f"{row.held_out:.4f}",
-            f"{row.behind:.4f}" if place else "",
-            show.interval(row.rank_low, row.rank_high),
-            *([] if with_truth else [f"{row.calibration:.3f}"]),
-            *([f"{row.agreement:.1%}"] if wide else []),
-            *([_accuracy(row), f"{row.calibration_error:.3f}"] if with_truth else []),
-            *([f"{row.seconds:.2g}"] if wide else []),
-        ]
-        for place, row in enumerate(comparison.standings)
-        if not row.note
-    ]
-    columns = [
-        ("method", "left"),
-        ("score", "right"),
-        ("behind", "right"),
-        ("rank", "right"),
-        *([] if with_truth else [("calibr.", "right")]),
-        *([("agrees", "right")] if wide else []),
-        *([("right", "right"), ("ECE", "right")] if with_truth else []),
-        *([("s", "right")] if wide else []),
-    ]
-    console.print(show.table(*columns, rows=rows, indent=0))
-    failed = [f"{row.method} has no result: {row.note}" for row in comparison.standings if row.note]
-    if failed or comparison.cautions:
-        show.heading(console, "Please note")
-        show.notes(console, [*comparison.cautions, *failed])
-    show.heading(console, "What it says")
-    show.paragraph(console, " ".join(comparison.conclusions()))
-    show.heading(console, "How to read it")
-    show.paragraph(
-        console,
-        "score: mean log-probability of a hidden label; higher is better. behind: how far the best is ahead. rank: its "
-        "90% interval, if other tasks were labelled; methods in bold may be the best."
-        + ("" if with_truth else " calibr.: how far such predictions are from how often they come true.")
-        + (" agrees: share of tasks decided as the best does." if wide else "")
-        + (f" right (accuracy, with its 90% interval) and ECE (calibration error): against the truth of "
-           f"{comparison.n_truth:,} tasks." if with_truth else ""),
-    )  # fmt: skip
-    show.heading(console, "What next")
-    show.commands(console, _after_comparison(comparison, reading))
-
-
-def _accuracy(row: Standing) -> str:
-    return f"{row.accuracy:.1%} ({100 * row.accuracy_low:.0f}–{100 * row.accuracy_high:.0f})"
-
-
-def _after_comparison(comparison: Comparison, reading: Reading) -> list[tuple[str, str]]:
-    """The method to use, as far as the comparison tells, and how to learn more."""
-    method = comparison.recommendation
-    words = shell("crowdwise", "aggregate", *reading.words(), "--method", method, "--out", "results")
-    if method == comparison.best_by_truth:
-        return [("Use the method that is right most often:", visible(words))]
-    if comparison.best_by_truth is not None:
-        return [("Use the default, as the truth singles out no method:", visible(words))]
-    scored = shell("crowdwise", "compare", *reading.words(), "--truth", "truth.csv")
-    again = ("Score the methods with true answers to some tasks, a hundred or more:", visible(scored))
-    if method == comparison.best and method != "auto":
-        return [("Use the method that predicts labels best:", visible(words)), again]
-    return [("Use the default, as this ranking does not say which method is right:", visible(words)), again]
-
-
 def methods_page(rooms: dict[str, Sequence[Method | LearnerEntry]], *, long: bool) -> None:
     """Every method, what it assumes and where it was published, by what it is given."""
     console = show.page()
@@ -273,35 +197,6 @@ def _methods_in_full(console: Any, methods: Sequence[Method | LearnerEntry]) -> 
         show.heading(console, method.slug)
         rows = [["assumes", method.summary], ["fails with", method.fails], ["paper", method.paper]]
         console.print(show.table(("", "left"), ("", "wrap"), rows=rows))
-
-
-def crowds_page(crowds: Sequence[tuple[str, str, list[str]]]) -> None:
-    """Every crowd that can be simulated, and the options it takes."""
-    console = show.page()
-    for slug, summary, options in crowds:
-        console.print(Text(slug, style="bold"))
-        console.print(Padding(Text(summary), (0, 0, 0, 2)))
-        console.print(Padding(Text(" ".join(f"--{option}" for option in options), style="dim"), (0, 0, 0, 2)))
-    show.heading(console, "What next")
-    show.commands(
-        console,
-        [("Make one:", f"crowdwise simulate {crowds[0][0]} --out labels.csv --truth-out truth.csv")],
-    )
-
-
-def simulated_page(simulation: Simulation, crowd: str, out: str, truth_out: str | None) -> None:
-    """Say what was simulated, and what to do with it."""
-    console = show.page(stderr=truth_out == "-")
-    labels = simulation.labels
-    console.print(
-        Text(
-            f"{crowd}: {labels.n_labels:,} labels by {labels.n_workers:,} workers on {labels.n_tasks:,} "
-            f"tasks, {labels.n_classes:,} classes; {simulation.accuracy:.1%} of the labels are right."
-        )
-    )
-    known = [] if truth_out in (None, "-") else ["--truth", str(truth_out)]
-    show.heading(console, "What next")
-    show.commands(console, [("See who is found out:", shell("crowdwise", "aggregate", out, *known))])
 
 
 # ---- parts ------------------------------------------------------------------------------------------------

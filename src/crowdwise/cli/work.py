@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import re
 import time
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,12 +19,10 @@ from crowdwise.labels.tables import defused
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
-    from crowdwise.evaluate import Comparison
     from crowdwise.labels import CrowdLabels
     from crowdwise.labels.truth import Truth
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.report.items import Items
-    from crowdwise.simulate import Simulation
 
 __all__ = [
     "Fitted",
@@ -34,19 +30,15 @@ __all__ = [
     "Request",
     "Result",
     "aggregated",
-    "compared",
-    "crowds",
     "defused_names",
     "describe_files",
     "expected_wrong_facts",
     "known_truth",
-    "league",
     "listed_names",
     "read",
     "read_shown_items",
     "read_timed",
     "scores_of",
-    "simulated",
 ]
 
 
@@ -184,36 +176,6 @@ def aggregated(request: Request, labels: CrowdLabels) -> Result:
         scores={} if codes is None else scores_of(consensus, model.posterior_, labels.classes, codes),
         notes=notes,
     )
-
-
-def compared(labels: CrowdLabels, methods: str | None, truth: Any, folds: int, seed: int) -> Comparison:
-    """Compare the methods named, with commas between, or all that apply."""
-    from crowdwise.evaluate.compare import compare
-
-    named = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
-    return compare(labels, named, folds=folds, truth=truth, seed=seed)
-
-
-def league(comparison: Comparison) -> dict[str, Any]:
-    """Give what `compare --json` prints; what could not be measured is null."""
-    rows = [
-        {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
-        for row in map(asdict, comparison.standings)
-    ]
-    independence = comparison.independence
-    return {
-        "best": comparison.best,
-        "tied": list(comparison.tied_with_best),
-        "recommended": comparison.recommendation,
-        "n_truth": comparison.n_truth,
-        "best_by_truth": comparison.best_by_truth,
-        "tied_by_truth": list(comparison.tied_by_truth),
-        "misled": comparison.contradicted_by_truth,
-        "independence": None if independence is None else asdict(independence),
-        "cautions": list(comparison.cautions),
-        "conclusions": list(comparison.conclusions()),
-        "methods": rows,
-    }
 
 
 def _known(request: Request, labels: CrowdLabels) -> dict[str, Any]:
@@ -361,46 +323,3 @@ def defused_names(*tables: pa.Table) -> list[str]:
         return []
     names = f"{counted(changed, 'name')} that a spreadsheet may take for a formula, or with control characters"
     return [f"Defused in CSV: {names}. The saved model keeps {'it' if changed == 1 else 'them'} as given."]
-
-
-# ---- simulate ---------------------------------------------------------------------------------------------
-
-PARAMETERS = {
-    "tasks": "n_tasks",
-    "workers": "n_workers",
-    "classes": "n_classes",
-    "labels-per-task": "labels_per_task",
-    "seed": "seed",
-}
-
-
-def crowds() -> list[tuple[str, str, list[str]]]:
-    """Each crowd's slug, what it is, and the options that it takes."""
-    from crowdwise.simulate import CROWDS
-
-    return [(slug, _first_line(crowd), _options(crowd)) for slug, crowd in CROWDS.items()]
-
-
-def simulated(slug: str, options: dict[str, int]) -> Simulation:
-    """Simulate a crowd, refusing options that it does not take."""
-    from crowdwise.simulate import CROWDS, simulate
-
-    if slug in CROWDS:
-        taken = _options(CROWDS[slug])
-        for option in options:
-            if option not in taken:
-                raise InputError(
-                    f"The crowd {quoted(slug)} takes no --{option}. It takes "
-                    f"{', '.join(f'--{name}' for name in taken)}."
-                )
-    return simulate(slug, **{PARAMETERS[name]: value for name, value in options.items()})
-
-
-def _options(crowd: Any) -> list[str]:
-    known = inspect.signature(crowd).parameters
-    return [option for option, parameter in PARAMETERS.items() if parameter in known]
-
-
-def _first_line(crowd: Any) -> str:
-    """Say what a crowd is, without the number of the paper in our own list."""
-    return re.sub(r"\s*\(00\d[^)]*\)$", "", (inspect.getdoc(crowd) or "").partition("\n")[0].rstrip("."))
