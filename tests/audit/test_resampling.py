@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from crowdwise.audit.reference import fit_reference, one_hot, rates
+from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import (
     Contrast,
     Table,

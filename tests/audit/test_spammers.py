@@ -12,11 +12,11 @@ from crowdwise.aggregate.dawid_skene import DawidSkene
 from crowdwise.audit.attention import dependence, fit_mixture, slopes, usual_attention
 from crowdwise.audit.audit import audit_crowd, screen_workers
 from crowdwise.audit.covariance import covariance_spammers, covariances
+from crowdwise.audit.leave_out_consensus import others_say
 from crowdwise.audit.low_rank import factorise
-from crowdwise.audit.reference import others_say
 from crowdwise.audit.spammers import attention_of_bits, find_spammers, rank_chances
 from crowdwise.datasets import load
-from crowdwise.kernels.habits import profile_likelihood
+from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate.adversaries import spammers

@@ -10,7 +10,7 @@ from tests.audit.crowds import Crowd, honest, relabelled, varied
 
 import crowdwise as cw
 from crowdwise.audit.confused_classes import follow_shares
-from crowdwise.audit.reference import fit_reference
+from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.tasks import (
     differing,
     doubts,

@@ -11,7 +11,7 @@ import pytest
 
 from crowdwise import __version__
 from crowdwise.cli.digits import METHODS
-from crowdwise.cli.safe import shell, shown, visible
+from crowdwise.cli.escaping import shell, shown, visible
 from crowdwise.labels.errors import InputError
 from crowdwise.learner_registry import learners
 from crowdwise.registry import methods

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crowdwise.fitting.nodes import class_wise_nodes, coin_nodes, matrix_nodes
+from crowdwise.fitting.quadrature import class_wise_nodes, coin_nodes, matrix_nodes
 from crowdwise.kernels import NO_GOLD, NodeSets, reference, task_messages, use_threads, worker_messages
 from crowdwise.labels import CrowdLabels
 

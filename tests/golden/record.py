@@ -128,7 +128,7 @@ def run_case(case: tuple[str, str, str]) -> tuple[tuple[str, str, str], dict[str
     what, slug, crowd = case
     try:
         return case, RUNS[what](slug, crowd)
-    except Exception as error:  # noqa: BLE001 - an error is a result as well
+    except Exception as error:
         return case, {"error": np.array([f"{type(error).__name__}: {error}"])}
 
 
@@ -185,7 +185,9 @@ def main() -> None:
                 failed.append((*case, key, differences[key]))
                 sys.stdout.write(f"{' '.join(case)}: {key} differs by {differences[key]:.2e}\n")
     seconds = time.perf_counter() - began
-    sys.stdout.write(json.dumps({"cases": len(cases), "worst": worst, "differ": len(failed), "s": round(seconds)}) + "\n")
+    sys.stdout.write(
+        json.dumps({"cases": len(cases), "worst": worst, "differ": len(failed), "s": round(seconds)}) + "\n"
+    )
     sys.exit(bool(failed))
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import feather
 
 from crowdwise.labels import CrowdLabels, InputError, InputWarning, read_labels
-from crowdwise.labels.intern import Interner
+from crowdwise.labels.string_encoder import Interner
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -53,7 +53,7 @@ BAYESIAN = "tests/oracles/test_bayesian.py::"
 BELIEFS = "tests/oracles/test_belief_propagation.py::"
 RANK_ONE = "tests/oracles/test_rank_one.py::"
 CONTRACT = "tests/contract/test_contract.py::"
-PASSES = "tests/engines/test_passes.py::"
+PASSES = "tests/engines/test_em_passes.py::"
 LEARN = "tests/learn/test_"
 
 
@@ -76,28 +76,28 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "prior once per label",
-        "kernels/lanes.py",
+        "kernels/compiled_loops.py",
         "work[t, k] += table[r, k]",
         "work[t, k] += table[r, k] + log_prior[k]",
         (PASSES + "test_zero_probabilities_rule_classes_out",),
     ),
     Mutation(
         "logarithm of a sum for a sum of logarithms",
-        "kernels/lanes.py",
+        "kernels/compiled_loops.py",
         "product *= mass",
         "product += mass",
         (PASSES + "test_zero_probabilities_rule_classes_out",),
     ),
     Mutation(
         "gold ignored",
-        "kernels/lanes.py",
+        "kernels/compiled_loops.py",
         "        if gold.size > 0 and gold[first_task + t] >= 0:\n            for k",
         "        if gold.size > 2**40 and gold[first_task + t] >= 0:\n            for k",
         (PASSES + "test_gold_stands_even_where_the_labels_do_not_allow_it",),
     ),
     Mutation(
         "sums of later lanes dropped",
-        "kernels/passes.py",
+        "kernels/em_passes.py",
         "for lane in lanes[1:]:",
         "for lane in lanes[2:]:",
         (PASSES + "test_lanes_are_cut_by_the_labels[40000]",),
@@ -105,7 +105,7 @@ MUTATIONS = (
     ),
     Mutation(
         "smoothing counted twice in the rows",
-        "kernels/lanes.py",
+        "kernels/compiled_loops.py",
         "counts[worker, label, truth] + prior[label, truth]",
         "counts[worker, label, truth] + 2 * prior[label, truth]",
         (STEPS + "test_dawid_skene_m_step",),
@@ -120,7 +120,7 @@ MUTATIONS = (
     ),
     Mutation(
         "confusion transposed after the fit",
-        "fitting/edges.py",
+        "fitting/categorical_em.py",
         "confusion = np.exp(parameters.log_table).transpose(0, 2, 1)",
         "confusion = np.exp(parameters.log_table)",
         (ENUMERATION + "test_posterior_and_log_likelihood[1-dawid-skene-2-0]",),
@@ -141,7 +141,7 @@ MUTATIONS = (
     ),
     Mutation(
         "smoothing counted twice",
-        "fitting/structure.py",
+        "fitting/structured_em.py",
         "return np.full((1, labels.n_classes, labels.n_classes), float(smoothing))",
         "return np.full((1, labels.n_classes, labels.n_classes), 2 * float(smoothing))",
         (ENUMERATION + "test_objective_of_smoothed_dawid_skene",),
@@ -155,7 +155,7 @@ MUTATIONS = (
     ),
     Mutation(
         "wrong answers of one coin not shared out",
-        "fitting/edges.py",
+        "fitting/categorical_em.py",
         "wrong = (1 - accuracy) / max(n_classes - 1, 1)",
         "wrong = 1 - accuracy",
         (CONTRACT + "test_rows_sum_to_one[one-coin]",),
@@ -176,7 +176,7 @@ MUTATIONS = (
     ),
     Mutation(
         "whole powers of a Beta density left out of its nodes",
-        "fitting/nodes.py",
+        "fitting/quadrature.py",
         "logs = np.log(weight) + powers[0] * log_right + powers[1] * log_wrong",
         "logs = np.log(weight)",
         (BELIEFS + "test_quadrature_of_a_beta_has_its_moments",),

@@ -12,7 +12,7 @@ from scipy import integrate, stats
 from scipy.special import betaln, gammaln, logsumexp
 
 import crowdwise as cw
-from crowdwise.fitting.nodes import beta_nodes, coin_nodes
+from crowdwise.fitting.quadrature import beta_nodes, coin_nodes
 from crowdwise.labels import CrowdLabels, InputError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from tests.conftest import tiny_labels
 import crowdwise as cw
 from crowdwise.aggregate import dalvi, ghosh_svd, kos, m_msr, pgd, sml
 from crowdwise.fitting import rank_one
+from crowdwise.fitting.one_vs_rest import confusion_of_rates
 from crowdwise.fitting.rank_one import Pairs
-from crowdwise.fitting.rates import confusion_of_rates
 from crowdwise.kernels import pair_counts
 from crowdwise.simulate import simulate_workers
 from crowdwise.simulate.workers import symmetric

@@ -12,7 +12,7 @@ from tests.conftest import tiny_labels
 import crowdwise as cw
 from crowdwise.aggregate import confusion_vector, dawid_skene, glad, mace, one_coin
 from crowdwise.kernels import NO_GOLD, answer_sums, blocks_of, confusion_pass, vote_pass
-from crowdwise.kernels.ability import ability_posterior
+from crowdwise.kernels.glad import ability_posterior
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ import crowdwise as cw
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import InputError
 from crowdwise.report import charts
-from crowdwise.report.drawings import write_charts
-from crowdwise.report.portrait import Portrait
+from crowdwise.report.audit_page.charts import write_charts
+from crowdwise.report.audit_page.view import Portrait
 
 if TYPE_CHECKING:
     from pathlib import Path

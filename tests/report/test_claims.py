@@ -15,7 +15,8 @@ import crowdwise as cw
 from crowdwise.audit.audit import audit_crowd
 from crowdwise.labels.truth import read_truth
 from crowdwise.metrics import expected_calibration_error
-from crowdwise.report import words
+from crowdwise.report.audit_page import sentences
+from crowdwise.report.audit_page.view import Portrait
 from crowdwise.report.claims import (
     confidence_claims,
     consensus_claims,
@@ -23,7 +24,6 @@ from crowdwise.report.claims import (
     skill_sentences,
 )
 from crowdwise.report.page import made_report
-from crowdwise.report.portrait import Portrait
 from crowdwise.report.scores import Score, score_consensus
 from crowdwise.simulate import simulate
 
@@ -92,7 +92,7 @@ def test_every_sentence_of_the_summary_says_what_it_rests_on(audited: Any) -> No
     audit, truth = audited()
     gold = read_truth({task: truth[task] for task in list(truth)[:50]})
     known = replace(audit, truth=read_truth(truth), gold=gold, model=cw.DawidSkene().fit(audit.labels, gold=gold))
-    summary = words.summary(Portrait(known), score_consensus(known))
+    summary = sentences.summary(Portrait(known), score_consensus(known))
     assert [claim.basis for claim in summary] == [
         "a count of the labels",
         "the labels and 50 gold answers",

@@ -22,9 +22,7 @@ from crowdwise.evaluate.compare import Comparison, Standing
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.calibration import reliability_table
 from crowdwise.report import rows, words
-from crowdwise.report.names import labelled, shown
-from crowdwise.report.page import escaped_json, made_report, write_report
-from crowdwise.report.portrait import (
+from crowdwise.report.audit_page.view import (
     MOST_DRAWN,
     MOST_FLAGGED,
     Portrait,
@@ -32,6 +30,8 @@ from crowdwise.report.portrait import (
     crowd_confusion,
     drawn_workers,
 )
+from crowdwise.report.names import labelled, shown
+from crowdwise.report.page import escaped_json, made_report, write_report
 from crowdwise.report.scores import score_consensus
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import pytest
 from scipy.special import expit
 
 import crowdwise as cw
-from crowdwise.fitting.edges import graded_beta
+from crowdwise.fitting.categorical_em import graded_beta
 from crowdwise.fitting.knowledge import Knowledge
 from crowdwise.fitting.shared_errors import task_effect_evidence
 from crowdwise.fitting.skill_posterior import beta_moments, calibrated_skill

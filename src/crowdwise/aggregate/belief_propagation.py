@@ -32,13 +32,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.edges import log_of
+from crowdwise.fitting.categorical_em import log_of
 from crowdwise.fitting.em import warn
 from crowdwise.fitting.intervals import matched_beta
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.nodes import MOST_DIMENSIONS, class_wise_nodes, coin_nodes, matrix_nodes
 from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number, check_shares
 from crowdwise.fitting.progress import progress
+from crowdwise.fitting.quadrature import MOST_DIMENSIONS, class_wise_nodes, coin_nodes, matrix_nodes
 from crowdwise.kernels import task_messages, worker_messages
 from crowdwise.labels.errors import InputError, quoted
 

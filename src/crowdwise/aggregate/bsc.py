@@ -40,7 +40,7 @@ from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
 from crowdwise.fitting.parameters import check_climb, check_flag, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
-from crowdwise.fitting.structure import evidence_of, structured_sureness
+from crowdwise.fitting.structured_em import evidence_of, structured_sureness
 from crowdwise.fitting.variational import diagonal_prior, row_priors
 from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, scatter, vote_shares
 from crowdwise.labels.model import CrowdLabels

@@ -32,7 +32,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.edges import judged_as_coins
+from crowdwise.fitting.categorical_em import judged_as_coins
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_number

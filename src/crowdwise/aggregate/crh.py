@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.edges import judged_as_coins
+from crowdwise.fitting.categorical_em import judged_as_coins
 from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.knowledge import GOLD
 from crowdwise.fitting.parameters import check_count, check_number

@@ -29,10 +29,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import ConfusionParameters, fit_confusions, statistics_of
+from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions, statistics_of
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number, check_shares
-from crowdwise.fitting.structure import pseudo_counts
+from crowdwise.fitting.structured_em import pseudo_counts
 from crowdwise.kernels import log_rows, share_pass, vote_shares
 from crowdwise.labels.errors import InputError
 

@@ -8,7 +8,7 @@ J. Whitehill, P. Ruvolo, T. Wu, J. Bergsma and J. Movellan (2009), "Whose vote s
 
 | equation | here |
 |---|---|
-| (1) P(right) = 1 / (1 + exp(-α β)) | `kernels.ability` |
+| (1) P(right) = 1 / (1 + exp(-α β)) | `kernels.glad` |
 | E-step, p(z | l, α, β) | `kernels.ability_posterior` |
 | M-step, gradient of Q by α and by log β | `kernels.ability_gradient`, `expected_objective` |
 | priors on α and log β, section 3.1 | `log_density` |
@@ -36,7 +36,7 @@ from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb
 from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
 from crowdwise.kernels import NO_GOLD, worker_sums
-from crowdwise.kernels.ability import ability_gradient, ability_posterior
+from crowdwise.kernels.glad import ability_gradient, ability_posterior
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:

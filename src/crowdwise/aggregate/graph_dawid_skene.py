@@ -37,10 +37,10 @@ from scipy.special import xlogy
 
 from crowdwise.aggregate import dawid_skene
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import ConfusionParameters, log_of, statistics_of
+from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, statistics_of
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_number
-from crowdwise.fitting.structure import evidence_of, fit_structured, pseudo_counts
+from crowdwise.fitting.structured_em import evidence_of, fit_structured, pseudo_counts
 from crowdwise.kernels import blocks_of, field_pass, vote_shares
 from crowdwise.labels.graph import read_graph
 

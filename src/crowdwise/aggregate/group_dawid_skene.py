@@ -30,12 +30,12 @@ import numpy as np
 
 from crowdwise.aggregate import dawid_skene
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import ConfusionParameters, log_of, portrait
+from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, portrait
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.opinions import groups_of, opinions_of
 from crowdwise.fitting.parameters import check_climb, check_number
-from crowdwise.fitting.structure import evidence_of
+from crowdwise.fitting.structured_em import evidence_of
 from crowdwise.kernels import NO_GOLD, blocks_of, log_rows, scatter, vote_shares
 
 if TYPE_CHECKING:

@@ -32,11 +32,11 @@ import numpy as np
 
 from crowdwise.aggregate import dawid_skene
 from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.categorical_em import ConfusionParameters, statistics_of
 from crowdwise.fitting.chains import allowed_steps, steps_of
-from crowdwise.fitting.edges import ConfusionParameters, statistics_of
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
 from crowdwise.fitting.parameters import check_climb, check_flag, check_number
-from crowdwise.fitting.structure import evidence_of, fit_structured, pseudo_counts
+from crowdwise.fitting.structured_em import evidence_of, fit_structured, pseudo_counts
 from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, vote_shares
 from crowdwise.labels.sequences import read_sequences, rule_for_new
 

@@ -28,11 +28,11 @@ import numpy as np
 
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.edges import fit_confusions, log_of, statistics_of, sureness
+from crowdwise.fitting.categorical_em import fit_confusions, log_of, statistics_of, sureness
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR, Knowledge
+from crowdwise.fitting.one_vs_rest import confusion_of_rates
 from crowdwise.fitting.parameters import check_climb, check_number
-from crowdwise.fitting.rates import confusion_of_rates
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, share_pass
 from crowdwise.labels.model import CrowdLabels
 

@@ -29,7 +29,7 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import VoteParameters, fit_votes, log_of
+from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, log_of
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.edges import VoteParameters, coin_parameters, fit_votes
+from crowdwise.fitting.categorical_em import VoteParameters, coin_parameters, fit_votes
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import as_numbers, check_climb, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs

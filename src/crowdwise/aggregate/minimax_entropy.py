@@ -36,7 +36,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.edges import statistics_of, sureness
+from crowdwise.fitting.categorical_em import statistics_of, sureness
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import coin_parameters, fit_votes, log_of, starting_votes
+from crowdwise.fitting.categorical_em import coin_parameters, fit_votes, log_of, starting_votes
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_number
 from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.edges import VoteParameters
+    from crowdwise.fitting.categorical_em import VoteParameters
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels

@@ -35,8 +35,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import ConfusionParameters, fit_confusions
+from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
 from crowdwise.fitting.knowledge import PRIOR
+from crowdwise.fitting.one_vs_rest import confusion_of_rates
 from crowdwise.fitting.parameters import check_climb
 from crowdwise.fitting.rank_one import (
     NOTHING,
@@ -48,7 +49,6 @@ from crowdwise.fitting.rank_one import (
     starting_skills,
     towards_majority,
 )
-from crowdwise.fitting.rates import confusion_of_rates
 from crowdwise.kernels import answer_sums, pair_counts, vote_shares
 
 if TYPE_CHECKING:

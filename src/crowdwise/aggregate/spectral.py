@@ -36,7 +36,7 @@ import numpy as np
 
 from crowdwise.aggregate.dawid_skene import m_step
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import fit_confusions
+from crowdwise.fitting.categorical_em import fit_confusions
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, columns, complete, ranked, start_of
 from crowdwise.fitting.parameters import check_climb
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.edges import ConfusionParameters
+    from crowdwise.fitting.categorical_em import ConfusionParameters
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels

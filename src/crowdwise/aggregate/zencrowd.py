@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.edges import VoteParameters, coin_parameters, fit_votes
+from crowdwise.fitting.categorical_em import VoteParameters, coin_parameters, fit_votes
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_number
 

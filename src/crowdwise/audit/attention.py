@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import chi2
 
-from crowdwise.audit.reference import one_hot
+from crowdwise.audit.leave_out_consensus import one_hot
 from crowdwise.kernels import answer_sums, edge_outer, worker_sums
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def usual_attention(labels: CrowdLabels, found: Slopes) -> tuple[FloatArray, flo
     few labels, or of labels beside which the others hardly vary, weighs next to nothing, whatever their slope. Where
     few labels stand beside a worker's, the ratio is shrunk to the crowd's.
 
-    >>> from crowdwise.audit.reference import others_say
+    >>> from crowdwise.audit.leave_out_consensus import others_say
     >>> from crowdwise.simulate.dawid_skene import simulate_crowd
     >>> labels = simulate_crowd(300, 8, 3, None, seed=0).labels
     >>> usual, overall = usual_attention(labels, slopes(labels, others_say(labels)[0]))

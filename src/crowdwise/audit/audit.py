@@ -15,13 +15,13 @@ from crowdwise.audit.dependence import company_of, screen_of
 from crowdwise.audit.drift import find_drift
 from crowdwise.audit.effective_size import size_of
 from crowdwise.audit.fairness import find_disparity
-from crowdwise.audit.gold import find_strange_truth
 from crowdwise.audit.identifiability import find_unidentifiable
+from crowdwise.audit.inputs import known_of, skipped_attributes
+from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.prune import prune
-from crowdwise.audit.reference import fit_reference
 from crowdwise.audit.spammers import find_spammers
-from crowdwise.audit.subject import known_of, skipped_attributes
 from crowdwise.audit.tasks import find_confused_classes, find_hard_tasks, find_mislabels
+from crowdwise.audit.truth_mismatch import find_strange_truth
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.progress import counted_work
@@ -127,7 +127,7 @@ class Audit:
             given to the audit.
         """
         # Found by name: the room of charts lies above this one, and needs an extra that audits do not.
-        return importlib.import_module("crowdwise.report.drawings").plot(self, what, truth)
+        return importlib.import_module("crowdwise.report.audit_page.charts").plot(self, what, truth)
 
 
 class Screened(NamedTuple):

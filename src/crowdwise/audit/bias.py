@@ -38,7 +38,7 @@ from scipy.special import gammaln
 
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.groups import EVERYONE, ONESELF, Effect, Group, Side, groups_of, sized, together
-from crowdwise.audit.reference import fit_reference, one_hot, rates, task_classes
+from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates, task_classes
 from crowdwise.audit.resampling import (
     DRAWS,
     Contrast,
@@ -55,7 +55,7 @@ from crowdwise.labels.errors import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.audit.reference import Reference
+    from crowdwise.audit.leave_out_consensus import Reference
     from crowdwise.labels.attributes import Attribute
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray

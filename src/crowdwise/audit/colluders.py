@@ -46,7 +46,7 @@ from scipy.stats import binom
 
 from crowdwise.audit.covariance import covariances
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.reference import consensus
+from crowdwise.audit.leave_out_consensus import consensus
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import answer_sums, pair_agreements
 from crowdwise.labels.errors import InputError, listed

@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.audit.drawing import TOGETHER, largest_p_values
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.reference import fit_reference, one_hot, rates
+from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
+from crowdwise.audit.parametric_bootstrap import TOGETHER, largest_p_values
 from crowdwise.audit.resampling import bootstrap_interval
 from crowdwise.kernels import edge_outer
 from crowdwise.labels.errors import quoted
@@ -39,7 +39,7 @@ from crowdwise.labels.errors import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.audit.reference import Reference
+    from crowdwise.audit.leave_out_consensus import Reference
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 

@@ -36,13 +36,13 @@ import numpy as np
 from numba import njit
 
 from crowdwise.audit.findings import Finding, Screen, holm
-from crowdwise.audit.reference import fit_reference
+from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.labels.arrays import as_column
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
-    from crowdwise.audit.reference import Reference
+    from crowdwise.audit.leave_out_consensus import Reference
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 

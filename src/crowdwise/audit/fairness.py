@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.reference import fit_reference
+from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.resampling import (
     DRAWS,
     Contrast,
@@ -39,7 +39,7 @@ from crowdwise.labels.attributes import read_attributes, usable_attributes
 from crowdwise.labels.errors import quoted
 
 if TYPE_CHECKING:
-    from crowdwise.audit.reference import Reference
+    from crowdwise.audit.leave_out_consensus import Reference
     from crowdwise.labels.attributes import Attribute
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray

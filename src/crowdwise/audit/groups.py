@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crowdwise.audit.reference import rates
+from crowdwise.audit.leave_out_consensus import rates
 from crowdwise.audit.resampling import bootstrap_interval
 from crowdwise.kernels import edge_outer
 from crowdwise.labels.errors import quoted
@@ -14,7 +14,7 @@ from crowdwise.labels.errors import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.audit.reference import Reference
+    from crowdwise.audit.leave_out_consensus import Reference
     from crowdwise.labels.attributes import Attribute
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray

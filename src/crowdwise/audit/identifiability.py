@@ -31,7 +31,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from crowdwise.audit.findings import FACT, Finding, Screen
-from crowdwise.audit.reference import fit_reference, one_hot, rates
+from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap
 from crowdwise.kernels import edge_outer
 from crowdwise.labels.describe import linked
@@ -39,7 +39,7 @@ from crowdwise.labels.errors import listed
 from crowdwise.metrics.dominance import contrast, unanchored
 
 if TYPE_CHECKING:
-    from crowdwise.audit.reference import Reference
+    from crowdwise.audit.leave_out_consensus import Reference
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 

@@ -52,10 +52,10 @@ from scipy.special import ndtr, xlogy
 
 from crowdwise.audit.attention import dependence, fit_mixture, mean_said, slopes, usual_attention
 from crowdwise.audit.findings import Finding, Screen, holm
-from crowdwise.audit.reference import others_say
+from crowdwise.audit.leave_out_consensus import others_say
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import answer_sums, worker_sums
-from crowdwise.kernels.habits import profile_likelihood
+from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.labels.errors import InputError, quoted
 
 if TYPE_CHECKING:

@@ -42,17 +42,17 @@ from numba import njit
 from scipy.special import logsumexp
 
 from crowdwise.audit.confused_classes import find_confused_classes
-from crowdwise.audit.drawing import drawn_again, largest_p_values
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.gold_doubt import classify_gold
-from crowdwise.audit.reference import fit_reference
+from crowdwise.audit.leave_out_consensus import fit_reference
+from crowdwise.audit.parametric_bootstrap import drawn_again, largest_p_values
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.truth import truth_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.audit.reference import Reference
+    from crowdwise.audit.leave_out_consensus import Reference
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 

@@ -95,13 +95,13 @@ def _choices(error: BaseException) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def _command(arguments: Sequence[str], more: Sequence[str]) -> str:
     """The same command with some words more, to copy."""
-    from crowdwise.cli.safe import shell
+    from crowdwise.cli.escaping import shell
 
     return shell("crowdwise", *arguments, *more)
 
 
 def _say(message: str, begin: str = "crowdwise: ") -> None:
-    from crowdwise.cli.safe import visible
+    from crowdwise.cli.escaping import visible
 
     try:
         print(f"{begin}{visible(message)}", file=sys.stderr, flush=True)

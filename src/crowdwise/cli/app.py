@@ -111,13 +111,13 @@ def aggregate(
     outer: Outer = None,
 ) -> None:
     """Find the consensus and portray the workers."""
-    from crowdwise.cli import pages, put, work
+    from crowdwise.cli import output, pages, work
 
     if out == "-" and json:
         raise typer.BadParameter("--out - and --json both want standard output; choose one")
     if [*labels, truth, gold, sequences, graph, items].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
-    place = None if out in (None, "-") else put.checked_place(str(out))
+    place = None if out in (None, "-") else output.checked_place(str(out))
     columns = (task_column, worker_column, label_column)
     reading = work.Reading(labels, *columns, classes, on_duplicate.value, kind=kind, outer=outer)
     request = work.Request(
@@ -128,11 +128,11 @@ def aggregate(
     shows = work.read_shown_items(items, read)
     result = work.aggregated(request, read)
     if place is not None:
-        put.write(result, place)
+        output.write(result, place)
     if json:
-        put.print_json(result.facts())
+        output.print_json(result.facts())
     if out == "-":
-        put.print_csv(result.consensus)
+        output.print_csv(result.consensus)
     if json or out == "-":
         pages.say_notes(result.notes)
     else:
@@ -162,7 +162,7 @@ def compare(
     outer: Outer = None,
 ) -> None:
     """Compare methods by how well they predict labels hidden from them, and say how far that ranks them."""
-    from crowdwise.cli import comparing, put, work
+    from crowdwise.cli import comparing, output, work
 
     if [*labels, truth].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and --truth can be standard input (-)")
@@ -171,7 +171,7 @@ def compare(
     say_if_compiling()
     result = comparing.compare_methods(work.read(reading), methods, truth, folds, seed)
     if json:
-        put.print_json(comparing.comparison_facts(result))
+        output.print_json(comparing.comparison_facts(result))
     else:
         comparing.compare_page(result, reading)
 
@@ -193,11 +193,11 @@ def methods(
     from dataclasses import asdict
 
     from crowdwise import registry
-    from crowdwise.cli import pages, put
+    from crowdwise.cli import output, pages
     from crowdwise.learner_registry import learners
 
     if json:
-        put.print_json([asdict(entry) for entry in (learners() if learn else registry.methods())])
+        output.print_json([asdict(entry) for entry in (learners() if learn else registry.methods())])
         return
     rooms: dict[str, Any] = {} if learn else {"From labels alone (crowdwise aggregate)": registry.methods()}
     rooms["From features and labels (crowdwise train)"] = learners()
@@ -218,13 +218,13 @@ def describe(
     outer: Outer = None,
 ) -> None:
     """Say what labels look like before any model, and what seems wrong."""
-    from crowdwise.cli import pages, put, work
+    from crowdwise.cli import output, pages, work
 
     columns = (task_column, worker_column, label_column)
     reading = work.Reading(labels, *columns, classes, on_duplicate.value, kind=kind, outer=outer)
     description = work.describe_files(reading)
     if json:
-        put.print_json(description.to_dict())
+        output.print_json(description.to_dict())
     else:
         pages.describe_page(description, reading)
 
@@ -247,7 +247,7 @@ def simulate(
     show: Annotated[bool, typer.Option("--list", help="List the crowds.")] = False,
 ) -> None:
     """Make the labels of a crowd whose truth is known, as CSV."""
-    from crowdwise.cli import put, simulating
+    from crowdwise.cli import output, simulating
 
     if crowd is None or show:
         simulating.crowds_page(simulating.list_crowds())
@@ -265,8 +265,8 @@ def simulate(
         raise typer.BadParameter("--out and --truth-out name the same file; give each its own")
     simulation = simulating.simulate_crowd(crowd, {name: value for name, value in options.items() if value is not None})
     if truth_out is not None:
-        put.put_csv(simulation.truth_table(), truth_out)
-    put.put_csv(simulation.labels.to_table(), out)
+        output.put_csv(simulation.truth_table(), truth_out)
+    output.put_csv(simulation.labels.to_table(), out)
     if out != "-":
         simulating.simulated_page(simulation, crowd, out, truth_out)
 
@@ -277,15 +277,15 @@ def demo(
 ) -> None:
     """See the main job done on real labels that come with the package, and a classifier learnt from bad ones."""
     from crowdwise.audit.audit import audit_crowd
-    from crowdwise.cli import audit_pages, digits, pages, picture, put, work
+    from crowdwise.cli import audit_pages, digits, output, pages, picture, work
     from crowdwise.datasets import load
     from crowdwise.labels.errors import InputError
     from crowdwise.learner_registry import learner
 
-    place = put.checked_place(out)
+    place = output.checked_place(out)
     say_if_compiling()
     result = work.aggregated(work.Request(work.Reading("anaesthetists"), "dawid-skene"), load("anaesthetists").labels)
-    put.write(result, place)
+    output.write(result, place)
     pages.demo_page(result)
     missing = ""
     try:
@@ -294,7 +294,7 @@ def demo(
         missing = str(error)
     else:
         learnt = digits.learnt_digits()
-        put.write_text(picture.drawn_digits(learnt), place / pages.PICTURE)
+        output.write_text(picture.drawn_digits(learnt), place / pages.PICTURE)
         pages.digits_page(learnt)
     pages.demo_end(place, missing)
     try:

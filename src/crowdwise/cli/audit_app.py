@@ -79,11 +79,11 @@ def audit(
     """Say who guesses, who copies and who says the opposite, how sure that is, and what to do about it."""
     from crowdwise.audit.prune import prune
     from crowdwise.cli import audit_pages as pages
-    from crowdwise.cli import put, work
+    from crowdwise.cli import output, work
     from crowdwise.labels.errors import InputError
 
     if prune_to is not None:
-        put.checked_file(prune_to, "--prune-to", (*labels, truth, gold, items, task_attributes, worker_attributes))
+        output.checked_file(prune_to, "--prune-to", (*labels, truth, gold, items, task_attributes, worker_attributes))
         if json and prune_to == "-":
             raise InputError("--json and --prune-to - would both go to standard output. Write the labels to a file.")
     columns = (task_column, worker_column, label_column)
@@ -93,9 +93,9 @@ def audit(
     pruned = None
     if prune_to is not None:
         kept, pruned = prune(timed.labels, found.findings)
-        put.put_csv(kept.to_table(), prune_to)
+        output.put_csv(kept.to_table(), prune_to)
     if json:
-        put.print_json(pages.facts(found, timed.column))
+        output.print_json(pages.facts(found, timed.column))
     elif prune_to != "-":
         page = pages.AuditPage(found, reading, asked, timed.column, shows, details=details)
         page.put(prune_to, pruned)
@@ -134,11 +134,11 @@ def report(
 ) -> None:
     """Write the audit as one HTML page: consensus, workers, findings, disputed tasks, and how sure it all is."""
     from crowdwise.cli import audit_pages as pages
-    from crowdwise.cli import comparing, put, work
+    from crowdwise.cli import comparing, output, work
 
-    put.checked_file(out, "--out", (*labels, truth, gold, items, task_attributes, worker_attributes))
+    output.checked_file(out, "--out", (*labels, truth, gold, items, task_attributes, worker_attributes))
     if charts is not None:
-        put.checked_place(charts, "--charts")
+        output.checked_place(charts, "--charts")
     pages.check_report()
     columns = (task_column, worker_column, label_column)
     reading = work.Reading(labels, *columns, classes, on_duplicate.value, time_column, kind, outer)

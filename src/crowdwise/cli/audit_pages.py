@@ -11,10 +11,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from crowdwise.audit.findings import FACT
-from crowdwise.cli import show, work
-from crowdwise.cli.safe import shell, shown, visible
+from crowdwise.cli import console_tables, work
+from crowdwise.cli.escaping import shell, shown, visible
 from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.places import counted
+from crowdwise.labels.source_location import counted
 from crowdwise.report.claims import Claim, consensus_claims, skill_sentences
 from crowdwise.report.kinds import kind_of
 from crowdwise.report.scores import score_consensus
@@ -103,7 +103,7 @@ def check_report() -> None:
 
 def put_page(found: Audit, out: str, charts: str | None = None, **more: Any) -> None:
     """Write the page of an audit, and its charts if asked for, and say where they are; "-" is standard output."""
-    from crowdwise.report.drawings import write_charts
+    from crowdwise.report.audit_page.charts import write_charts
     from crowdwise.report.page import made_report, write_report
 
     names = [] if charts is None else write_charts(found, charts)
@@ -111,12 +111,12 @@ def put_page(found: Audit, out: str, charts: str | None = None, **more: Any) -> 
         print(made_report(found, **more))
         return
     write_report(found, out, **more)
-    console = show.page()
+    console = console_tables.page()
     number = len(found.findings)
-    show.paragraph(console, f"{number:,} finding{'' if number == 1 else 's'}. Open this page in a browser:")
+    console_tables.paragraph(console, f"{number:,} finding{'' if number == 1 else 's'}. Open this page in a browser:")
     console.print(Text(f"  {visible(out)}", style="cyan"), soft_wrap=True)
     if names:
-        show.paragraph(console, f"Charts, each as SVG and PNG ({', '.join(names)}):")
+        console_tables.paragraph(console, f"Charts, each as SVG and PNG ({', '.join(names)}):")
         console.print(Text(f"  {visible(charts)}", style="cyan"), soft_wrap=True)
 
 
@@ -189,41 +189,41 @@ class AuditPage:
 
     def put(self, prune_to: str | None, pruned: Any) -> None:
         """Show what was found, what was not asked and why, and what to do next."""
-        console = show.page()
+        console = console_tables.page()
         self._begin(console)
         self._findings(console)
         if self.found.effective is not None:
-            show.heading(console, "What the crowd is worth")
+            console_tables.heading(console, "What the crowd is worth")
             size = self.found.effective
-            show.claims(console, [Claim(size.summary or size.skipped, size.basis)])
+            console_tables.claims(console, [Claim(size.summary or size.skipped, size.basis)])
         skipped = [f"{screen.kind}: {screen.skipped}" for screen in self.found.screens if screen.skipped]
         if skipped:
-            show.heading(console, "Not asked")
-            show.notes(console, skipped)
+            console_tables.heading(console, "Not asked")
+            console_tables.notes(console, skipped)
         if prune_to is not None:
             _left_out(console, prune_to, pruned)
         else:
-            show.heading(console, "What next")
-            show.commands(console, self._next())
+            console_tables.heading(console, "What next")
+            console_tables.commands(console, self._next())
 
     def _begin(self, console: Console) -> None:
         labels, time = self.found.labels, self.time_column
         drift = "" if time is None else f" Drift is looked for over the times in column {quoted(time)}."
-        show.paragraph(
+        console_tables.paragraph(
             console,
             f"Audit of {counted(labels.n_labels, 'label')} by {counted(labels.n_workers, 'worker')} on "
             f"{counted(labels.n_tasks, 'task')}. In a crowd where there is nothing to find, the chance that anyone is "
             f"flagged is at most {100 * self.found.level:.3g}%.{visible(drift)}",
         )
         model = self.found.model
-        show.heading(console, f"The consensus, by {model.slug}")
-        show.claims(console, consensus_claims(self.found, score_consensus(self.found)))
+        console_tables.heading(console, f"The consensus, by {model.slug}")
+        console_tables.claims(console, consensus_claims(self.found, score_consensus(self.found)))
         if not model.converged_:
-            show.notes(console, [f"The fit was still changing after {model.n_iter_:,} iterations."])
+            console_tables.notes(console, [f"The fit was still changing after {model.n_iter_:,} iterations."])
 
     def _findings(self, console: Console) -> None:
         findings = self.found.findings
-        show.heading(console, "What was found" if findings else "Nothing was found")
+        console_tables.heading(console, "What was found" if findings else "Nothing was found")
         kinds: dict[str, list[Finding]] = {}
         for finding in findings:
             kinds.setdefault(finding.kind, []).append(finding)
@@ -232,16 +232,18 @@ class AuditPage:
         for found in kinds.values():
             self._kind(console, found, skills)
         if not findings:
-            show.paragraph(console, "Nobody stands out beyond what chance explains. That is no proof of honesty.")
+            console_tables.paragraph(
+                console, "Nobody stands out beyond what chance explains. That is no proof of honesty."
+            )
         quiet = [
             screen.kind
             for screen in self.found.screens
             if not screen.findings and not screen.skipped and screen.kind != "identifiability"
         ]
         if findings and quiet:
-            show.paragraph(console, f"Asked as well, and not found: {', '.join(quiet)}.")
+            console_tables.paragraph(console, f"Asked as well, and not found: {', '.join(quiet)}.")
         if findings and not self.details:
-            show.paragraph(console, "Why, and how sure each of these is: --details.")
+            console_tables.paragraph(console, "Why, and how sure each of these is: --details.")
 
     def _kind(self, console: Console, findings: list[Finding], skills: dict[Any, str]) -> None:
         """All findings of a kind, the surest first, and what to do about them once."""
@@ -262,11 +264,11 @@ class AuditPage:
             console.print(Padding(Text(visible(advice), style="green"), (0, 0, 0, 4)))
 
     def _shows(self, finding: Finding) -> list[Text]:
-        """What the tasks of a finding show."""
+        """What the tasks of a finding console_tables."""
         if self.items is None or finding.about != "task":
             return []
         texts = self.items.describe_named(finding.names[:MOST_NAMES])
-        return [show.item_text(text, ITEM_WIDTH) for text in texts if text]
+        return [console_tables.item_text(text, ITEM_WIDTH) for text in texts if text]
 
     def _next(self) -> list[tuple[str, str]]:
         words = [*self.reading.words(), *self.asked.words()]
@@ -279,9 +281,9 @@ class AuditPage:
 
 def _left_out(console: Console, prune_to: str, pruned: Any) -> None:
     """Say who was left out of the labels written, and why."""
-    show.heading(console, "Left out")
+    console_tables.heading(console, "Left out")
     who = counted(len(pruned), "worker is", "workers are")
-    show.paragraph(console, f"{who} left out of {visible(prune_to)}{':' if len(pruned) else '.'}")
+    console_tables.paragraph(console, f"{who} left out of {visible(prune_to)}{':' if len(pruned) else '.'}")
     for row in pruned.to_pylist()[:MOST_NAMED]:
         console.print(Padding(Text.assemble(shown(row["worker"], 40), visible(f": {row['why']}")), (0, 0, 0, 4)))
     if len(pruned) > MOST_NAMED:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.cli import put
-from crowdwise.cli.safe import shell
+from crowdwise.cli import output
+from crowdwise.cli.escaping import shell
 from crowdwise.evaluate.tables import reading, results
 from crowdwise.evaluate.tables.checks import check_jobs
 from crowdwise.labels.errors import InputError, quoted
@@ -80,7 +80,7 @@ def benched(asked: Asked, say: Any) -> tuple[Report, list[Path]]:
         if old.name not in files:
             old.unlink()
     for name, text in files.items():
-        put.write_text(text, asked.place / name)
+        output.write_text(text, asked.place / name)
     return report, [asked.rows, *(asked.place / name for name in files)]
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from crowdwise.cli import output
 from crowdwise.cli.options import Json  # noqa: TC001 - typer reads it at run time
 
 __all__ = ["bench"]
@@ -46,17 +47,16 @@ def bench(
     """Run a paper's table again, and set its numbers beside those published."""
     from crowdwise.cli import bench as work
     from crowdwise.cli import bench_pages as pages
-    from crowdwise.cli import put
     from crowdwise.cli.first_run import say_if_compiling
 
     if table is None:
         found = work.listing()
         if json:
-            put.print_json(found)
+            output.print_json(found)
         else:
             pages.tables_page(found)
         return
-    asked = work.Asked(table, methods, seeds, device.value, processes, quick, put.checked_place(out))
+    asked = work.Asked(table, methods, seeds, device.value, processes, quick, output.checked_place(out))
     say_if_compiling()
     try:
         report, files = work.benched(asked, pages.say_begun if sys.stderr.isatty() else lambda _all, _left: None)
@@ -64,7 +64,7 @@ def bench(
         pages.say_stopped(asked, out)
         raise
     if json:
-        put.print_json(work.facts(asked, report, files))
+        output.print_json(work.facts(asked, report, files))
     else:
         pages.bench_page(asked, report, files)
     if report.failed:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from crowdwise.cli import show
-from crowdwise.cli.safe import shell, shown, visible
+from crowdwise.cli import console_tables
+from crowdwise.cli.escaping import shell, shown, visible
 from crowdwise.evaluate.tables import results
 from crowdwise.evaluate.tables.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
 from crowdwise.report.figures import number
@@ -36,24 +36,24 @@ SMALL = (
 
 def tables_page(tables: list[dict[str, Any]]) -> None:
     """List the tables."""
-    console = show.page()
+    console = console_tables.page()
     rows = [
         [each["name"], f"{each['runs']:,}", f"{each['paper']}, {each['place']}: {each['title']}"] for each in tables
     ]
-    console.print(show.table(("table", "left"), ("runs", "right"), ("what it is", "wrap"), rows=rows))
-    show.heading(console, "What next")
+    console.print(console_tables.table(("table", "left"), ("runs", "right"), ("what it is", "wrap"), rows=rows))
+    console_tables.heading(console, "What next")
     first = tables[0]["name"]
     steps = [
         ("See that a table runs, in minutes:", shell("crowdwise", "bench", first, "--quick")),
         ("Run all of it; what is stopped goes on where it was:", shell("crowdwise", "bench", first)),
     ]
-    show.commands(console, steps)
+    console_tables.commands(console, steps)
 
 
 def say_begun(runs: int, left: int) -> None:
     """Say how much there is to do, before the first bar appears."""
     done = f", {runs - left:,} of them done already" if left < runs else ""
-    show.page(stderr=True).print(Text(f"{runs:,} runs{done}. Ctrl-C stops; what is done is kept."))
+    console_tables.page(stderr=True).print(Text(f"{runs:,} runs{done}. Ctrl-C stops; what is done is kept."))
 
 
 def say_stopped(asked: Asked, out: str) -> None:
@@ -61,36 +61,36 @@ def say_stopped(asked: Asked, out: str) -> None:
     kept = len(results.read_rows(asked.rows))
     runs = "1 run is" if kept == 1 else f"{kept:,} runs are"
     message = f"Stopped. {runs} kept in {asked.rows}. To go on: {asked.words(out=out)}"
-    show.page(stderr=True).print(Text(f"crowdwise: {visible(message)}"), soft_wrap=True)
+    console_tables.page(stderr=True).print(Text(f"crowdwise: {visible(message)}"), soft_wrap=True)
 
 
 def bench_page(asked: Asked, report: Report, files: list[Path]) -> None:
     """Show the cells with their verdicts, the claims, and where the page is."""
-    console = show.page()
+    console = console_tables.page()
     table = report.table
-    show.paragraph(console, f"{table.title}\n{table.paper}, {table.place}.".replace("\n", " – "))
+    console_tables.paragraph(console, f"{table.title}\n{table.paper}, {table.place}.".replace("\n", " – "))
     if asked.quick:
         console.print()
-        show.paragraph(console, SMALL)
+        console_tables.paragraph(console, SMALL)
     for name, measure in table.measures.items():
         better = "" if measure.better == "more" else ", less is better"
         for setting in table.settings:
             mine = [cell for cell in report.cells if (cell.measure, cell.setting) == (name, setting.name)]
             if mine:
-                show.heading(console, visible(f"{measure.title}{better}: {setting.name}"))
+                console_tables.heading(console, visible(f"{measure.title}{better}: {setting.name}"))
                 if table.axis is None:
                     _cells(console, report, mine)
                 else:
                     _over_axis(console, report, mine, table.axis)
     _claims(console, report)
     if table.published or report.claims:
-        show.heading(console, "In short")
-        show.paragraph(console, f"  {summary(report)}")
+        console_tables.heading(console, "In short")
+        console_tables.paragraph(console, f"  {summary(report)}")
         if table.published and table.axis is not None:
             marks = ", ".join(f"{MARKS[each]} {each}" for each in (REPRODUCED, BETTER, WORSE))
-            show.paragraph(console, f"  {marks}; – not run.")
+            console_tables.paragraph(console, f"  {marks}; – not run.")
     _failures(console, report)
-    show.heading(console, "Written")
+    console_tables.heading(console, "Written")
     console.print(Text(f"  {visible(files[1])}  the page, with {len(files) - 2} pictures beside it"), soft_wrap=True)
     took = f"{len(report.rows):,} runs, {duration(report.seconds)} of fitting"
     console.print(Text(f"  {visible(files[0])}  {took}"), soft_wrap=True)
@@ -105,7 +105,7 @@ def _cells(console: Console, report: Report, mine: list[Cell]) -> None:
         ours = cell_text(cell, report.table, mark=False)
         rows.append([shown(cell.method, 30), ours, *([verdict] if told else [])])
     columns = [("method", "left"), ("ours (published)" if told else "ours", "left")]
-    console.print(show.table(*columns, *([("verdict", "left")] if told else []), rows=rows))
+    console.print(console_tables.table(*columns, *([("verdict", "left")] if told else []), rows=rows))
 
 
 def _over_axis(console: Console, report: Report, mine: list[Cell], axis: Axis) -> None:
@@ -121,7 +121,7 @@ def _over_axis(console: Console, report: Report, mine: list[Cell], axis: Axis) -
             for method in dict.fromkeys(cell.method for cell in mine)
         ]
         headings = [(shown(number(x), COLUMN - 3).plain, "right") for x in part]
-        console.print(show.table((shown(axis.name, METHOD).plain, "left"), *headings, rows=rows))
+        console.print(console_tables.table((shown(axis.name, METHOD).plain, "left"), *headings, rows=rows))
 
 
 def _number(cell: Cell | None, digits: int) -> Text:
@@ -133,18 +133,18 @@ def _number(cell: Cell | None, digits: int) -> Text:
 def _claims(console: Console, report: Report) -> None:
     if not report.claims:
         return
-    show.heading(console, "What the paper says")
+    console_tables.heading(console, "What the paper says")
     rows: list[list[str | Text]] = [
         [Text(each.verdict, style=STYLES[each.verdict]), Text(visible(each.claim.says))] for each in report.claims
     ]
-    console.print(show.table(("verdict", "left"), ("claim", "wrap"), rows=rows))
+    console.print(console_tables.table(("verdict", "left"), ("claim", "wrap"), rows=rows))
 
 
 def _failures(console: Console, report: Report) -> None:
     if not report.failed:
         return
-    show.heading(console, f"{len(report.failed):,} runs failed; the same command tries them again")
-    show.notes(
+    console_tables.heading(console, f"{len(report.failed):,} runs failed; the same command tries them again")
+    console_tables.notes(
         console,
         [
             f"{row['method']}, {row['setting']}, seed {row['seed']}: {row['error']}"
@@ -152,4 +152,4 @@ def _failures(console: Console, report: Report) -> None:
         ],
     )
     if len(report.failed) > MOST_FAILURES:
-        show.paragraph(console, f"    … and {len(report.failed) - MOST_FAILURES:,} more, on the page.")
+        console_tables.paragraph(console, f"    … and {len(report.failed) - MOST_FAILURES:,} more, on the page.")

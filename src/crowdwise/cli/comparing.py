@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from crowdwise.cli import show
-from crowdwise.cli.safe import shell, visible
+from crowdwise.cli import console_tables
+from crowdwise.cli.escaping import shell, visible
 
 if TYPE_CHECKING:
     from crowdwise.cli.label_files import Reading
@@ -53,16 +53,16 @@ def comparison_facts(comparison: Comparison) -> dict[str, Any]:
 
 def compare_page(comparison: Comparison, reading: Reading) -> None:
     """Show the league table, and say what may be concluded from it."""
-    console = show.page()
+    console = console_tables.page()
     with_truth = comparison.n_truth > 0
-    show.heading(console, "Methods, by how well they predict labels hidden from them")
+    console_tables.heading(console, "Methods, by how well they predict labels hidden from them")
     wide = console.width >= WIDE or not with_truth
     rows: list[list[str | Text]] = [
         [
             Text(row.method, style="bold" if row.rank_low == 1 else ""),
             f"{row.held_out:.4f}",
             f"{row.behind:.4f}" if place else "",
-            show.interval(row.rank_low, row.rank_high),
+            console_tables.interval(row.rank_low, row.rank_high),
             *([] if with_truth else [f"{row.calibration:.3f}"]),
             *([f"{row.agreement:.1%}"] if wide else []),
             *([_accuracy(row), f"{row.calibration_error:.3f}"] if with_truth else []),
@@ -81,15 +81,15 @@ def compare_page(comparison: Comparison, reading: Reading) -> None:
         *([("right", "right"), ("ECE", "right")] if with_truth else []),
         *([("s", "right")] if wide else []),
     ]
-    console.print(show.table(*columns, rows=rows, indent=0))
+    console.print(console_tables.table(*columns, rows=rows, indent=0))
     failed = [f"{row.method} has no result: {row.note}" for row in comparison.standings if row.note]
     if failed or comparison.cautions:
-        show.heading(console, "Please note")
-        show.notes(console, [*comparison.cautions, *failed])
-    show.heading(console, "What it says")
-    show.paragraph(console, " ".join(comparison.conclusions()))
-    show.heading(console, "How to read it")
-    show.paragraph(
+        console_tables.heading(console, "Please note")
+        console_tables.notes(console, [*comparison.cautions, *failed])
+    console_tables.heading(console, "What it says")
+    console_tables.paragraph(console, " ".join(comparison.conclusions()))
+    console_tables.heading(console, "How to read it")
+    console_tables.paragraph(
         console,
         "score: mean log-probability of a hidden label; higher is better. behind: how far the best is ahead. rank: its "
         "90% interval, if other tasks were labelled; methods in bold may be the best."
@@ -98,8 +98,8 @@ def compare_page(comparison: Comparison, reading: Reading) -> None:
         + (f" right (accuracy, with its 90% interval) and ECE (calibration error): against the truth of "
            f"{comparison.n_truth:,} tasks." if with_truth else ""),
     )  # fmt: skip
-    show.heading(console, "What next")
-    show.commands(console, _after_comparison(comparison, reading))
+    console_tables.heading(console, "What next")
+    console_tables.commands(console, _after_comparison(comparison, reading))
 
 
 def _accuracy(row: Standing) -> str:

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.cli import console_tables
 from crowdwise.labels.errors import InputError, InputWarning, quoted
 
 if TYPE_CHECKING:
@@ -89,10 +90,9 @@ def describe_files(reading: Reading) -> Description:
 
 
 def _read_saying(read: Callable[[], Any]) -> Any:
-    from crowdwise.cli import show
 
     labels, notes = _heard(read)
-    show.notes(show.page(stderr=True), notes)
+    console_tables.notes(console_tables.page(stderr=True), notes)
     return labels
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.cli import work
-from crowdwise.cli.safe import visible
+from crowdwise.cli.escaping import visible
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.places import counted
+from crowdwise.labels.source_location import counted
 
 if TYPE_CHECKING:
     from crowdwise.labels import CrowdLabels

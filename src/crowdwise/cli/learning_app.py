@@ -96,13 +96,13 @@ def train(
     outer: Outer = None,
 ) -> None:
     """Learn a classifier from features and labels that disagree."""
-    from crowdwise.cli import learning, learning_pages, pages, put, work
+    from crowdwise.cli import learning, learning_pages, output, pages, work
 
     if [features, *labels, truth, valid, valid_truth].count("-") > 1:
         raise typer.BadParameter("only one of the files can be standard input (-)")
     if (valid is None) != (valid_truth is None):
         raise typer.BadParameter("--valid and --valid-truth belong together; give both or neither")
-    place = None if out is None else put.checked_place(out)
+    place = None if out is None else output.checked_place(out)
     settings = {
         "network": network,
         "epochs": epochs,
@@ -124,9 +124,9 @@ def train(
     )
     result = learning.trained(request)
     if place is not None:
-        put.write(result, place, history=result.model.history_)
+        output.write(result, place, history=result.model.history_)
     if json:
-        put.print_json(result.facts())
+        output.print_json(result.facts())
         pages.say_notes(result.notes)
     else:
         learning_pages.train_page(result, place)
@@ -154,7 +154,7 @@ def predict(
     outer: Outer = None,
 ) -> None:
     """Classify tasks with a trained model, from features alone or with labels."""
-    from crowdwise.cli import learning, learning_pages, pages, put, work
+    from crowdwise.cli import learning, learning_pages, output, pages, work
 
     if [features, *(labels or ()), truth].count("-") > 1:
         raise typer.BadParameter("only one of the files can be standard input (-)")
@@ -166,9 +166,9 @@ def predict(
     asking = learning.Asking(model, features, reading, image_size, truth)
     result = learning.predicted(asking)
     if json:
-        put.print_json(result.facts())
+        output.print_json(result.facts())
     if not json or out != "-":
-        put.put_csv(result.table, out)
+        output.put_csv(result.table, out)
     if json or out == "-":
         pages.say_notes([*([] if json else learning_pages.scores_as_notes(result)), *result.notes])
     else:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from crowdwise.cli import pages, show
-from crowdwise.cli.safe import shell, visible
+from crowdwise.cli import console_tables, pages
+from crowdwise.cli.escaping import shell, visible
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ __all__ = ["predict_page", "scores_as_notes", "train_page"]
 
 def train_page(result: Trained, place: Path | None) -> None:
     """Show what was trained, how good it is, the workers, and what to do next."""
-    console = show.page()
+    console = console_tables.page()
     labels, model = result.labels, result.model
     console.print(
         Text(
@@ -28,24 +28,26 @@ def train_page(result: Trained, place: Path | None) -> None:
             f"By {model.slug} with the network {result.network}, in {result.seconds:.2g} s."
         )
     )
-    show.heading(console, "Training")
+    console_tables.heading(console, "Training")
     rows = [["epoch kept", f"{model.best_epoch_:,} of {model.n_epochs_:,}", ""]]
     if "held_out" in result.kept:
         rows.append(["labels held out", f"{result.kept['held_out']:.4f}", model.held_out_measure])
     if "accuracy" in result.kept:
         rows.append(["validation set", f"{result.kept['accuracy']:.1%}", "right, from the features alone"])
-    console.print(show.table(("", "left"), ("", "right"), ("", "left"), rows=rows))
+    console.print(console_tables.table(("", "left"), ("", "right"), ("", "left"), rows=rows))
     if result.scores:
-        show.heading(console, f"Labels and features together, against the truth of {result.scores['n_truth']:,} tasks")
-        console.print(show.score_table(result.scores))
+        console_tables.heading(
+            console, f"Labels and features together, against the truth of {result.scores['n_truth']:,} tasks"
+        )
+        console.print(console_tables.score_table(result.scores))
     pages.classes_part(console, result)
     pages.workers_part(console, result)
     if result.notes:
-        show.heading(console, "Please note")
-        show.notes(console, result.notes)
+        console_tables.heading(console, "Please note")
+        console_tables.notes(console, result.notes)
     if place is not None:
         pages.written_part(console, place, history="loss and scores of every epoch")
-    show.heading(console, "What next")
+    console_tables.heading(console, "What next")
     words = result.request.words()
     steps = [("Keep the model:", shell(*words, "--out", "results"))]
     if place is not None:
@@ -57,7 +59,7 @@ def train_page(result: Trained, place: Path | None) -> None:
         ]
     if not result.scores:
         steps.append(("Score it, if you know the truth of some tasks:", shell(*words, "--truth", "truth.csv")))
-    show.commands(console, [(reason, visible(command)) for reason, command in steps])
+    console_tables.commands(console, [(reason, visible(command)) for reason, command in steps])
 
 
 def scores_as_notes(result: Predicted) -> list[str]:
@@ -74,7 +76,7 @@ def scores_as_notes(result: Predicted) -> list[str]:
 
 def predict_page(result: Predicted, asking: Asking, out: str) -> None:
     """Say what was predicted and where it went."""
-    console = show.page()
+    console = console_tables.page()
     confidence = result.table["confidence"].to_numpy()
     sure, unsure = int((confidence >= 0.9).sum()), int((confidence < 0.6).sum())
     given = "features" if asking.reading is None else "features and labels"
@@ -85,14 +87,14 @@ def predict_page(result: Predicted, asking: Asking, out: str) -> None:
         )
     )
     if result.scores:
-        show.heading(console, f"Against the truth of {result.scores['n_truth']:,} tasks")
-        console.print(show.score_table(result.scores))
-    show.heading(console, "Classes")
+        console_tables.heading(console, f"Against the truth of {result.scores['n_truth']:,} tasks")
+        console.print(console_tables.score_table(result.scores))
+    console_tables.heading(console, "Classes")
     names = result.model.classes_.to_pylist()
     columns = {"of these tasks": result.shares.mean(axis=0), "in training": result.model.prior_}
-    console.print(show.class_table(console, names, columns))
+    console.print(console_tables.class_table(console, names, columns))
     if result.notes:
-        show.heading(console, "Please note")
-        show.notes(console, result.notes)
-    show.heading(console, "Written")
+        console_tables.heading(console, "Please note")
+        console_tables.notes(console, result.notes)
+    console_tables.heading(console, "Written")
     console.print(Text(f"  {visible(out)}  label, confidence and the probability of every class"), soft_wrap=True)

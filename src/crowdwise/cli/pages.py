@@ -9,9 +9,9 @@ import numpy as np
 from rich.padding import Padding
 from rich.text import Text
 
-from crowdwise.cli import show
+from crowdwise.cli import console_tables
 from crowdwise.cli.digits import METHODS
-from crowdwise.cli.safe import shell, shown, visible
+from crowdwise.cli.escaping import shell, shown, visible
 from crowdwise.report.claims import confidence_claims
 
 if TYPE_CHECKING:
@@ -45,37 +45,37 @@ PICTURE = "confusions.svg"
 
 def say_notes(notes: Sequence[str]) -> None:
     """Write notes to standard error, beside output that is meant for programs."""
-    console = show.page(stderr=True)
+    console = console_tables.page(stderr=True)
     for note in notes:
         console.print(Text(f"crowdwise: note: {visible(note)}"), soft_wrap=True)
 
 
 def aggregate_page(result: Result, place: Path | None, items: Items | None = None) -> None:
     """Show the consensus, the workers, what is in doubt, and what to do next."""
-    console = show.page()
+    console = console_tables.page()
     _said(console, result)
     if result.scores:
-        show.heading(console, f"Against the truth of {result.scores['n_truth']:,} tasks")
-        console.print(show.score_table(result.scores))
+        console_tables.heading(console, f"Against the truth of {result.scores['n_truth']:,} tasks")
+        console.print(console_tables.score_table(result.scores))
     classes_part(console, result)
     workers_part(console, result)
     _disputed(console, result, DISPUTED, items)
     _league(console, result)
     if result.notes:
-        show.heading(console, "Please note")
-        show.notes(console, result.notes)
+        console_tables.heading(console, "Please note")
+        console_tables.notes(console, result.notes)
     if place is not None:
         written_part(console, place)
-    show.heading(console, "What next")
-    show.commands(console, _next(result, place))
+    console_tables.heading(console, "What next")
+    console_tables.commands(console, _next(result, place))
 
 
 def demo_page(result: Result) -> None:
     """Tell a newcomer the main job, done on the anaesthetists."""
-    console = show.page()
+    console = console_tables.page()
     model, names = result.model, result.labels.classes.to_pylist()
-    show.heading(console, "Five anaesthetists, 45 patients, no truth")
-    show.paragraph(
+    console_tables.heading(console, "Five anaesthetists, 45 patients, no truth")
+    console_tables.paragraph(
         console,
         "Five anaesthetists graded how fit 45 patients were for an operation, in four classes; the first of "
         "them graded every patient three times. They disagree, and nobody knows the right grades. From the "
@@ -85,22 +85,24 @@ def demo_page(result: Result) -> None:
     console.print()
     _said(console, result)
     classes_part(console, result)
-    show.heading(console, "The first patients")
+    console_tables.heading(console, "The first patients")
     console.print(_first_tasks(result, 6))
     _disputed(console, result, 6)
-    show.heading(console, "Worker portraits, best first; skill is the chance that an answer is right")
+    console_tables.heading(console, "Worker portraits, best first; skill is the chance that an answer is right")
     order = np.argsort(-model.skill_, kind="stable").tolist()
-    console.print(show.worker_table(console, result.workers, order, [_habit(model, names, at) for at in order]))
+    console.print(
+        console_tables.worker_table(console, result.workers, order, [_habit(model, names, at) for at in order])
+    )
     for title, at in (("the best", order[0]), ("the worst", order[-1])):
-        show.heading(console, f"How worker {result.workers['worker'][at].as_py()}, {title}, answers")
-        console.print(show.confusion_table(names, model.confusion_[at]))
+        console_tables.heading(console, f"How worker {result.workers['worker'][at].as_py()}, {title}, answers")
+        console.print(console_tables.confusion_table(names, model.confusion_[at]))
 
 
 def digits_page(digits: Digits) -> None:
     """Tell a newcomer what features add, on the digits."""
-    console = show.page()
-    show.heading(console, "Five careless workers, 1,300 handwritten digits, one label each")
-    show.paragraph(
+    console = console_tables.page()
+    console_tables.heading(console, "Five careless workers, 1,300 handwritten digits, one label each")
+    console_tables.paragraph(
         console,
         "Where tasks have features, here the pixels of scikit-learn's digits, a classifier can be learnt from the "
         "labels. These five workers are simulated: each takes every digit for one other of their choice more often "
@@ -111,22 +113,24 @@ def digits_page(digits: Digits) -> None:
     console.print()
     rows = [[slug, f"{digits.accuracy[slug]:.1%}", f"{digits.error[slug]:.2f}", what] for slug, what in METHODS.items()]
     columns = (("method", "left"), ("right", "right"), ("error", "right"), ("", "left"))
-    console.print(show.table(*columns, rows=rows))
+    console.print(console_tables.table(*columns, rows=rows))
     console.print()
-    show.paragraph(console, "error: of the workers' confusion matrices, the share of answers misjudged, from 0 to 1.")
+    console_tables.paragraph(
+        console, "error: of the workers' confusion matrices, the share of answers misjudged, from 0 to 1."
+    )
 
 
 def demo_end(place: Path, missing: str) -> None:
     """What was written, and what to do next; `missing` says why there was no second act, if so."""
-    console = show.page()
+    console = console_tables.page()
     if missing:
-        show.heading(console, "The second act, a classifier learnt from such labels, was left out")
-        show.paragraph(console, f"  {missing}")
+        console_tables.heading(console, "The second act, a classifier learnt from such labels, was left out")
+        console_tables.paragraph(console, f"  {missing}")
     written_part(console, place)
     if not missing:
         console.print(Text(f"  {visible(place / PICTURE)}  how the five workers err"), soft_wrap=True)
-    show.heading(console, "What next")
-    show.commands(
+    console_tables.heading(console, "What next")
+    console_tables.commands(
         console,
         [
             (
@@ -143,7 +147,7 @@ def demo_end(place: Path, missing: str) -> None:
 
 def describe_page(description: Description, reading: Reading) -> None:
     """Show what labels look like before any model."""
-    console = show.page()
+    console = console_tables.page()
     lines = [line.strip() for line in str(description).partition("\nWhat looks wrong")[0].splitlines()]
     console.print(Text(lines[0]))
     rows = [
@@ -157,32 +161,34 @@ def describe_page(description: Description, reading: Reading) -> None:
         ],
     ]
     console.print()
-    console.print(show.table(("", "left"), ("", "wrap"), rows=rows))
-    show.heading(console, "Classes")
+    console.print(console_tables.table(("", "left"), ("", "wrap"), rows=rows))
+    console_tables.heading(console, "Classes")
     shares = description.class_shares
-    console.print(show.class_table(console, list(shares), {"of the labels": list(shares.values())}))
+    console.print(console_tables.class_table(console, list(shares), {"of the labels": list(shares.values())}))
     if description.warnings:
-        show.heading(console, "What looks wrong")
-        show.notes(console, description.warnings)
+        console_tables.heading(console, "What looks wrong")
+        console_tables.notes(console, description.warnings)
     repeated = description.repeated_answers > 0 or reading.on_duplicate != "all"
     words = (reading if repeated else replace(reading, on_duplicate="error")).words()
-    show.heading(console, "What next")
-    show.commands(console, [("Find the consensus:", shell("crowdwise", "aggregate", *words))])
+    console_tables.heading(console, "What next")
+    console_tables.commands(console, [("Find the consensus:", shell("crowdwise", "aggregate", *words))])
 
 
 def methods_page(rooms: dict[str, Sequence[Method | LearnerEntry]], *, long: bool) -> None:
     """Every method, what it assumes and where it was published, by what it is given."""
-    console = show.page()
+    console = console_tables.page()
     for title, methods in rooms.items():
-        show.heading(console, title)
+        console_tables.heading(console, title)
         if long:
             _methods_in_full(console, methods)
             continue
         rows = [[method.slug, method.summary, method.paper] for method in methods]
-        console.print(show.table(("method", "left"), ("assumes", "wrap"), ("paper", "wrap"), rows=rows, indent=0))
+        console.print(
+            console_tables.table(("method", "left"), ("assumes", "wrap"), ("paper", "wrap"), rows=rows, indent=0)
+        )
     if not long:
-        show.heading(console, "What next")
-        show.commands(
+        console_tables.heading(console, "What next")
+        console_tables.commands(
             console,
             [
                 ("When each method fails:", "crowdwise methods --long"),
@@ -194,9 +200,9 @@ def methods_page(rooms: dict[str, Sequence[Method | LearnerEntry]], *, long: boo
 
 def _methods_in_full(console: Any, methods: Sequence[Method | LearnerEntry]) -> None:
     for method in methods:
-        show.heading(console, method.slug)
+        console_tables.heading(console, method.slug)
         rows = [["assumes", method.summary], ["fails with", method.fails], ["paper", method.paper]]
-        console.print(show.table(("", "left"), ("", "wrap"), rows=rows))
+        console.print(console_tables.table(("", "left"), ("", "wrap"), rows=rows))
 
 
 # ---- parts ------------------------------------------------------------------------------------------------
@@ -204,12 +210,12 @@ def _methods_in_full(console: Any, methods: Sequence[Method | LearnerEntry]) -> 
 
 def classes_part(console: Any, result: Fitted) -> None:
     """Shares of the classes, as found and as labelled."""
-    show.heading(console, "Classes")
+    console_tables.heading(console, "Classes")
     shares = {
         "of the tasks": result.model.posterior_.mean(axis=0),
         "of the labels": result.labels.class_shares,
     }
-    console.print(show.class_table(console, result.labels.classes.to_pylist(), shares))
+    console.print(console_tables.class_table(console, result.labels.classes.to_pylist(), shares))
 
 
 def workers_part(console: Any, result: Fitted) -> None:
@@ -217,33 +223,35 @@ def workers_part(console: Any, result: Fitted) -> None:
     _worker_tables(console, result.workers)
     caveat = result.model.skill_caveat()
     if caveat:
-        show.paragraph(console, caveat)
+        console_tables.paragraph(console, caveat)
 
 
 def _worker_tables(console: Any, workers: Any) -> None:
     if workers.num_rows <= 2 * TOP:
-        show.heading(console, "Workers, best first; skill is the chance that an answer is right")
+        console_tables.heading(console, "Workers, best first; skill is the chance that an answer is right")
         order = np.argsort(-workers["skill"].to_numpy(), kind="stable").tolist()
-        console.print(show.worker_table(console, workers, order))
+        console.print(console_tables.worker_table(console, workers, order))
         return
     best = np.argsort(-workers["skill_low"].to_numpy(), kind="stable")[:TOP].tolist()
     worst = [at for at in np.argsort(workers["skill_high"].to_numpy(), kind="stable").tolist() if at not in best][:TOP]
-    show.heading(console, f"The {TOP} best of {workers.num_rows:,} workers, by the lower end of their interval")
-    console.print(show.worker_table(console, workers, best))
-    show.heading(console, f"The {TOP} worst, by the upper end")
-    console.print(show.worker_table(console, workers, worst))
+    console_tables.heading(
+        console, f"The {TOP} best of {workers.num_rows:,} workers, by the lower end of their interval"
+    )
+    console.print(console_tables.worker_table(console, workers, best))
+    console_tables.heading(console, f"The {TOP} worst, by the upper end")
+    console.print(console_tables.worker_table(console, workers, worst))
 
 
 def _said(console: Any, result: Result) -> None:
     """What was done, and what the consensus says of itself."""
-    for line in show.sentence(result).split("\n"):
+    for line in console_tables.sentence(result).split("\n"):
         console.print(Text(line))
-    show.claims(console, confidence_claims(result.model, result.n_gold, measured=bool(result.scores)))
+    console_tables.claims(console, confidence_claims(result.model, result.n_gold, measured=bool(result.scores)))
 
 
 def _disputed(console: Any, result: Result, most: int, items: Items | None = None) -> None:
-    show.heading(console, "The most disputed tasks, least sure first")
-    disputed = show.disputed_tasks(result, most, items)
+    console_tables.heading(console, "The most disputed tasks, least sure first")
+    disputed = console_tables.disputed_tasks(result, most, items)
     console.print(Text("  None: every task is as good as certain.") if disputed is None else disputed)
 
 
@@ -252,16 +260,18 @@ def _league(console: Any, result: Result) -> None:
     members = sorted((row for row in result.league if row["weight"] > 0.005), key=lambda row: -row["weight"])
     if members:
         named = ", ".join(f"{row['method']} ({row['weight']:.0%})" for row in members)
-        show.heading(console, "Combined from, by how well they predict hidden labels")
+        console_tables.heading(console, "Combined from, by how well they predict hidden labels")
         console.print(Padding(Text(named), (0, 0, 0, 2)))
 
 
 def _first_tasks(result: Result, most: int) -> Padding:
     rows: list[list[str | Text]] = [
-        [shown(row["task"]), shown(row["label"]), f"{row['confidence']:.1%}", show.votes(result, at)]
+        [shown(row["task"]), shown(row["label"]), f"{row['confidence']:.1%}", console_tables.votes(result, at)]
         for at, row in enumerate(result.consensus.slice(0, most).to_pylist())
     ]
-    return show.table(("task", "left"), ("consensus", "left"), ("sure", "right"), ("answers", "left"), rows=rows)
+    return console_tables.table(
+        ("task", "left"), ("consensus", "left"), ("sure", "right"), ("answers", "left"), rows=rows
+    )
 
 
 def _habit(model: Any, names: list[Any], worker: int) -> str:
@@ -275,7 +285,7 @@ def _habit(model: Any, names: list[Any], worker: int) -> str:
 
 def written_part(console: Any, place: Path, **more: str) -> None:
     """Every file that was written, and what is in it."""
-    show.heading(console, "Written")
+    console_tables.heading(console, "Written")
     for name, what in {
         "consensus.csv": "label, confidence and more of every task",
         "workers.csv": "skill and more of every worker",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.padding import Padding
 from rich.text import Text
 
-from crowdwise.cli import show
-from crowdwise.cli.safe import shell
+from crowdwise.cli import console_tables
+from crowdwise.cli.escaping import shell
 from crowdwise.labels.errors import InputError, quoted
 
 if TYPE_CHECKING:
@@ -63,13 +63,13 @@ def _first_line(crowd: Any) -> str:
 
 def crowds_page(crowds: Sequence[tuple[str, str, list[str]]]) -> None:
     """Every crowd that can be simulated, and the options it takes."""
-    console = show.page()
+    console = console_tables.page()
     for slug, summary, options in crowds:
         console.print(Text(slug, style="bold"))
         console.print(Padding(Text(summary), (0, 0, 0, 2)))
         console.print(Padding(Text(" ".join(f"--{option}" for option in options), style="dim"), (0, 0, 0, 2)))
-    show.heading(console, "What next")
-    show.commands(
+    console_tables.heading(console, "What next")
+    console_tables.commands(
         console,
         [("Make one:", f"crowdwise simulate {crowds[0][0]} --out labels.csv --truth-out truth.csv")],
     )
@@ -77,7 +77,7 @@ def crowds_page(crowds: Sequence[tuple[str, str, list[str]]]) -> None:
 
 def simulated_page(simulation: Simulation, crowd: str, out: str, truth_out: str | None) -> None:
     """Say what was simulated, and what to do with it."""
-    console = show.page(stderr=truth_out == "-")
+    console = console_tables.page(stderr=truth_out == "-")
     labels = simulation.labels
     console.print(
         Text(
@@ -86,5 +86,5 @@ def simulated_page(simulation: Simulation, crowd: str, out: str, truth_out: str 
         )
     )
     known = [] if truth_out in (None, "-") else ["--truth", str(truth_out)]
-    show.heading(console, "What next")
-    show.commands(console, [("See who is found out:", shell("crowdwise", "aggregate", out, *known))])
+    console_tables.heading(console, "What next")
+    console_tables.commands(console, [("See who is found out:", shell("crowdwise", "aggregate", out, *known))])

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from crowdwise.cli.label_files import Reading, describe_files, listed_names, read, read_timed
 from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.places import counted
+from crowdwise.labels.source_location import counted
 from crowdwise.labels.tables import defused
 from crowdwise.labels.vocabulary import positions
 

@@ -39,7 +39,7 @@ from crowdwise.evaluate.hierarchical import HierarchicalDawidSkene, class_shares
 from crowdwise.evaluate.stacking import stacking_weights
 from crowdwise.evaluate.tempering import ExpectedWrong, count_interval, count_moments, gold_interval, temper
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.edges import statistics_of
+from crowdwise.fitting.categorical_em import statistics_of
 from crowdwise.fitting.em import NotConverged
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR, Knowledge
 from crowdwise.fitting.parameters import check_count, check_number

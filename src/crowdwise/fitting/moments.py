@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment, nnls
 
-from crowdwise.fitting.edges import ConfusionParameters, confusion_fit
+from crowdwise.fitting.categorical_em import ConfusionParameters, confusion_fit
 from crowdwise.kernels import PairCounts, blocks_of, confusion_pass, pair_counts, share_pass, vote_shares, worker_sums
 
 if TYPE_CHECKING:

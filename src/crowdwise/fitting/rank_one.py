@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from crowdwise.fitting.edges import coin_parameters, fit_votes
+from crowdwise.fitting.categorical_em import coin_parameters, fit_votes
 from crowdwise.kernels import NO_GOLD, pair_agreements, vote_shares
 
 if TYPE_CHECKING:

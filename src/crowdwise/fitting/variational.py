@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.edges import closed_sureness, log_of
+from crowdwise.fitting.categorical_em import closed_sureness, log_of
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.skill_posterior import calibrated_skill, sampled_beta

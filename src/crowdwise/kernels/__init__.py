@@ -2,11 +2,7 @@
 
 from crowdwise.kernels.chains import ChainStatistics, chain_pass
 from crowdwise.kernels.dirichlet import expected_logs
-from crowdwise.kernels.fields import field_pass
-from crowdwise.kernels.layout import Blocks, blocks_of
-from crowdwise.kernels.messages import NodeSets, task_messages, worker_messages
-from crowdwise.kernels.pairs import PairCounts, pair_agreements, pair_counts, pair_pass
-from crowdwise.kernels.passes import (
+from crowdwise.kernels.em_passes import (
     NO_GOLD,
     Statistics,
     confusion_pass,
@@ -16,6 +12,10 @@ from crowdwise.kernels.passes import (
     spread,
     vote_pass,
 )
+from crowdwise.kernels.layout import Blocks, blocks_of
+from crowdwise.kernels.markov_field import field_pass
+from crowdwise.kernels.messages import NodeSets, task_messages, worker_messages
+from crowdwise.kernels.pairs import PairCounts, pair_agreements, pair_counts, pair_pass
 from crowdwise.kernels.sums import answer_sums, edge_outer, worker_sums
 from crowdwise.kernels.threads import n_threads, use_threads
 from crowdwise.kernels.triples import triple_counts, triple_error, triple_sweep

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from crowdwise.kernels.passes import shares_of
+from crowdwise.kernels.em_passes import shares_of
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from numba import njit
 
 from crowdwise.kernels.exponential import exp_of_nonpositive
 from crowdwise.kernels.layout import cut, task_lanes
-from crowdwise.kernels.rows import settled
+from crowdwise.kernels.softmax import settled
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:

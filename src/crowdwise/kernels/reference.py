@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import logsumexp, xlogy
 
 from crowdwise.kernels.chains import ChainStatistics
+from crowdwise.kernels.em_passes import Statistics
 from crowdwise.kernels.messages import FLOOR
-from crowdwise.kernels.passes import Statistics
 
 if TYPE_CHECKING:
     from crowdwise.kernels.messages import NodeSets

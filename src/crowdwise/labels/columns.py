@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.places import Place
+from crowdwise.labels.source_location import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,12 +13,12 @@ import pyarrow.csv as pacsv
 
 from crowdwise.labels.columns import ROLES, Columns, candidates
 from crowdwise.labels.errors import SHOWN, InputError, listed, quoted
-from crowdwise.labels.places import Place, counted
+from crowdwise.labels.source_location import Place, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.labels.blobs import Blob
+    from crowdwise.labels.byte_source import Blob
 
 __all__ = ["delimited_columns"]
 

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from numba import njit
 
 from crowdwise.labels.errors import listed, quoted
-from crowdwise.labels.places import counted
 from crowdwise.labels.sorting import repeats
+from crowdwise.labels.source_location import counted
 from crowdwise.labels.twins import twin_notes
 from crowdwise.labels.values import describe_values
 

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from crowdwise.labels.codes import smallest_int
 from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.intern import Interner
 from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.places import Place, counted
 from crowdwise.labels.sorting import first_seen
+from crowdwise.labels.source_location import Place, counted
+from crowdwise.labels.string_encoder import Interner
 from crowdwise.labels.values import refuse_values
 from crowdwise.labels.vocabulary import as_vocabulary, numbered, plain, positions
 

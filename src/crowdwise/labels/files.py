@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from crowdwise.labels.blobs import Blob, opened_blob
+from crowdwise.labels.byte_source import Blob, opened_blob
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.delimited import delimited_columns
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.jsontext import json_source
-from crowdwise.labels.places import Place
+from crowdwise.labels.json_reader import json_source
+from crowdwise.labels.source_location import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,8 +12,8 @@ from crowdwise.labels.arrays import as_column
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listed
-from crowdwise.labels.places import Place
 from crowdwise.labels.read import opened
+from crowdwise.labels.source_location import Place
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
 if TYPE_CHECKING:

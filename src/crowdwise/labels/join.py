@@ -13,7 +13,7 @@ import pyarrow as pa
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.errors import SHOWN, InputError, listed, quoted
 from crowdwise.labels.files import file_source
-from crowdwise.labels.places import JoinedPlace
+from crowdwise.labels.source_location import JoinedPlace
 from crowdwise.labels.vocabulary import as_text, plain
 
 if TYPE_CHECKING:

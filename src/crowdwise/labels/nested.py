@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.errors import InputError, InputWarning, UnclearInputError, listed, quoted
-from crowdwise.labels.places import counted
+from crowdwise.labels.source_location import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

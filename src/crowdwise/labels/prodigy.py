@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.errors import InputError, InputWarning, listed
-from crowdwise.labels.places import SelectedPlace, counted
+from crowdwise.labels.source_location import SelectedPlace, counted
 
 if TYPE_CHECKING:
     from crowdwise.labels.columns import Columns, Named

@@ -19,8 +19,8 @@ from crowdwise.labels.files import file_source
 from crowdwise.labels.join import open_paths
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.nested import by_task
-from crowdwise.labels.places import Place
 from crowdwise.labels.prodigy import prodigy_answers
+from crowdwise.labels.source_location import Place
 from crowdwise.labels.twins import warn_of_twins
 from crowdwise.labels.wide import as_wide, labels_from_matrix, labels_from_nested, labels_from_wide
 

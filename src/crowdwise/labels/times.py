@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.places import Place
+    from crowdwise.labels.source_location import Place
     from crowdwise.labels.types import Duplicates, IntArray, LabelKind, Outer
 
 __all__ = ["TimedLabels", "read_timed_labels"]

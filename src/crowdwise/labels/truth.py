@@ -17,7 +17,7 @@ from crowdwise.labels.vocabulary import as_text, numbered, positions, union
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.places import Place
+    from crowdwise.labels.source_location import Place
     from crowdwise.labels.types import IntArray
 
 __all__ = ["Truth", "add_classes_of_truth", "read_truth", "truth_codes"]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import SHOWN, InputWarning, quoted
-from crowdwise.labels.intern import Interner
+from crowdwise.labels.string_encoder import Interner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

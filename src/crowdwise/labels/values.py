@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import UnclearInputError
-from crowdwise.labels.places import counted
+from crowdwise.labels.source_location import counted
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels

@@ -13,7 +13,7 @@ from crowdwise.labels.arrays import as_column
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.places import Place
+from crowdwise.labels.source_location import Place
 from crowdwise.labels.vocabulary import as_vocabulary, numbered, plain
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 from crowdwise.labels.columns import Columns, candidates
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.files import file_source
-from crowdwise.labels.places import counted
+from crowdwise.labels.source_location import counted
 from crowdwise.labels.vocabulary import as_vocabulary, numbered
 from crowdwise.learn.features import HeldFeatures, StreamedFeatures, features_of
 

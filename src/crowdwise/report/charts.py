@@ -13,8 +13,8 @@ import numpy as np
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.vocabulary import as_vocabulary, positions
+from crowdwise.report.audit_page.view import drawn_workers, one_volume
 from crowdwise.report.names import labelled
-from crowdwise.report.portrait import drawn_workers, one_volume
 from crowdwise.report.scores import Score, codes_for, gold_bins
 
 try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crowdwise.labels.places import counted
+from crowdwise.labels.source_location import counted
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.metrics.calibration import wilson_interval
 from crowdwise.report.scores import LEVEL, gold_calibration, gold_tasks

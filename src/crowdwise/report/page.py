@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.audit.findings import FACT
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.places import counted
+from crowdwise.labels.source_location import counted
 from crowdwise.labels.tables import written_file
-from crowdwise.report import rows, words
+from crowdwise.report.audit_page import sentences, tables
+from crowdwise.report.audit_page.charts import CONFIG, audit_charts
+from crowdwise.report.audit_page.view import Portrait
 from crowdwise.report.claims import consensus_claims, rests_on
-from crowdwise.report.drawings import CONFIG, audit_charts
 from crowdwise.report.items import Room, read_items
 from crowdwise.report.names import shown
-from crowdwise.report.portrait import Portrait
 from crowdwise.report.scores import gold_calibration, score_consensus
 
 try:
@@ -97,9 +97,9 @@ def made_report(
     by_gold = gold_calibration(audit.model, portrait.n_gold)
     table = None if items is None else read_items(items, audit.labels.tasks)
     room = Room()
-    findings = rows.told_findings(audit, table, room)
-    tasks = rows.task_rows(portrait)
-    shows = [] if table is None else rows.task_items(portrait, table, room)
+    findings = tables.told_findings(audit, table, room)
+    tasks = tables.task_rows(portrait)
+    shows = [] if table is None else tables.task_items(portrait, table, room)
     drawn = _drawn(portrait, score)
     styles, script = _asset("page.css"), _asset("page.js")
     bundle = _bundle()
@@ -107,7 +107,7 @@ def made_report(
         "charts": {name: chart for name, (chart, _) in drawn.items()},
         "config": CONFIG,
         "tables": {
-            "workers": rows.worker_rows(portrait),
+            "workers": tables.worker_rows(portrait),
             # A picture that is in the page already is not repeated: the script takes it from there.
             "tasks": [[row[0], [*item[:2], item.picture if at >= FIRST else at], *row[1:]]
                       for at, (row, item) in enumerate(zip(tasks, shows, strict=True))] if shows else tasks,
@@ -122,15 +122,15 @@ def made_report(
         script=Markup(script),  # noqa: S704
         data=Markup(escaped_json(data)),  # noqa: S704
         pictures={name: Markup(picture) for name, (_, picture) in drawn.items()},  # noqa: S704
-        headlines=words.headlines(portrait),
-        summary=words.summary(portrait, score),
+        headlines=sentences.headlines(portrait),
+        summary=sentences.summary(portrait, score),
         consensus=consensus_claims(audit, score),
         basis=rests_on(portrait.n_gold),
         n_gold=portrait.n_gold,
         findings=findings,
-        tests=rows.told_tests(audit),
-        tested_with=words.tested_with(portrait),
-        promise=words.promise(audit.level),
+        tests=tables.told_tests(audit),
+        tested_with=sentences.tested_with(portrait),
+        promise=sentences.promise(audit.level),
         method=audit.model.slug,
         calibration=[] if score is None else score.bins,
         workers=data["tables"]["workers"],
@@ -139,19 +139,19 @@ def made_report(
         items=shows,
         first=FIRST,
         n_tasks=audit.labels.n_tasks,
-        map_note=rows.map_note(portrait),
-        workers_note=rows.workers_note(portrait),
-        matrices=rows.written_matrices(portrait),
-        confused=words.confused(portrait),
-        classes=rows.class_rows(portrait),
-        groups=rows.group_rows(portrait),
+        map_note=tables.map_note(portrait),
+        workers_note=tables.workers_note(portrait),
+        matrices=tables.written_matrices(portrait),
+        confused=sentences.confused(portrait),
+        classes=tables.class_rows(portrait),
+        groups=tables.group_rows(portrait),
         n_groups=len(set(audit.group.tolist()) - {-1}),
-        graph_note=rows.graph_note(portrait),
+        graph_note=tables.graph_note(portrait),
         worth="" if audit.effective is None else audit.effective.summary or audit.effective.skipped,
         worth_rests_on="" if audit.effective is None else audit.effective.basis,
         league=league,
-        believable=words.believable(portrait),
-        citations=words.citations(portrait),
+        believable=sentences.believable(portrait),
+        citations=sentences.citations(portrait),
     )
 
 
@@ -237,7 +237,7 @@ def _policy(*scripts: str) -> str:
 def _drawn(portrait: Portrait, score: Score | None) -> dict[str, tuple[dict[str, Any], str]]:
     """Of each chart its specification, and a picture for readers without JavaScript."""
     made = audit_charts(portrait, score)
-    if portrait.labels.n_classes <= rows.MOST_CLASSES:
+    if portrait.labels.n_classes <= tables.MOST_CLASSES:
         made.pop("confusion")  # which is written out as a table
     found = {}
     for name, chart in made.items():

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from crowdwise.cli.safe import shown, visible
+from crowdwise.cli.escaping import shown, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,7 @@ import numpy as np
 
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.places import counted
+from crowdwise.labels.source_location import counted
 from crowdwise.learner_registry import learner
 from crowdwise.metrics.dominance import not_dominant
 from crowdwise.registry import method
@@ -29,7 +29,7 @@ from crowdwise.report.kinds import kind_of
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
-    from crowdwise.report.portrait import Portrait
+    from crowdwise.report.audit_page.view import Portrait
     from crowdwise.report.scores import Score
 
 __all__ = ["believable", "citations", "confused", "headlines", "promise", "summary", "tested_with"]

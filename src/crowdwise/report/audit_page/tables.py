@@ -8,20 +8,20 @@ import numpy as np
 
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import quoted
-from crowdwise.labels.places import counted
+from crowdwise.labels.source_location import counted
+from crowdwise.report.audit_page.view import drawn_workers, one_volume
 from crowdwise.report.claims import skill_sentences
 from crowdwise.report.graph import MOST_GROUPS, busiest
 from crowdwise.report.items import Room
 from crowdwise.report.kinds import kind_of
 from crowdwise.report.names import shown
-from crowdwise.report.portrait import drawn_workers, one_volume
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.audit.findings import Finding
     from crowdwise.labels.types import FloatArray
+    from crowdwise.report.audit_page.view import Portrait
     from crowdwise.report.items import Item, Items
-    from crowdwise.report.portrait import Portrait
 
 __all__ = [
     "MOST_CLASSES",

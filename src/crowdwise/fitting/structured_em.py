@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from crowdwise.fitting.base import Fit
-from crowdwise.fitting.edges import ConfusionParameters, statistics_of
+from crowdwise.fitting.categorical_em import ConfusionParameters, statistics_of
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import DRAWS, FEW_ANSWERS, confusion_skill, confusion_sureness, drawn_rows
 from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.audit.gold import find_strange_truth
+from crowdwise.audit.truth_mismatch import find_strange_truth
 
 
 @pytest.fixture(scope="module")

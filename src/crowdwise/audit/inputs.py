@@ -11,7 +11,7 @@ from crowdwise.audit.drift import checked_times
 from crowdwise.audit.findings import Screen
 from crowdwise.labels.attributes import Attribute, read_attributes
 from crowdwise.labels.errors import listed, quoted
-from crowdwise.labels.places import counted
+from crowdwise.labels.source_location import counted
 from crowdwise.labels.truth import Truth, read_truth, truth_codes
 from crowdwise.labels.vocabulary import positions
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from crowdwise.kernels.habits import profile_likelihood
+from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.labels import CrowdLabels
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.audit.crowds import honest
 
-from crowdwise.audit import drawing
-from crowdwise.audit.drawing import drawn_again, largest_p_values
+from crowdwise.audit import parametric_bootstrap
+from crowdwise.audit.parametric_bootstrap import drawn_again, largest_p_values
 from crowdwise.kernels import reference
 from crowdwise.simulate.draws import summed
 
@@ -41,7 +41,7 @@ def test_draws_are_those_of_plain_numpy_one_after_the_other() -> None:
 
 
 def test_pieces_of_a_large_crowd_hold_every_task_once_a_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawing, "MOST_AT_ONCE", 10)
+    monkeypatch.setattr(parametric_bootstrap, "MOST_AT_ONCE", 10)
     labels, truth = honest(23, 30, 3, 4, np.random.default_rng(0))
     labels = labels.keep((labels.task != 5) & ((labels.task != 22) | (labels.worker < 0)))  # two without labels
     seen = np.zeros((60, 23), int)

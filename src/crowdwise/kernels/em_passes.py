@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.kernels.lanes import confusion_lane, log_rows_lane, scatter_lane, share_lane, spread_lane, vote_lane
+from crowdwise.kernels.compiled_loops import (
+    confusion_lane,
+    log_rows_lane,
+    scatter_lane,
+    share_lane,
+    spread_lane,
+    vote_lane,
+)
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:

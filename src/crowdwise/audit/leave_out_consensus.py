@@ -41,7 +41,7 @@ from crowdwise.labels.truth import truth_codes
 if TYPE_CHECKING:
     from typing import Any
 
-    from crowdwise.fitting.edges import ConfusionParameters
+    from crowdwise.fitting.categorical_em import ConfusionParameters
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import log_expit, logsumexp
 
 from crowdwise.kernels import NO_GOLD, use_threads
-from crowdwise.kernels.ability import ability_gradient, ability_posterior
+from crowdwise.kernels.glad import ability_gradient, ability_posterior
 from crowdwise.labels import CrowdLabels
 
 

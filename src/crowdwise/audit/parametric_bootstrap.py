@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.kernels.doubt import drawn_scores
+from crowdwise.kernels.simulated_scores import drawn_scores
 from crowdwise.simulate.draws import summed
 
 if TYPE_CHECKING:

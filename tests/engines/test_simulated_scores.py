@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crowdwise.kernels import reference
-from crowdwise.kernels.doubt import drawn_scores
+from crowdwise.kernels.simulated_scores import drawn_scores
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate.draws import draw_from_rows, summed
 

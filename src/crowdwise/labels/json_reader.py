@@ -12,12 +12,12 @@ import pyarrow.json as pajson
 from crowdwise.labels.arrays import as_column
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.places import Place
+from crowdwise.labels.source_location import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from crowdwise.labels.blobs import Blob
+    from crowdwise.labels.byte_source import Blob
 
 __all__ = ["json_source"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import written_folder
 from crowdwise.report import charts
-from crowdwise.report.portrait import Portrait, drawn_workers
+from crowdwise.report.audit_page.view import Portrait, drawn_workers
 from crowdwise.report.scores import gold_calibration, score_consensus
 
 try:

@@ -1,0 +1,1 @@
+"""The page that shows an audit: its sentences, tables, view and charts."""
