@@ -21,7 +21,7 @@ from crowdwise.audit.findings import Finding, Screen
 from crowdwise.evaluate.compare import Comparison, Standing
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.calibration import reliability_table
-from crowdwise.report import rows, words
+from crowdwise.report.audit_page import sentences, tables
 from crowdwise.report.audit_page.view import (
     MOST_DRAWN,
     MOST_FLAGGED,
@@ -93,7 +93,7 @@ def test_groups_are_told_with_what_was_seen_and_what_skill_explains(portrait: Po
     labels = portrait.labels
     said = np.full((labels.n_workers, labels.n_tasks), -1)
     said[labels.worker, labels.task] = labels.label
-    found = rows.group_rows(portrait)
+    found = tables.group_rows(portrait)
     assert [(number, size, more) for number, _, more, size, _, _ in found] == [(2, 5, 0), (1, 3, 0)]
     assert set(found[0][1]) == {f"worker-{at:04}" for at in range(3, 8)}
     pairs = [(a, b) for a in range(3, 8) for b in range(3, 8) if a != b]
@@ -102,7 +102,7 @@ def test_groups_are_told_with_what_was_seen_and_what_skill_explains(portrait: Po
     assert found[0][4] == pytest.approx(np.sum(same) / np.sum(both))
     assert 1 / 3 < found[0][5] < 1
     unasked = Audit(labels, portrait.model, (), portrait.audit.group, 0.05)
-    assert all(math.isnan(row[4]) for row in rows.group_rows(Portrait(unasked)))
+    assert all(math.isnan(row[4]) for row in tables.group_rows(Portrait(unasked)))
 
 
 def test_the_map_keeps_everyone_flagged_and_some_of_the_others() -> None:
@@ -148,7 +148,7 @@ def test_flagged_scores_and_verdicts_agree(portrait: Portrait) -> None:
 
 
 def test_summary_counts_what_was_found(portrait: Portrait) -> None:
-    text = " ".join(claim.text for claim in words.summary(portrait, None))
+    text = " ".join(claim.text for claim in sentences.summary(portrait, None))
     assert "40 workers gave 1,500 labels on 300 tasks, 5 a task, choosing between 3 classes." in text
     assert "20 of 40 workers are flagged: 12 spammers, 8 dependent workers. False alarms are rare" in text
     assert "at least 95 of 100 such audits would flag no worker at all." in text
@@ -161,7 +161,7 @@ def test_findings_are_sentences_with_those_they_are_about(portrait: Portrait) ->
     def found(about: str, names: tuple[Any, ...], verdict: str) -> dict[str, Any]:
         finding = Finding("spammer", about, names, 0.5, verdict, "So it is.", 0.01, "how", "Do it.")
         audit = Audit(portrait.labels, portrait.model, (Screen("spammer", (finding,)),), np.full(40, -1), 0.05)
-        (kind,) = rows.told_findings(audit)
+        (kind,) = tables.told_findings(audit)
         assert kind["title"] == "Spammers"
         told: dict[str, Any] = kind["told"][0]
         return told
@@ -177,7 +177,7 @@ def test_findings_are_sentences_with_those_they_are_about(portrait: Portrait) ->
 
 
 def test_tests_are_told_with_what_they_ask(portrait: Portrait) -> None:
-    asked = {title: (asks, result) for title, asks, result in rows.told_tests(portrait.audit)}
+    asked = {title: (asks, result) for title, asks, result in tables.told_tests(portrait.audit)}
     assert asked["Spammers"] == ("Whose labels carry no information, or say the opposite?", "12 findings")
     assert asked["Drift"][1] == "Not tested: The labels have no order in time."
     assert "at least 95 of 100 such audits would flag no worker at all" in made_report(portrait.audit)
@@ -189,10 +189,10 @@ def test_what_the_crowd_is_worth_is_told(portrait: Portrait) -> None:
 
 
 def test_a_crowd_of_one_volume_is_told_as_such(portrait: Portrait) -> None:
-    assert rows.map_note(portrait).startswith("Skill against the number of labels.")
+    assert tables.map_note(portrait).startswith("Skill against the number of labels.")
     labels = cw.simulate.simulate("one-coin", n_tasks=50, n_workers=4, n_classes=2, labels_per_task=4).labels
     whole = Portrait(Audit(labels, cw.DawidSkene().fit(labels), (), np.full(4, -1), 0.05))
-    assert rows.map_note(whole).startswith("Workers by skill; each gave 50 labels.")
+    assert tables.map_note(whole).startswith("Workers by skill; each gave 50 labels.")
 
 
 def test_nothing_to_find_is_said_so(portrait: Portrait) -> None:
@@ -211,7 +211,7 @@ def test_doubts_are_told() -> None:
     model = cw.DawidSkene(max_iter=1)
     with pytest.warns(cw.NotConverged):
         model.fit(parts)
-    told = words.believable(Portrait(Audit(parts, model, (), np.full(4, -1), 0.05)))
+    told = sentences.believable(Portrait(Audit(parts, model, (), np.full(4, -1), 0.05)))
     assert [fine for fine, _ in told] == [False, False, told[2][0], False]
     assert "fall into 2 parts" in told[1][1]
     assert "Only 0% of the tasks have three labels" in told[0][1]
@@ -222,13 +222,13 @@ def test_swapped_classes_are_told(portrait: Portrait) -> None:
     swapped = copy(portrait.model)
     swapped.confusion_ = portrait.model.confusion_[:, ::-1]
     audit = Audit(portrait.labels, swapped, (), np.full(40, -1), 0.05)
-    fine, told = words.believable(Portrait(audit))[2]
+    fine, told = sentences.believable(Portrait(audit))[2]
     assert not fine
     assert "classes may have been swapped" in told
 
 
 def test_citations_name_method_and_tests(portrait: Portrait) -> None:
-    cited = dict(words.citations(portrait))
+    cited = dict(sentences.citations(portrait))
     assert cited["This software"] == f"Crowdwise, version {cw.__version__}."
     assert cited["The consensus, by dawid-skene"].startswith("Dawid & Skene 1979")
     assert "The test for dependent workers" in cited

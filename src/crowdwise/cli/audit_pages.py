@@ -264,7 +264,7 @@ class AuditPage:
             console.print(Padding(Text(visible(advice), style="green"), (0, 0, 0, 4)))
 
     def _shows(self, finding: Finding) -> list[Text]:
-        """What the tasks of a finding console_tables."""
+        """What the tasks of a finding show."""
         if self.items is None or finding.about != "task":
             return []
         texts = self.items.describe_named(finding.names[:MOST_NAMES])
