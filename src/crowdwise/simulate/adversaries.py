@@ -1,4 +1,7 @@
-"""Spammers, malicious workers and colluders of the tutorial (seed 002, part III, "Adversary aware crowdsourcing").
+"""Spammers, malicious workers and colluders (Ibrahim et al. 2025, part III, "Adversary aware crowdsourcing").
+
+S. Ibrahim, P. A. Traganitis, X. Fu and G. B. Giannakis (2025), "End-to-end learning from crowdsourced labels: a signal
+processing perspective", tutorial at ICASSP.
 
 The slides give sizes, not the honest workers' confusion matrices, nor the shares of adversaries (they are an
 axis of a figure): honest rows are Dirichlet with a mean skill that is a parameter here, the share defaults
@@ -20,7 +23,7 @@ __all__ = ["colluders", "malicious", "spammers"]
 
 @with_setting(n_tasks=10_000, n_workers=20, n_classes=4, labels_per_task=None)
 def spammers(setting: Setting, *, share: float = 0.3, skill: float = 0.7, concentration: float = 10.0) -> Simulation:
-    """Honest workers among spammers whose labels have nothing to do with the truth (002).
+    """Honest workers among spammers whose labels have nothing to do with the truth (Ibrahim et al. 2025).
 
     A spammer's confusion matrix has zero capacity: every row is the same distribution s, and s is drawn
     uniformly from the simplex for each spammer.
@@ -42,10 +45,11 @@ def spammers(setting: Setting, *, share: float = 0.3, skill: float = 0.7, concen
 
 @with_setting(n_tasks=10_000, n_workers=20, n_classes=4, labels_per_task=None)
 def malicious(setting: Setting, *, share: float = 0.3, skill: float = 0.7, concentration: float = 10.0) -> Simulation:
-    """Honest workers among malicious ones who know the truth and say something else (002).
+    """Honest workers among malicious ones who know the truth and say something else (Ibrahim et al. 2025).
 
-    002 wants a wrong class that is likelier than the right one. A malicious worker here is as skilled as an honest
-    one, and says the next class instead of the one that they mean: who knows their matrix can turn the answers back.
+    Ibrahim et al. 2025 want a wrong class that is likelier than the right one. A malicious worker here is as skilled as
+    an honest one, and says the next class instead of the one that they mean: who knows their matrix can turn the
+    answers back.
 
     Parameters
     ----------
@@ -66,7 +70,7 @@ def malicious(setting: Setting, *, share: float = 0.3, skill: float = 0.7, conce
 def colluders(
     setting: Setting, *, share: float = 0.3, p_corr: float = 0.9, skill: float = 0.7, concentration: float = 10.0
 ) -> Simulation:
-    """Honest workers against adversaries who agree on the same wrong answer (002).
+    """Honest workers against adversaries who agree on the same wrong answer (Ibrahim et al. 2025).
 
     "Colluding adversaries provide wrong response w.p. p_corr, and ground-truth label w.p. 1 - p_corr", and
     "cooperate to change labels of some data": a task is attacked with probability `p_corr`, all adversaries

@@ -1,4 +1,4 @@
-"""The annotators of Tanno et al. 2019 (seed 000): pairwise-flippers, hammer-spammers, and four on CIFAR-10.
+"""The annotators of Tanno et al. 2019: pairwise-flippers, hammer-spammers, and four on CIFAR-10.
 
 Readings, where the paper leaves a choice:
 
@@ -41,9 +41,9 @@ ADVERSARY = 0.15  # the rest goes to the class half the list away, never a simil
 
 @with_setting(n_tasks=1000, n_workers=5, n_classes=10, labels_per_task=None)
 def pairwise_flippers(setting: Setting, *, skill: float = 0.3, noise: float = 0.01) -> Simulation:
-    """Workers who flip each class to one wrong class of their own (000, MNIST).
+    """Workers who flip each class to one wrong class of their own (Tanno et al. 2019, MNIST).
 
-    Section 3.1 and appendix B of 000: right with probability `skill` + ε, ε ~ Normal(0, `noise`) for each
+    Section 3.1 and appendix B of Tanno et al. 2019: right with probability `skill` + ε, ε ~ Normal(0, `noise`) for each
     worker; the target of each class is uniform over the other classes. Labels are dense where `labels_per_task` is
     None; the paper's sparse case is 1.
 
@@ -62,9 +62,10 @@ def pairwise_flippers(setting: Setting, *, skill: float = 0.3, noise: float = 0.
 def hammer_spammers(
     setting: Setting, *, skill: float = 0.3, noise: float = 0.01, uniform_over: Literal["all", "others"] = "all"
 ) -> Simulation:
-    """Workers who are right with probability p and otherwise guess uniformly (000, MNIST).
+    """Workers who are right with probability p and otherwise guess uniformly (Tanno et al. 2019, MNIST).
 
-    Section 3.1 and appendix B of 000, with ε ~ Normal(0, `noise`) added to each worker's p, which is cut to [0, 1].
+    Section 3.1 and appendix B of Tanno et al. 2019, with ε ~ Normal(0, `noise`) added to each worker's p, which is cut
+    to [0, 1].
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def hammer_spammers(
 
 
 def cifar_confusion() -> FloatArray:
-    """Confusion matrices of the four CIFAR-10 annotators of 000 figure 2 (values ours, see the module)."""
+    """Confusion matrices of the four CIFAR-10 annotators of figure 2 (values ours, see the module)."""
     n_classes = len(CIFAR10)
     classes = np.arange(n_classes)
     partner = classes.copy()
@@ -101,9 +102,9 @@ def cifar_confusion() -> FloatArray:
 
 @with_setting(n_tasks=1000, labels_per_task=None)
 def cifar_annotators(setting: Setting) -> Simulation:
-    """Four annotators of CIFAR-10, right 45 % of the time: guesser, mixer, neighbour, adversary (000).
+    """Four annotators of CIFAR-10, 45 % of labels right: guesser, mixer, neighbour, adversary (Tanno et al. 2019).
 
-    Section 3.1 of 000: (i) a hammer-spammer, (ii) one who mixes up similar categories (cats and dogs,
+    Section 3.1 of Tanno et al. 2019: (i) a hammer-spammer, (ii) one who mixes up similar categories (cats and dogs,
     automobiles and trucks), (iii) one who confuses neighbouring classes, (iv) an adversary with a wrong
     association of class names to categories. Labels are dense where `labels_per_task` is None; the paper's sparse
     case is 1.

@@ -1,6 +1,6 @@
-"""One- and two-coin workers on regular graphs (Cao et al. 2023, seed 004), with extreme spammers.
+"""One- and two-coin workers on regular graphs (Kim et al. 2022), with extreme spammers.
 
-Section 4.1 of 004: 1,000 tasks and 750 workers on a random (3, 4)-regular bipartite graph, two classes.
+Section 4.1 of Kim et al. 2022: 1,000 tasks and 750 workers on a random (3, 4)-regular bipartite graph, two classes.
 Equation 3 draws (right, wrong) of a worker from Dir(α₁, α₂): one coin for both classes, or one for each.
 """
 
@@ -26,9 +26,9 @@ __all__ = ["one_coin", "two_coin"]
 
 @with_setting(n_tasks=1000, n_workers=750, n_classes=2, labels_per_task=3)
 def one_coin(setting: Setting, *, alpha: tuple[float, float] = (2.0, 1.0), n_spammers: int = 0) -> Simulation:
-    """Workers of one Beta-distributed accuracy each, on a regular graph, with extreme spammers (004).
+    """Workers of one Beta-distributed accuracy each, on a regular graph, with extreme spammers (Kim et al. 2022).
 
-    Equation 3 and section 4.1 of 004. With more than two classes errors are spread equally. The graph has
+    Equation 3 and section 4.1 of Kim et al. 2022. With more than two classes errors are spread equally. The graph has
     `labels_per_task` (the paper's l) workers on each task, and `n_tasks * labels_per_task / n_workers` (its r) tasks
     for each of the `n_workers`, which must be whole.
 
@@ -46,9 +46,9 @@ def one_coin(setting: Setting, *, alpha: tuple[float, float] = (2.0, 1.0), n_spa
 
 @with_setting(n_tasks=1000, n_workers=750, n_classes=2, labels_per_task=3)
 def two_coin(setting: Setting, *, alpha: Any = (2.0, 1.0), n_spammers: int = 0) -> Simulation:
-    """Workers of one Dirichlet-distributed row for each true class, on a regular graph (004).
+    """Workers of one Dirichlet-distributed row for each true class, on a regular graph (Kim et al. 2022).
 
-    Section 2.1 of 004: rows are independent. With more than two classes a pair (α₁, α₂) gives α₂ to the
+    Section 2.1 of Kim et al. 2022: rows are independent. With more than two classes a pair (α₁, α₂) gives α₂ to the
     wrong classes in equal parts, so that every diagonal entry is Beta(α₁, α₂); a K×K matrix of pseudo-counts
     is the general Dirichlet prior of the paper. The graph is that of `one_coin`.
 

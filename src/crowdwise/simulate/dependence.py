@@ -1,4 +1,4 @@
-"""Groups of workers who depend on each other (seed 002, "DS model for dependent classifiers").
+"""Groups of workers who depend on each other (Ibrahim et al. 2025, "DS model for dependent classifiers").
 
 For each task, group j has a hidden opinion z ~ Ξ⁽ʲ⁾[truth], and its workers label z instead of the truth:
 worker m draws from Ã_m[z]. Given z the workers are independent, given the truth the groups are.
@@ -23,7 +23,7 @@ __all__ = ["dependent_groups"]
 def dependent_groups(
     setting: Setting, *, n_groups: int = 5, group_skill: float = 0.7, skill: float = 0.85, concentration: float = 20.0
 ) -> Simulation:
-    """Workers in groups that share a hidden opinion on each task (002).
+    """Workers in groups that share a hidden opinion on each task (Ibrahim et al. 2025).
 
     The slides give the sizes only; both skills are ours. `confusion` holds each worker's marginal Ξ Ã,
     `extras` the parts: "group_confusion" Ξ (J, K, K), "worker_confusion" Ã (M, K, K) and "opinion" z (N, J).

@@ -1,4 +1,4 @@
-"""Seniors and juniors of Cao et al. 2019 (seed 001): cases 4.1–4.3 with the expertise of appendix B.
+"""Seniors and juniors of Cao et al. 2019: cases 4.1–4.3 with the expertise of appendix B.
 
 Every expert labels every task. For one data set, level, seed and number of tasks the three cases have the
 same truth and the same labels of the same seniors, as section 4 asks; only the juniors differ.
@@ -55,9 +55,9 @@ COPIES = {"high": (0, 0, 2, 2, 2), "low": (0, 2)}  # case B.3: the senior (A is 
 
 @with_setting(n_tasks=1000)
 def independent_mistakes(setting: Setting, *, data: Data = "cifar10", level: Level = "high") -> Simulation:
-    """Senior experts who make independent mistakes (001, case 4.1).
+    """Senior experts who make independent mistakes (Cao et al. 2019, case 4.1).
 
-    Case B.1 of 001: five seniors of (H) high or ten of (L) low expertise.
+    Case B.1 of Cao et al. 2019: five seniors of (H) high or ten of (L) low expertise.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ def independent_mistakes(setting: Setting, *, data: Data = "cifar10", level: Lev
 
 @with_setting(n_tasks=1000)
 def naive_majority(setting: Setting, *, data: Data = "cifar10", level: Level = "high") -> Simulation:
-    """Senior experts, and juniors who give everything the first class (001, case 4.2).
+    """Senior experts, and juniors who give everything the first class (Cao et al. 2019, case 4.2).
 
-    Case B.2 of 001: 5 seniors and 5 juniors (H), or 10 seniors and 15 juniors (L).
+    Case B.2 of Cao et al. 2019: 5 seniors and 5 juniors (H), or 10 seniors and 15 juniors (L).
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ def naive_majority(setting: Setting, *, data: Data = "cifar10", level: Level = "
 
 @with_setting(n_tasks=1000)
 def correlated_mistakes(setting: Setting, *, data: Data = "cifar10", level: Level = "high") -> Simulation:
-    """Senior experts, and juniors who copy one of them (001, case 4.3).
+    """Senior experts, and juniors who copy one of them (Cao et al. 2019, case 4.3).
 
-    Case B.3 of 001: two juniors copy A and three copy C (H), or one copies A and one C (L). `groups`
+    Case B.3 of Cao et al. 2019: two juniors copy A and three copy C (H), or one copies A and one C (L). `groups`
     holds the senior whose labels each worker gives: its own number, if it is one.
 
     Parameters
@@ -100,7 +100,7 @@ def correlated_mistakes(setting: Setting, *, data: Data = "cifar10", level: Leve
 
 @with_setting(n_tasks=1000)
 def copied_coin(setting: Setting, n_workers: int = 101) -> Simulation:
-    """One expert who knows, one who tosses a coin, and all others copy the coin (001, example E.2).
+    """One expert who knows, one who tosses a coin, and all others copy the coin (Cao et al. 2019, example E.2).
 
     Two classes; the likelihood of independent workers prefers the coin to the truth (theorem E.3).
 

@@ -1,4 +1,4 @@
-"""Raters of a wanted agreement with a reference (Wang et al. 2023, seed 003), as it makes three for MURA's X-rays.
+"""Raters of a wanted agreement with a reference (Wang et al. 2023), who make three for MURA's X-rays.
 
 >>> from crowdwise.metrics import cohen_kappa
 >>> crowd = kappa_raters(200_000, seed=0)
@@ -42,10 +42,10 @@ def of_kappa(kappas: FloatArray, shares: FloatArray) -> FloatArray:
 
 @with_setting(n_tasks=1000, n_classes=2)
 def kappa_raters(setting: Setting, *, kappas: Sequence[float] = (0.8, 0.75, 0.7)) -> Simulation:
-    """Raters who label everything, each of a given Cohen's κ to a reference (003, MURA).
+    """Raters who label everything, each of a given Cohen's κ to a reference (Wang et al. 2023, MURA).
 
-    The reference is `truth`: where there is no objective one, a rater like the others. 003 does not say how its raters
-    err; these have the reference's class shares, which leaves one way with the κ wanted (`of_kappa`).
+    The reference is `truth`: where there is no objective one, a rater like the others. Wang et al. 2023 do not say how
+    their raters err; these have the reference's class shares, which leaves one way with the κ wanted (`of_kappa`).
 
     Parameters
     ----------
