@@ -45,7 +45,7 @@ class Digits:
 
 
 def learnt_digits(seed: int = 0) -> Digits:
-    """Learn scikit-learn's digits from workers who take each digit for one other (000); the same every time."""
+    """Learn scikit-learn's digits from pairwise flippers (Tanno et al. 2019); the same every time."""
     from sklearn.datasets import load_digits
 
     from crowdwise.learner_registry import learner

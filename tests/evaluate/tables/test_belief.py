@@ -1,4 +1,4 @@
-"""004's figures as tables: what they are made of, and that a small version of them says what the paper does."""
+"""Kim et al.'s figures as tables: what they are made of, and that a small version of them says what the paper does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ with_data = pytest.mark.skipif("CROWDWISE_DATA" not in os.environ, reason="needs
 
 
 def plain_mean_field(labels: Any, alpha: tuple[float, float], n_iter: int) -> tuple[Any, Any, Any]:
-    """004, equations 16 and 27-29, for one coin and two classes: posterior of class 1, and right and wrong answers."""
+    """Equations 16 and 27-29 for one coin and two classes: posterior of class 1, and right and wrong answers."""
     right = wrong = np.zeros(labels.n_workers)
     said = np.where(labels.label == 1, 1.0, -1.0)
     for at in range(n_iter):

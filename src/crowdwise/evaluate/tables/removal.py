@@ -26,7 +26,7 @@ __all__ = ["REMOVALS", "removed_workers"]
 
 
 def _by_covariance(problem: Problem, seed: int) -> BoolArray:
-    """002's algorithm 1 for spammers."""
+    """Ibrahim et al.'s (2025) algorithm 1 for spammers."""
     return covariance_spammers(problem.labels, seed=seed)
 
 
@@ -36,12 +36,12 @@ def _by_test(problem: Problem, seed: int) -> BoolArray:
 
 
 def _colluders(problem: Problem, seed: int) -> BoolArray:
-    """002's "Alg. 1 – H": at least half of the workers are taken to be honest."""
+    """Ibrahim et al.'s "Alg. 1 – H": at least half of the workers are taken to be honest."""
     return _flagged(problem, find_colluders(problem.labels, seed=seed))
 
 
 def _colluders_by_trust(problem: Problem, seed: int) -> BoolArray:
-    """002's "Alg. 1 – TA": one honest worker is known, here the first of them."""
+    """Ibrahim et al.'s "Alg. 1 – TA": one honest worker is known, here the first of them."""
     if problem.crowd is None or problem.crowd.kinds is None or "honest" not in problem.crowd.kinds:
         raise InputError("Nobody knows who is honest in this crowd: there is no worker to trust.")
     trusted = problem.labels.workers[problem.crowd.kinds.index("honest")].as_py()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-ORACLE = "oracle"  # 002's classifier that knows the workers' matrices and the shares of the classes
+ORACLE = "oracle"  # Ibrahim et al.'s (2025) classifier that knows the workers' matrices and the shares of the classes
 
 
 @dataclass(frozen=True, eq=False)
