@@ -34,7 +34,7 @@ def spammers(
     concentration: float = 10.0,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Honest workers among spammers whose labels have nothing to do with the truth (002).
 
@@ -49,10 +49,10 @@ def spammers(
         Share α of spammers; `round(share * n_workers)` of them come last.
     skill, concentration
         Of the honest workers, as for `simulate_crowd`.
-    n_tasks, n_workers, n_classes, prior, truth, seed
+    n_tasks, n_workers, n_classes, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     n_workers = checked_count(n_workers, "n_workers")
     codes, shares = draw_truth(n_tasks, n_classes, rng, prior=prior, truth=truth)
     n_bad = round(checked_share(share, "share") * n_workers)
@@ -75,7 +75,7 @@ def malicious(
     concentration: float = 10.0,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Honest workers among malicious ones who know the truth and say something else (002).
 
@@ -90,10 +90,10 @@ def malicious(
         Share α of malicious workers; `round(share * n_workers)` of them come last.
     skill, concentration
         Of all workers, as for `simulate_crowd`.
-    n_tasks, n_workers, n_classes, prior, truth, seed
+    n_tasks, n_workers, n_classes, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     n_workers = checked_count(n_workers, "n_workers")
     codes, shares = draw_truth(n_tasks, n_classes, rng, prior=prior, truth=truth)
     n_bad = round(checked_share(share, "share") * n_workers)
@@ -117,7 +117,7 @@ def colluders(
     concentration: float = 10.0,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Honest workers against adversaries who agree on the same wrong answer (002).
 
@@ -137,10 +137,10 @@ def colluders(
         Probability that a task is attacked.
     skill, concentration
         Of the honest workers, as for `simulate_crowd`.
-    n_tasks, n_workers, n_classes, prior, truth, seed
+    n_tasks, n_workers, n_classes, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     n_workers = checked_count(n_workers, "n_workers")
     attack = checked_share(p_corr, "p_corr")
     codes, shares = draw_truth(n_tasks, n_classes, rng, prior=prior, truth=truth)

@@ -49,7 +49,7 @@ def pairwise_flippers(
     noise: float = 0.01,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Workers who flip each class to one wrong class of their own (000, MNIST).
 
@@ -64,13 +64,13 @@ def pairwise_flippers(
         Mean skill p of the group, from 0 to 1.
     noise
         Standard deviation of the workers' skills around it; skills are cut to [0, 1].
-    n_tasks, n_workers, n_classes, prior, truth, seed
+    n_tasks, n_workers, n_classes, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     skills = _perturbed(skill, noise, checked_count(n_workers, "n_workers"), rng)
     confusion = flippers(skills, checked_count(n_classes, "n_classes", 2), rng)
-    return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, seed=rng)
+    return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, random_state=rng)
 
 
 def hammer_spammers(
@@ -84,7 +84,7 @@ def hammer_spammers(
     uniform_over: Literal["all", "others"] = "all",
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Workers who are right with probability p and otherwise guess uniformly (000, MNIST).
 
@@ -101,16 +101,16 @@ def hammer_spammers(
     uniform_over
         A guess falls on "all" classes (section 3.1: right with p + (1-p)/K in all), or on the "others"
         only (caption of figure 8: right with p).
-    n_tasks, n_workers, n_classes, prior, truth, seed
+    n_tasks, n_workers, n_classes, prior, truth, random_state
         As for `simulate_crowd`.
     """
     if uniform_over not in ("all", "others"):
         raise InputError(f"uniform_over is {quoted(uniform_over)}; it must be 'all' or 'others'.")
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     skills = _perturbed(skill, noise, checked_count(n_workers, "n_workers"), rng)
     population = hammers if uniform_over == "all" else symmetric
     confusion = population(skills, checked_count(n_classes, "n_classes", 2))
-    return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, seed=rng)
+    return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, random_state=rng)
 
 
 def cifar_confusion() -> FloatArray:
@@ -137,7 +137,7 @@ def cifar_annotators(
     *,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Four annotators of CIFAR-10, right 45 % of the time: guesser, mixer, neighbour, adversary (000).
 
@@ -149,10 +149,10 @@ def cifar_annotators(
     ----------
     labels_per_task
         None for everyone (the paper's dense labels), 1 for its sparse case.
-    n_tasks, prior, truth, seed
+    n_tasks, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     kinds = ("hammer-spammer", "similar-classes", "neighbouring-classes", "adversary")
     return simulate_workers(
         cifar_confusion(),
@@ -163,7 +163,7 @@ def cifar_annotators(
         kinds=kinds,
         prior=prior,
         truth=truth,
-        seed=rng,
+        random_state=rng,
     )
 
 

@@ -34,7 +34,7 @@ def one_coin(
     n_spammers: int = 0,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Workers of one Beta-distributed accuracy each, on a regular graph, with extreme spammers (004).
 
@@ -50,10 +50,10 @@ def one_coin(
         (α₁, α₂): a worker's accuracy is Beta(α₁, α₂), its mean α₁ / (α₁ + α₂).
     n_spammers
         Workers added who label *all* tasks uniformly at random.
-    n_tasks, n_classes, prior, truth, seed
+    n_tasks, n_classes, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     n_workers, n_classes = checked_count(n_workers, "n_workers"), checked_count(n_classes, "n_classes", 2)
     right, wrong = _pair(alpha)
     confusion = symmetric(rng.beta(right, wrong, n_workers), n_classes)
@@ -78,7 +78,7 @@ def two_coin(
     n_spammers: int = 0,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Workers of one Dirichlet-distributed row for each true class, on a regular graph (004).
 
@@ -96,10 +96,10 @@ def two_coin(
         (α₁, α₂), or pseudo-counts (n_classes, n_classes) with rows for the truth.
     n_spammers
         Workers added who label *all* tasks uniformly at random.
-    n_tasks, n_classes, prior, truth, seed
+    n_tasks, n_classes, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     n_workers, n_classes = checked_count(n_workers, "n_workers"), checked_count(n_classes, "n_classes", 2)
     counts = np.asarray(alpha, np.float64)
     if counts.ndim != 2:

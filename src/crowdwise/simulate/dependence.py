@@ -36,7 +36,7 @@ def dependent_groups(
     concentration: float = 20.0,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Workers in groups that share a hidden opinion on each task (002).
 
@@ -55,10 +55,10 @@ def dependent_groups(
         Mean diagonal of Ã: how often a worker gives the group's opinion.
     concentration
         Size of the Dirichlet pseudo-counts of the rows of both.
-    n_tasks, n_workers, n_classes, prior, truth, seed
+    n_tasks, n_workers, n_classes, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     n_workers, n_groups = checked_count(n_workers, "n_workers"), checked_count(n_groups, "n_groups")
     if n_groups > n_workers:
         raise InputError(f"n_groups is {n_groups}, but {n_workers} workers make at most {n_workers} groups.")

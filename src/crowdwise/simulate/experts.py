@@ -57,7 +57,7 @@ def independent_mistakes(
     level: Literal["high", "low"] = "high",
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Senior experts who make independent mistakes (001, case 4.1).
 
@@ -69,10 +69,10 @@ def independent_mistakes(
         Whose experts: "dogs-vs-cats", "cifar10" or "luna16".
     level
         "high" (H) or "low" (L) expertise.
-    n_tasks, prior, truth, seed
+    n_tasks, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    return _experts(n_tasks, data, level, "none", prior=prior, truth=truth, seed=seed)
+    return _experts(n_tasks, data, level, "none", prior=prior, truth=truth, random_state=random_state)
 
 
 def naive_majority(
@@ -82,7 +82,7 @@ def naive_majority(
     level: Literal["high", "low"] = "high",
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Senior experts, and juniors who give everything the first class (001, case 4.2).
 
@@ -94,10 +94,10 @@ def naive_majority(
         Whose experts: "dogs-vs-cats", "cifar10" or "luna16".
     level
         "high" (H) or "low" (L) expertise.
-    n_tasks, prior, truth, seed
+    n_tasks, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    return _experts(n_tasks, data, level, "lazy", prior=prior, truth=truth, seed=seed)
+    return _experts(n_tasks, data, level, "lazy", prior=prior, truth=truth, random_state=random_state)
 
 
 def correlated_mistakes(
@@ -107,7 +107,7 @@ def correlated_mistakes(
     level: Literal["high", "low"] = "high",
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Senior experts, and juniors who copy one of them (001, case 4.3).
 
@@ -120,14 +120,14 @@ def correlated_mistakes(
         Whose experts: "dogs-vs-cats", "cifar10" or "luna16".
     level
         "high" (H) or "low" (L) expertise.
-    n_tasks, prior, truth, seed
+    n_tasks, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    return _experts(n_tasks, data, level, "copies", prior=prior, truth=truth, seed=seed)
+    return _experts(n_tasks, data, level, "copies", prior=prior, truth=truth, random_state=random_state)
 
 
 def copied_coin(
-    n_tasks: int = 1000, n_workers: int = 101, *, prior: Any = None, truth: Any = None, seed: Seed = 0
+    n_tasks: int = 1000, n_workers: int = 101, *, prior: Any = None, truth: Any = None, random_state: Seed = 0
 ) -> Simulation:
     """One expert who knows, one who tosses a coin, and all others copy the coin (001, example E.2).
 
@@ -137,10 +137,10 @@ def copied_coin(
     ----------
     n_workers
         101 in the paper; at least 2.
-    n_tasks, prior, truth, seed
+    n_tasks, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     n_workers = checked_count(n_workers, "n_workers", 2)
     codes, shares = draw_truth(n_tasks, 2, rng, prior=prior, truth=truth)
     originals = np.concatenate([np.eye(2)[None], unrelated(np.full((1, 2), 0.5))])
@@ -188,8 +188,10 @@ def _cifar_seniors() -> FloatArray:
     return matrices
 
 
-def _experts(n_tasks: int, data: str, level: str, juniors: str, *, prior: Any, truth: Any, seed: Seed) -> Simulation:
-    rng = as_generator(seed)
+def _experts(
+    n_tasks: int, data: str, level: str, juniors: str, *, prior: Any, truth: Any, random_state: Seed
+) -> Simulation:
+    rng = as_generator(random_state)
     seniors = senior_confusion(data, level)
     classes = CLASSES[data]
     codes, shares = draw_truth(n_tasks, len(classes), rng, prior=prior, truth=truth)

@@ -49,7 +49,7 @@ def judge_families(
     sharing: str = "draw",
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Workers in families that err together.
 
@@ -69,10 +69,10 @@ def judge_families(
         Ends of the workers' chances to be right, drawn uniformly between them.
     sharing
         "draw": members give the same wrong answer; "factor": they err on the same tasks, each in their own way.
-    n_tasks, n_workers, n_classes, prior, truth, seed
+    n_tasks, n_workers, n_classes, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     n_workers = checked_count(n_workers, "n_workers")
     members = [checked_count(size, "sizes") for size in sizes]
     if sum(members) > n_workers:

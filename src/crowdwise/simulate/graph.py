@@ -31,7 +31,7 @@ def joined_tasks(
     concentration: float = 10.0,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Independent workers on tasks joined in pairs that tend to have the same truth (a planted partition).
 
@@ -43,10 +43,10 @@ def joined_tasks(
         How many each task has, on average; a little fewer, since no pair is drawn twice.
     homophily
         Share of the pairs that are drawn within a class; the others are drawn from all tasks.
-    n_tasks, n_workers, n_classes, labels_per_task, skill, concentration, prior, truth, seed
+    n_tasks, n_workers, n_classes, labels_per_task, skill, concentration, prior, truth, random_state
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     n_workers, neighbours = checked_count(n_workers, "n_workers"), checked_count(neighbours, "neighbours")
     homophily = checked_share(homophily, "homophily")
     codes, shares = draw_truth(n_tasks, n_classes, rng, prior=prior, truth=truth)

@@ -42,7 +42,7 @@ def kappa_raters(
     kappas: Sequence[float] = (0.8, 0.75, 0.7),
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Raters who label everything, each of a given Cohen's κ to a reference (003, MURA).
 
@@ -53,18 +53,18 @@ def kappa_raters(
     ----------
     kappas
         Of each rater to the reference, from 0 (guesses) to 1 (repeats it), in expectation.
-    n_tasks, n_classes, prior, truth, seed
+    n_tasks, n_classes, prior, truth, random_state
         As for `simulate_crowd`.
 
     Examples
     --------
     >>> from crowdwise.metrics import cohen_kappa
-    >>> crowd = kappa_raters(200_000, seed=0)
+    >>> crowd = kappa_raters(200_000, random_state=0)
     >>> said = crowd.labels.label.reshape(-1, 3).T
     >>> [round(cohen_kappa(crowd.truth, row), 2) for row in said]
     [0.8, 0.75, 0.7]
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     wanted = np.atleast_1d(np.asarray(kappas))
     if (
         wanted.ndim != 1
