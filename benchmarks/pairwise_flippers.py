@@ -48,10 +48,12 @@ def drawn_crowd(truth: np.ndarray, skill: float, seed: int) -> tuple[Any, bool]:
     from crowdwise.simulate.annotators import pairwise_flippers
 
     for draw in range(DRAWS):
-        crowd = pairwise_flippers(truth.size, labels_per_task=1, skill=skill, truth=truth, seed=1000 * seed + draw)
+        crowd = pairwise_flippers(
+            truth.size, labels_per_task=1, skill=skill, truth=truth, random_state=1000 * seed + draw
+        )
         if not not_dominant(crowd.confusion.mean(axis=0)):
             return crowd, True
-    return pairwise_flippers(truth.size, labels_per_task=1, skill=skill, truth=truth, seed=1000 * seed), False
+    return pairwise_flippers(truth.size, labels_per_task=1, skill=skill, truth=truth, random_state=1000 * seed), False
 
 
 def accuracy(model: Any, images: np.ndarray, truth: np.ndarray, device: str) -> float:

@@ -114,7 +114,7 @@ def test_string_and_integer_names_agree(method: Method, crowd: CrowdLabels) -> N
 @EVERY
 def test_same_bits_at_any_number_of_threads(method: Method) -> None:
     labels = cw.simulate.simulate(
-        "dawid-skene", n_tasks=20_000, n_workers=60, n_classes=3, labels_per_task=4, seed=1
+        "dawid-skene", n_tasks=20_000, n_workers=60, n_classes=3, labels_per_task=4, random_state=1
     ).labels
     fits = []
     for threads in (1, 2, 5):

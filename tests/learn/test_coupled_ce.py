@@ -76,7 +76,7 @@ def test_a_batch_without_labels_costs_nothing() -> None:
 def test_learns_a_classifier_and_who_flips() -> None:
     """Two good workers and one who says the opposite: the vote is right, and so is her portrait."""
     good, opposite = [[0.9, 0.1], [0.1, 0.9]], [[0.15, 0.85], [0.85, 0.15]]
-    crowd = simulate_workers([good, good, opposite], n_tasks=400, seed=1)
+    crowd = simulate_workers([good, good, opposite], n_tasks=400, random_state=1)
     X = np.random.default_rng(1).normal(size=(400, 2)) + 3 * crowd.truth[:, None]
     model = cw.CoupledCrossEntropy(network="linear", epochs=30, learning_rate=0.05).fit(X, crowd.labels)
     assert model.score(X, crowd.truth) > 0.95

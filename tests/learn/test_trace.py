@@ -112,7 +112,7 @@ def test_backward_twice_gives_the_same_gradient() -> None:
 
 
 def test_recovers_classifier_and_workers_who_flip() -> None:
-    crowd = pairwise_flippers(300, 5, 5, skill=0.6, seed=0)
+    crowd = pairwise_flippers(300, 5, 5, skill=0.6, random_state=0)
     X = np.random.default_rng(1).normal(size=(300, 5)) + 5 * np.eye(5)[crowd.truth]
     learnt: dict[str, Any] = {"network": "linear", "learning_rate": 0.03, "worker_learning_rate": 0.1, "epochs": 40}
     model = cw.TraceRegularized(**learnt, batch_size=32, device="cpu").fit(X, crowd.labels)

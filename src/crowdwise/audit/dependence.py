@@ -48,7 +48,7 @@ ADVICE = (
 )
 
 
-def find_dependence(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+def find_dependence(labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0) -> Screen:
     """Flag groups of workers who depend on each other given the truth.
 
     The score of a worker is κ of their agreement with their group, 1 for copies; 0 for workers who are in none.
@@ -57,20 +57,20 @@ def find_dependence(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
     ----------
     level
         Chance of flagging anyone in a crowd of independent workers.
-    seed
+    random_state
         Not used: the tasks are dealt into halves in the same way for every seed.
     """
     check_number("level", level, low=0, high=1, above=True)
-    check_count("seed", seed, low=0)
-    return screen_of(labels, company_of(labels, level, seed))
+    check_count("random_state", random_state, low=0)
+    return screen_of(labels, company_of(labels, level, random_state))
 
 
-def company_of(labels: CrowdLabels, level: float, seed: int) -> Company | None:  # noqa: ARG001
+def company_of(labels: CrowdLabels, level: float, random_state: int) -> Company | None:  # noqa: ARG001
     """Who depends on whom, for those who ask more than one thing of it; None where it cannot be said.
 
     The same labels give the same answer whatever the seed: a group near the level would else come and go with it.
     """
-    return find_company(labels, level=level, seed=DEALT) if labels.n_labels and labels.n_classes > 1 else None
+    return find_company(labels, level=level, random_state=DEALT) if labels.n_labels and labels.n_classes > 1 else None
 
 
 def screen_of(labels: CrowdLabels, company: Company | None) -> Screen:

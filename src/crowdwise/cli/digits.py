@@ -54,7 +54,9 @@ def learnt_digits(seed: int = 0) -> Digits:
     digits: Any = load_digits()
     order = np.random.default_rng(seed).permutation(len(digits.target))
     seen, hidden = order[:TRAINING], order[TRAINING:]
-    crowd = pairwise_flippers(TRAINING, WORKERS, labels_per_task=1, skill=SKILL, truth=digits.target[seen], seed=seed)
+    crowd = pairwise_flippers(
+        TRAINING, WORKERS, labels_per_task=1, skill=SKILL, truth=digits.target[seen], random_state=seed
+    )
     accuracy, error, found = {}, {}, crowd.confusion
     for slug in METHODS:
         model = learner(slug).make(**PLAN, seed=seed)

@@ -25,7 +25,7 @@ PARAMETERS = {
     "workers": "n_workers",
     "classes": "n_classes",
     "labels-per-task": "labels_per_task",
-    "seed": "seed",
+    "seed": "random_state",
 }
 
 

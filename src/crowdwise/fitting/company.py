@@ -206,7 +206,7 @@ def joined(parties: list[IntArray], copies: BoolArray) -> list[IntArray]:
     return [np.flatnonzero(number == each) for each in np.flatnonzero(np.bincount(number) > 1)]
 
 
-def find_company(labels: CrowdLabels, *, level: float, seed: int) -> Company | None:
+def find_company(labels: CrowdLabels, *, level: float, random_state: int) -> Company | None:
     """Who depends on whom; None where too few workers share enough tasks.
 
     Begins with likely copies joined, and once more with all joined who agree much more than usual, where that is not
@@ -217,18 +217,21 @@ def find_company(labels: CrowdLabels, *, level: float, seed: int) -> Company | N
     members = testable(labels)
     if members.size < LEAST_WORKERS:
         return None
-    parts = halves(labels, np.random.default_rng(seed))
+    parts = halves(labels, np.random.default_rng(random_state))
     place = np.full(labels.n_workers, -1)
     place[members] = np.arange(members.size)
     raw = agreements(labels, np.sort(np.concatenate(parts)), place, members)
     starts = [look_alikes(labels, raw, members, standing_out) for standing_out in STANDING_OUT]
     if np.array_equal(starts[0], starts[1]):
         starts.pop()
-    found = [_searched(labels, groups, members, place, parts, level, np.random.default_rng(seed)) for groups in starts]
+    found = [
+        _searched(labels, groups, members, place, parts, level, np.random.default_rng(random_state))
+        for groups in starts
+    ]
     return min(found, key=lambda company: company.background)
 
 
-def divided(labels: CrowdLabels, n_groups: int, *, seed: int) -> IntArray:
+def divided(labels: CrowdLabels, n_groups: int, *, random_state: int) -> IntArray:
     """A given number of companies (M,), tested or not: the workers who agree most beyond the truth are joined.
 
     -1 for workers who are alone: those of a company of one, and those with too few answers to tell.
@@ -237,7 +240,7 @@ def divided(labels: CrowdLabels, n_groups: int, *, seed: int) -> IntArray:
     groups = np.full(labels.n_workers, -1)
     if members.size <= n_groups:
         return groups
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(random_state)
     tasks = np.sort(np.concatenate(halves(labels, generator)))
     place = np.full(labels.n_workers, -1)
     place[members] = np.arange(members.size)
@@ -251,10 +254,10 @@ def divided(labels: CrowdLabels, n_groups: int, *, seed: int) -> IntArray:
 
 
 def pair_batches(
-    labels: CrowdLabels, company: Company, n_batches: int, *, seed: int
+    labels: CrowdLabels, company: Company, n_batches: int, *, random_state: int
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Agreement of tested workers beyond what is expected, and the most it could be, (m, m), by batches of tasks."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(random_state)
     tasks = generator.permutation(np.concatenate(halves(labels, generator)))
     place = np.full(labels.n_workers, -1)
     place[company.tested] = np.arange(company.tested.size)

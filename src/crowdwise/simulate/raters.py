@@ -1,7 +1,7 @@
 """Raters of a wanted agreement with a reference (Wang et al. 2023), who make three for MURA's X-rays.
 
 >>> from crowdwise.metrics import cohen_kappa
->>> crowd = kappa_raters(200_000, seed=0)
+>>> crowd = kappa_raters(200_000, random_state=0)
 >>> by_rater = crowd.labels.label.reshape(-1, 3).T
 >>> [round(cohen_kappa(crowd.truth, labels), 2) for labels in by_rater]
 [0.8, 0.75, 0.7]

@@ -29,7 +29,7 @@ ANNOTATIONS = {"n_tasks": "int", "n_workers": "int", "n_classes": "int", "labels
 LEAST = {"n_workers": 1, "n_classes": 2}
 ALWAYS = [
     Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-    for name, default, annotation in (("prior", None, "Any"), ("truth", None, "Any"), ("seed", 0, "Seed"))
+    for name, default, annotation in (("prior", None, "Any"), ("truth", None, "Any"), ("random_state", 0, "Seed"))
 ]
 
 
@@ -69,7 +69,7 @@ class Setting:
 def with_setting(
     **sizes: int | None,
 ) -> Callable[[Callable[Concatenate[Setting, Own], Simulation]], Callable[..., Simulation]]:
-    """Give a crowd the shared parameters: its own defaults of the sizes, and `prior`, `truth` and `seed`.
+    """Give a crowd the shared parameters: its own defaults of the sizes, and `prior`, `truth` and `random_state`.
 
     The function decorated takes a `Setting` in their place. Signature and docstring of the result name them all.
 
@@ -77,7 +77,7 @@ def with_setting(
     ... def perfect(setting: Setting, *, gain: float = 1.0) -> Simulation:
     ...     "Workers who are always right."
     >>> print(", ".join(inspect.signature(perfect).parameters))
-    n_tasks, n_workers, n_classes, gain, prior, truth, seed
+    n_tasks, n_workers, n_classes, gain, prior, truth, random_state
     """
     shared = [
         Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=ANNOTATIONS[name])
@@ -93,7 +93,7 @@ def with_setting(
             bound = signature.bind(*positional, **named)
             bound.apply_defaults()
             given = bound.arguments
-            rng = as_generator(given.pop("seed"))
+            rng = as_generator(given.pop("random_state"))
             asked = {name: given.pop(name) for name in (*sizes, "prior", "truth")}
             for name in LEAST.keys() & sizes.keys():
                 asked[name] = checked_count(asked[name], name, LEAST[name])
