@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.evaluate.tables import reading, results
-from crowdwise.evaluate.tables.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
-from crowdwise.report.markdown import grid, plain
-from crowdwise.report.paper import reported, summary
+from crowdwise.reproduction import runs, table_files
+from crowdwise.reproduction.markdown import grid, plain
+from crowdwise.reproduction.page import reported, summary
+from crowdwise.reproduction.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from crowdwise.report.paper import Report
+    from crowdwise.reproduction.page import Report
 
 FOLDER = "reproduction"
 
@@ -20,9 +20,9 @@ FOLDER = "reproduction"
 def reports(folder: Path) -> list[Report]:
     """Every table that comes with the package, with the runs that the folder has of it."""
     found = []
-    for name in reading.names():
-        table = reading.read(name)
-        found.append(reported(table, results.rows_of(table.jobs(), results.read_rows(folder / f"{name}.jsonl"))))
+    for name in table_files.names():
+        table = table_files.read(name)
+        found.append(reported(table, runs.rows_of(table.jobs(), runs.read_rows(folder / f"{name}.jsonl"))))
     return found
 
 

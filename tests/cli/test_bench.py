@@ -11,12 +11,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.evaluate.tables.small import SMALL
+from tests.reproduction.small import SMALL
 
 from crowdwise.cli.bench import chosen
-from crowdwise.evaluate.tables import results
-from crowdwise.evaluate.tables.reading import names, parsed
 from crowdwise.labels.errors import InputError
+from crowdwise.reproduction import runs
+from crowdwise.reproduction.table_files import names, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,7 @@ def test_the_small_version_is_not_compared(cw: Callable[..., Any], table: Path, 
         "mine-quick-1.svg",
         "mine-quick.jsonl",
     }
-    rows = results.read_rows(tmp_path / "mine-quick.jsonl")
+    rows = runs.read_rows(tmp_path / "mine-quick.jsonl")
     assert len(rows) == 4
 
 

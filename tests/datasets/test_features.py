@@ -10,8 +10,8 @@ import pytest
 
 from crowdwise.datasets import load
 from crowdwise.datasets.features import load_features
-from crowdwise.evaluate.tables.problems import problem_of
 from crowdwise.labels.errors import InputError
+from crowdwise.reproduction.problems import problem_of
 
 on_real_data = pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.evaluate.tables.problems import Problem
-from crowdwise.evaluate.tables.removal import removed_workers
+from crowdwise.reproduction.problems import Problem
+from crowdwise.reproduction.removal import removed_workers
 
 ROWS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))[
     "row"

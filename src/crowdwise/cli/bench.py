@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli import output
 from crowdwise.cli.escaping import shell
-from crowdwise.evaluate.tables import reading, results
-from crowdwise.evaluate.tables.checks import check_jobs
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.report.paper import reported
+from crowdwise.reproduction import runs, table_files
+from crowdwise.reproduction.checks import check_jobs
+from crowdwise.reproduction.page import reported
 
 if TYPE_CHECKING:
-    from crowdwise.evaluate.tables.spec import Job, Table
-    from crowdwise.evaluate.tables.verdicts import Cell
-    from crowdwise.report.paper import Report
+    from crowdwise.reproduction.page import Report
+    from crowdwise.reproduction.spec import Job, Table
+    from crowdwise.reproduction.verdicts import Cell
 
 __all__ = ["Asked", "benched", "chosen", "facts", "listing"]
 
@@ -37,7 +37,7 @@ class Asked:
     @property
     def table(self) -> Table:
         """The table; its small version has nothing to be compared with."""
-        full = reading.read(self.name)
+        full = table_files.read(self.name)
         return replace(full.quickened(), published=(), claims=(), notes=()) if self.quick else full
 
     @property
@@ -66,15 +66,15 @@ def benched(asked: Asked, say: Any) -> tuple[Report, list[Path]]:
     table = asked.table
     wanted = None if asked.methods is None else chosen(table, asked.methods)
     jobs = table.jobs(wanted, asked.seeds)
-    waiting = results.waiting_of(jobs, results.read_rows(asked.rows))
+    waiting = runs.waiting_of(jobs, runs.read_rows(asked.rows))
     check_jobs(waiting)
     say(len(jobs), len(waiting))
-    results.measure(table, jobs, asked.rows, device=asked.device, processes=asked.processes)
-    rows = results.read_rows(asked.rows)
-    failed = results.failures_of(jobs, rows)
+    runs.measure(table, jobs, asked.rows, device=asked.device, processes=asked.processes)
+    rows = runs.read_rows(asked.rows)
+    failed = runs.failures_of(jobs, rows)
     _refuse_if_all_failed(jobs, failed)
     every = table.jobs(seeds=max(table.seeds, asked.seeds or 0))
-    report = reported(table, results.rows_of(every, rows), failed)
+    report = reported(table, runs.rows_of(every, rows), failed)
     files = report.files(asked.stem, asked.words(out=str(asked.place)))
     for old in asked.place.glob(f"{asked.stem}-[0-9]*.svg"):
         if old.name not in files:
@@ -118,8 +118,8 @@ def _named(table: Table, text: str) -> list[str]:
 def listing() -> list[dict[str, Any]]:
     """The tables that come with the package, and how many runs each has."""
     found = []
-    for name in reading.names():
-        table = reading.read(name)
+    for name in table_files.names():
+        table = table_files.read(name)
         sizes = {"runs": len(table.jobs()), "quick_runs": len(table.quickened().jobs())}
         found.append({"name": name, "paper": table.paper, "place": table.place, "title": table.title, **sizes})
     return found

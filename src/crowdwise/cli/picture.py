@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.report.matrices import drawn_matrices
+from crowdwise.reproduction.matrices import drawn_matrices
 
 if TYPE_CHECKING:
     from crowdwise.cli.digits import Digits

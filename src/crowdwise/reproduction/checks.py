@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.evaluate.tables.measures import MEASURES
-from crowdwise.evaluate.tables.problems import problem_of
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.learner_registry import learner
 from crowdwise.registry import method, methods
+from crowdwise.reproduction.measures import MEASURES
+from crowdwise.reproduction.problems import problem_of
 
 if TYPE_CHECKING:
-    from crowdwise.evaluate.tables.spec import Job
+    from crowdwise.reproduction.spec import Job
 
 __all__ = ["check_jobs"]
 

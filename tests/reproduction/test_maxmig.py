@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from crowdwise.datasets.pictures import Pictures
-from crowdwise.evaluate.tables import problems, reading, results, verdicts
 from crowdwise.labels.errors import InputError
+from crowdwise.reproduction import problems, runs, table_files, verdicts
 from crowdwise.simulate.annotators import CIFAR10
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from crowdwise.evaluate.tables.problems import Problem
+    from crowdwise.reproduction.problems import Problem
 
 on_real_data = pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
 
@@ -53,7 +53,7 @@ def pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def problem_in(table: str, setting: str) -> Problem:
-    job = next(job for job in reading.read(table).jobs(seeds=1) if job["cell"]["setting"] == setting)
+    job = next(job for job in table_files.read(table).jobs(seeds=1) if job["cell"]["setting"] == setting)
     return problems.problem_of(job["run"]["data"], job["run"]["crowd"], 3, heard=True)
 
 
@@ -146,8 +146,8 @@ def test_the_quick_version_with_labelme_runs(tmp_path: Path) -> None:
 
 
 def ran(name: str, folder: Path) -> None:
-    table = reading.read(name).quickened()
-    rows = results.measure(table, table.jobs(), folder / "runs.jsonl", device="cpu")
+    table = table_files.read(name).quickened()
+    rows = runs.measure(table, table.jobs(), folder / "runs.jsonl", device="cpu")
     assert len(rows) == len(table.jobs())
     for cell in verdicts.cells(table, rows):
         assert 0 <= cell.mean <= 100, cell
@@ -175,7 +175,7 @@ aggregator = "majority-vote"
 
 def judgement(claim: str, numbers: dict[str, tuple[float, float]]) -> str:
     """Of a claim, where each setting has an accuracy and a forecast."""
-    table = reading.parsed(f'{TWO}[[claims]]\nsays = ""\n{claim}', "two")
+    table = table_files.parsed(f'{TWO}[[claims]]\nsays = ""\n{claim}', "two")
     rows = [
         {"setting": name, "x": None, "method": "m", "measures": {"accuracy": d, "forecast": dc}}
         for name, (d, dc) in numbers.items()

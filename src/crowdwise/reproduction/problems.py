@@ -14,8 +14,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from crowdwise.datasets.features import load_features
 from crowdwise.datasets.load import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
-from crowdwise.evaluate.tables.crowds import TEST_SEED, changed, drawn_crowd, voted
 from crowdwise.labels.errors import InputError, quoted
+from crowdwise.reproduction.crowds import TEST_SEED, changed, drawn_crowd, voted
 
 if TYPE_CHECKING:
     from crowdwise.datasets.load import Dataset

@@ -9,15 +9,15 @@ import signal
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.evaluate.tables.run import run
 from crowdwise.fitting.progress import counted_work
 from crowdwise.labels.errors import CrowdwiseError, InputError, quoted
+from crowdwise.reproduction.one_run import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from crowdwise.evaluate.tables.spec import Job, Table
+    from crowdwise.reproduction.spec import Job, Table
 
 __all__ = ["failures_of", "measure", "read_rows", "rows_of", "waiting_of"]
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.evaluate.tables.small import SMALL
+from tests.reproduction.small import SMALL
 
 import crowdwise as cw
 from crowdwise.audit.covariance import covariance_spammers
-from crowdwise.evaluate.tables.measures import MEASURES, Fitted
-from crowdwise.evaluate.tables.problems import Problem, problem_of
-from crowdwise.evaluate.tables.reading import parsed
-from crowdwise.evaluate.tables.removal import REMOVALS, removed_workers
-from crowdwise.evaluate.tables.run import run
-from crowdwise.evaluate.tables.verdicts import cells
 from crowdwise.labels.errors import InputError
-from crowdwise.report.paper import reported
+from crowdwise.reproduction.measures import MEASURES, Fitted
+from crowdwise.reproduction.one_run import run
+from crowdwise.reproduction.page import reported
+from crowdwise.reproduction.problems import Problem, problem_of
+from crowdwise.reproduction.removal import REMOVALS, removed_workers
+from crowdwise.reproduction.table_files import parsed
+from crowdwise.reproduction.verdicts import cells
 
 SPAMMED = {"name": "spammers", "n_tasks": 300, "n_workers": 10, "n_classes": 3, "share": 0.3}
 COLLUDED = {"name": "colluders", "n_tasks": 300, "n_workers": 12, "share": 0.25}

@@ -8,7 +8,7 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from crowdwise.report.svg import LETTER, caption, fitted, picture
+from crowdwise.reproduction.svg import LETTER, caption, fitted, picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.report.lines import Line, drawn_lines
-from crowdwise.report.matrices import drawn_matrices
+from crowdwise.reproduction.lines import Line, drawn_lines
+from crowdwise.reproduction.matrices import drawn_matrices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crowdwise.evaluate.tables.spec import Figure, Table, X
-    from crowdwise.evaluate.tables.verdicts import Cell
+    from crowdwise.reproduction.spec import Figure, Table, X
+    from crowdwise.reproduction.verdicts import Cell
 
 __all__ = ["drawn_figures", "half_width", "number"]
 

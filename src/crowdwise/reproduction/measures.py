@@ -19,8 +19,8 @@ from crowdwise.registry import method
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crowdwise.evaluate.tables.problems import Problem
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+    from crowdwise.reproduction.problems import Problem
 
 __all__ = ["MEASURES", "Fitted", "measured"]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from crowdwise.evaluate.tables import results, verdicts
-from crowdwise.evaluate.tables.checks import check_jobs
-from crowdwise.evaluate.tables.measures import MEASURES
-from crowdwise.evaluate.tables.problems import problem_of
-from crowdwise.evaluate.tables.reading import names, read
 from crowdwise.labels.errors import InputError
+from crowdwise.reproduction import runs, verdicts
+from crowdwise.reproduction.checks import check_jobs
+from crowdwise.reproduction.measures import MEASURES
+from crowdwise.reproduction.problems import problem_of
+from crowdwise.reproduction.table_files import names, read
 
-RESULTS = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "tables"
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "tables"
 SIMULATED = [name for name in names() if all("name" not in job["run"]["data"] for job in read(name).jobs(seeds=1))]
 OTHERS = [name for name in names() if name not in SIMULATED]
 DATA = [
@@ -48,8 +48,8 @@ def test_models_and_parameters_are_there(name: str) -> None:
 def test_the_small_version_runs(name: str, tmp_path: Path) -> None:
     table = read(name).quickened()
     jobs = table.jobs()
-    rows = results.measure(table, jobs, tmp_path / "rows.jsonl", device="cpu")
-    assert results.failures_of(jobs, results.read_rows(tmp_path / "rows.jsonl")) == []
+    rows = runs.measure(table, jobs, tmp_path / "rows.jsonl", device="cpu")
+    assert runs.failures_of(jobs, runs.read_rows(tmp_path / "rows.jsonl")) == []
     assert len(rows) == len(jobs)
     for cell in verdicts.cells(table, rows):
         assert cell.values, (cell.setting, cell.x, cell.method, cell.measure)
@@ -58,7 +58,7 @@ def test_the_small_version_runs(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", names())
 def test_what_misses_says_what_was_tried(name: str) -> None:
     table = read(name)
-    rows = results.rows_of(table.jobs(), results.read_rows(RESULTS / f"{name}.jsonl"))
+    rows = runs.rows_of(table.jobs(), runs.read_rows(RESULTS / f"{name}.jsonl"))
     found = verdicts.cells(table, rows)
     silent = [
         (cell.setting, cell.x, cell.method, cell.measure, cell.mean)
@@ -76,7 +76,7 @@ def test_what_misses_says_what_was_tried(name: str) -> None:
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.jsonl")), ids=lambda path: path.stem)
 def test_results_are_those_of_the_table(path: Path) -> None:
     """A row that no job asks for was run with other settings than the table has now."""
-    rows = results.read_rows(path)
+    rows = runs.read_rows(path)
     known = {job["digest"] for job in read(path.stem).jobs(seeds=1 + max(row["seed"] for row in rows))}
     strange = [row for row in rows if row["digest"] not in known or "error" in row]
     assert strange == []

@@ -6,13 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.evaluate.tables.small import SMALL
+from tests.reproduction.small import SMALL
 
-from crowdwise.evaluate.tables.reading import parsed
-from crowdwise.evaluate.tables.verdicts import Cell, cells, judged
+from crowdwise.reproduction.table_files import parsed
+from crowdwise.reproduction.verdicts import Cell, cells, judged
 
 if TYPE_CHECKING:
-    from crowdwise.evaluate.tables.spec import Table
+    from crowdwise.reproduction.spec import Table
 
 
 def rows(values: dict[tuple[str, str], list[float]], x: Any = None, measure: str = "consensus") -> list[dict[str, Any]]:

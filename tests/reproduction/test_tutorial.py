@@ -11,12 +11,12 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.datasets import load
-from crowdwise.evaluate.tables import reading, results, verdicts
-from crowdwise.evaluate.tables.problems import problem_of
-from crowdwise.evaluate.tables.run import run
 from crowdwise.labels.errors import InputError
+from crowdwise.reproduction import runs, table_files, verdicts
+from crowdwise.reproduction.one_run import run
+from crowdwise.reproduction.problems import problem_of
 
-RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "tables"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "tables"
 LABELS_ONLY = ("tutorial-real-labels", "tutorial-spammers", "tutorial-colluders", "tutorial-groups")
 on_real_data = pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
 
@@ -79,8 +79,8 @@ def test_ties_go_at_random_or_to_the_first_class() -> None:
 
 @pytest.mark.parametrize("name", ["tutorial-spammers", "tutorial-colluders"])
 def test_quick(name: str, tmp_path: Path) -> None:
-    table = reading.read(name).quickened()
-    rows = results.measure(table, table.jobs(), tmp_path / "rows.jsonl")
+    table = table_files.read(name).quickened()
+    rows = runs.measure(table, table.jobs(), tmp_path / "rows.jsonl")
     found = {(cell.setting, cell.x, cell.method): cell.mean for cell in verdicts.cells(table, rows)}
     assert not any(np.isnan(value) for value in found.values())
     if name == "tutorial-spammers":
@@ -93,9 +93,9 @@ def test_quick(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", LABELS_ONLY)
 def test_results_are_those_of_the_table_as_it_stands(name: str) -> None:
-    table = reading.read(name)
+    table = table_files.read(name)
     jobs = table.jobs()
-    rows = results.rows_of(jobs, results.read_rows(RESULTS / f"{name}.jsonl"))
+    rows = runs.rows_of(jobs, runs.read_rows(RESULTS / f"{name}.jsonl"))
     assert len(rows) == len(jobs)
     judged = verdicts.judged(table, verdicts.cells(table, rows))
     open_claims = [each.claim.says for each in judged if each.verdict != verdicts.HOLDS and not each.claim.note]
@@ -105,18 +105,18 @@ def test_results_are_those_of_the_table_as_it_stands(name: str) -> None:
 @pytest.mark.data
 @on_real_data
 def test_votes_of_the_tutorial_are_reproduced() -> None:
-    table = reading.read("tutorial-real-labels")
+    table = table_files.read("tutorial-real-labels")
     rows = [run(job) for job in table.jobs(["MV"], seeds=1)]
     cells = [cell for cell in verdicts.cells(table, rows) if cell.method == "MV" and cell.published is not None]
     assert [cell.verdict for cell in cells] == ["reproduced"] * 3
-    kept = {row["digest"]: row["measures"] for row in results.read_rows(RESULTS / "tutorial-real-labels.jsonl")}
+    kept = {row["digest"]: row["measures"] for row in runs.read_rows(RESULTS / "tutorial-real-labels.jsonl")}
     assert all(kept[row["digest"]] == row["measures"] for row in rows)
 
 
 @pytest.mark.data
 @on_real_data
 def test_a_learner_of_labelme_is_scored_on_its_test_images() -> None:
-    table = reading.read("tutorial-labelme").quickened()
+    table = table_files.read("tutorial-labelme").quickened()
     (job,) = table.jobs(["DS, then a classifier"])
     found = run(job, "cpu")["measures"]
     problem = problem_of(job["run"]["data"], {}, 0)

@@ -7,10 +7,10 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
-from tests.evaluate.tables.small import SMALL
+from tests.reproduction.small import SMALL
 
-from crowdwise.evaluate.tables.reading import parsed
-from crowdwise.report.paper import duration, reported, summary
+from crowdwise.reproduction.page import duration, reported, summary
+from crowdwise.reproduction.table_files import parsed
 
 HOSTILE = "a|b <script>x</script> *c*"
 AXIS = '[axis]\nname = "skill"\nsets = "crowd.skill"\nvalues = [0.2, 0.8]\n'

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.evaluate.tables.spec import Claim, Published, Table, X
+    from crowdwise.reproduction.spec import Claim, Published, Table, X
 
 __all__ = ["Cell", "Judged", "cells", "judged"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.evaluate.tables.small import SMALL
+from tests.reproduction.small import SMALL
 
-from crowdwise.evaluate.tables.reading import names, parsed, read
 from crowdwise.labels.errors import InputError
+from crowdwise.reproduction.table_files import names, parsed, read
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crowdwise.audit.findings import Screen
-    from crowdwise.evaluate.tables.problems import Problem
     from crowdwise.labels.types import BoolArray
+    from crowdwise.reproduction.problems import Problem
 
 __all__ = ["REMOVALS", "removed_workers"]
 

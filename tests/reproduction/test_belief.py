@@ -12,13 +12,13 @@ from scipy.special import digamma, expit, logit
 from scipy.stats import beta
 
 import crowdwise as cw
-from crowdwise.evaluate.tables import problems, reading, results, verdicts
-from crowdwise.evaluate.tables.measures import MEASURES, Fitted
-from crowdwise.evaluate.tables.verdicts import FAILS, HOLDS
 from crowdwise.labels import CrowdLabels
+from crowdwise.reproduction import problems, runs, table_files, verdicts
+from crowdwise.reproduction.measures import MEASURES, Fitted
+from crowdwise.reproduction.verdicts import FAILS, HOLDS
 from crowdwise.simulate.coins import one_coin
 
-RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "tables"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "tables"
 LABELS_ALONE = ("belief-inference", "belief-figure-4")
 WITH_IMAGES = ("belief-figure-1", "belief-figure-2", "belief-figure-3-prior", "belief-figure-3-spammers")
 TABLES = (*LABELS_ALONE, *WITH_IMAGES, "belief-figure-5", "belief-figure-6")
@@ -195,7 +195,7 @@ over = "worst"
 
 
 def test_axis_sets_several_places_and_names_are_replaced() -> None:
-    table = reading.parsed(TEXT, "t")
+    table = table_files.parsed(TEXT, "t")
     jobs = [job["run"] for job in table.jobs(seeds=1)]
     assert [job["crowd"]["alpha"] for job in jobs] == [job["model"]["coin_prior"] for job in jobs]
     assert [job["crowd"] for job in jobs] == [
@@ -204,9 +204,9 @@ def test_axis_sets_several_places_and_names_are_replaced() -> None:
     ]
     assert [job["run"] for job in table.quickened().jobs(seeds=1)] == jobs[1:]
     with pytest.raises(cw.InputError, match="stands for"):
-        reading.parsed(TEXT.replace('alpha = "$prior"', 'alpha = "$other"'), "t").jobs()
+        table_files.parsed(TEXT.replace('alpha = "$prior"', 'alpha = "$other"'), "t").jobs()
     with pytest.raises(cw.InputError, match="list of 2 values"):
-        reading.parsed(TEXT.replace("[0, 4]", "[0]"), "t")
+        table_files.parsed(TEXT.replace("[0, 4]", "[0]"), "t")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_axis_sets_several_places_and_names_are_replaced() -> None:
     [((0.7, 0.9), (0.5, 0.6), [HOLDS, HOLDS]), ((0.5, 0.9), (0.8, 0.9), [FAILS, FAILS])],
 )
 def test_claims_that_fall_and_of_the_worst(at_one: Any, at_two: Any, expected: list[str]) -> None:
-    table = reading.parsed(TEXT, "t")
+    table = table_files.parsed(TEXT, "t")
     rows = [
         {"setting": "s", "x": x, "method": "MF", "measures": {"inference": value}}
         for x, values in ((1, at_one), (2, at_two))
@@ -227,8 +227,8 @@ def test_claims_that_fall_and_of_the_worst(at_one: Any, at_two: Any, expected: l
 
 
 def run_quickly(name: str, out: Path) -> tuple[Any, list[dict[str, Any]]]:
-    table = reading.read(name).quickened()
-    rows = results.measure(table, table.jobs(), out / "rows.jsonl")
+    table = table_files.read(name).quickened()
+    rows = runs.measure(table, table.jobs(), out / "rows.jsonl")
     assert len(rows) == len(table.jobs())
     return table, rows
 
@@ -249,14 +249,14 @@ def test_small_versions_with_data(name: str, tmp_path: Path) -> None:
 
 def test_belief_propagation_is_ahead_in_a_small_panel() -> None:
     """A sparse prior: over 50 seeds of 1,000 tasks 98 and 87 %; here 8 seeds of 200, so 1.5 points are 4 errors."""
-    table = reading.read("belief-inference")
+    table = table_files.read("belief-inference")
     means = {}
     for method in ("MF", "BP"):
         jobs = [job for job in table.jobs([method], seeds=8) if job["cell"]["setting"] == "true prior, α₁ = 0.2"]
         right = []
         for job in jobs:
             job["run"]["crowd"] |= {"n_tasks": 200, "n_workers": 150}
-            right.append(results.run(job)["measures"]["inference"])
+            right.append(runs.run(job)["measures"]["inference"])
         means[method] = np.mean(right)
     assert means["BP"] > means["MF"] + 0.05
 
@@ -264,8 +264,8 @@ def test_belief_propagation_is_ahead_in_a_small_panel() -> None:
 @pytest.mark.parametrize("name", [*LABELS_ALONE, "belief-figure-5"])
 def test_kept_results_are_whole_and_hold_what_the_table_says(name: str) -> None:
     """The only claims that fail are those that have a note on why."""
-    table = reading.read(name)
-    rows = results.rows_of(table.jobs(), results.read_rows(RESULTS / f"{name}.jsonl"))
+    table = table_files.read(name)
+    rows = runs.rows_of(table.jobs(), runs.read_rows(RESULTS / f"{name}.jsonl"))
     assert len(rows) == len(table.jobs())
     for each in verdicts.judged(table, verdicts.cells(table, rows)):
         assert each.verdict == HOLDS or (each.verdict == FAILS and each.claim.note), each.claim.says
@@ -274,7 +274,7 @@ def test_kept_results_are_whole_and_hold_what_the_table_says(name: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_are_the_papers_crowd(name: str) -> None:
     """1,000 tasks, 750 workers with four labels each, but in figures 5 and 6; each claim is about what is there."""
-    table = reading.read(name)
+    table = table_files.read(name)
     crowds = [job["run"]["crowd"] for job in table.jobs(seeds=1)]
     if name not in ("belief-figure-5", "belief-figure-6"):
         assert all(crowd["name"] == "one-coin" and "n_workers" not in crowd for crowd in crowds)

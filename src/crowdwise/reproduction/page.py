@@ -8,7 +8,9 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from crowdwise.evaluate.tables.verdicts import (
+from crowdwise.reproduction.figures import drawn_figures, half_width, number
+from crowdwise.reproduction.markdown import grid, plain
+from crowdwise.reproduction.verdicts import (
     BETTER,
     FAILS,
     HOLDS,
@@ -19,14 +21,12 @@ from crowdwise.evaluate.tables.verdicts import (
     cells,
     judged,
 )
-from crowdwise.report.figures import drawn_figures, half_width, number
-from crowdwise.report.markdown import grid, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crowdwise.evaluate.tables.spec import Method, Note, Published, Setting, Table, X
-    from crowdwise.evaluate.tables.verdicts import Judged
+    from crowdwise.reproduction.spec import Method, Note, Published, Setting, Table, X
+    from crowdwise.reproduction.verdicts import Judged
 
 __all__ = ["MARKS", "Report", "cell_text", "duration", "reported", "summary"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from crowdwise.report.svg import LETTER, caption, fitted, picture
+from crowdwise.reproduction.svg import LETTER, caption, fitted, picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.evaluate.tables.measures import Fitted, measured
-from crowdwise.evaluate.tables.problems import problem_of
-from crowdwise.evaluate.tables.removal import removed_workers
 from crowdwise.fitting.variational import predicted
 from crowdwise.labels.errors import InputError
 from crowdwise.learner_registry import learner
 from crowdwise.registry import method
+from crowdwise.reproduction.measures import Fitted, measured
+from crowdwise.reproduction.problems import problem_of
+from crowdwise.reproduction.removal import removed_workers
 
 if TYPE_CHECKING:
-    from crowdwise.evaluate.tables.problems import Problem
-    from crowdwise.evaluate.tables.spec import Job
+    from crowdwise.reproduction.problems import Problem
+    from crowdwise.reproduction.spec import Job
 
 __all__ = ["run"]
 

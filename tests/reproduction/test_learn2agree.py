@@ -11,14 +11,14 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import cohen_kappa_score
 
 import crowdwise as cw
-from crowdwise.evaluate.tables import reading, results, verdicts
-from crowdwise.evaluate.tables.problems import problem_of
-from crowdwise.evaluate.tables.run import run
 from crowdwise.labels.errors import InputError
+from crowdwise.reproduction import runs, table_files, verdicts
+from crowdwise.reproduction.one_run import run
+from crowdwise.reproduction.problems import problem_of
 
 pytest.importorskip("torch")
 
-RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "tables"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "tables"
 DIGITS = {"name": "digits", "folds": 2}
 RATERS = {"name": "kappa-raters"}
 on_real_data = pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
@@ -74,7 +74,7 @@ def test_words_are_those_of_the_texts_that_are_learnt_from(tmp_path: Path, monke
 
 
 def test_the_ratio_is_equation_10() -> None:
-    table = reading.read("learn2agree-table-3").quickened()
+    table = table_files.read("learn2agree-table-3").quickened()
     (job,) = table.jobs(["WKL, distributional, AR"])
     found = run(job, "cpu")["measures"]["agreement_ratio"]
     problem = problem_of(job["run"]["data"], job["run"]["crowd"], 0)
@@ -95,8 +95,8 @@ def test_the_ratio_is_equation_10() -> None:
 
 
 def test_quick(tmp_path: Path) -> None:
-    table = reading.read("learn2agree-table-3").quickened()
-    rows = results.measure(table, table.jobs(), tmp_path / "rows.jsonl", device="cpu")
+    table = table_files.read("learn2agree-table-3").quickened()
+    rows = runs.measure(table, table.jobs(), tmp_path / "rows.jsonl", device="cpu")
     found = verdicts.cells(table, rows)
     assert len(found) == 8
     assert all(0.7 < cell.mean < 1.2 for cell in found)
@@ -118,9 +118,9 @@ def test_tweets_are_scored_by_six_raters() -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_results_are_those_of_the_table_as_it_stands(number: int) -> None:
-    table = reading.read(f"learn2agree-table-{number}")
+    table = table_files.read(f"learn2agree-table-{number}")
     jobs = table.jobs()
-    rows = results.rows_of(jobs, results.read_rows(RESULTS / f"{table.name}.jsonl"))
+    rows = runs.rows_of(jobs, runs.read_rows(RESULTS / f"{table.name}.jsonl"))
     assert len(rows) == len(jobs)
     judged = verdicts.judged(table, verdicts.cells(table, rows))
     assert not [each.claim.says for each in judged if each.verdict != verdicts.HOLDS and not each.claim.note]

@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from crowdwise.report.lines import LABEL, WIDTH, Line, drawn_lines
-from crowdwise.report.matrices import drawn_matrices
+from crowdwise.reproduction.lines import LABEL, WIDTH, Line, drawn_lines
+from crowdwise.reproduction.matrices import drawn_matrices
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '<script>alert("x")</script> & more'

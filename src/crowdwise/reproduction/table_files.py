@@ -10,8 +10,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from crowdwise.evaluate.tables.removal import REMOVALS
-from crowdwise.evaluate.tables.spec import (
+from crowdwise.fitting.parameters import check_choice
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.reproduction.removal import REMOVALS
+from crowdwise.reproduction.spec import (
     PARTS,
     Axis,
     Claim,
@@ -24,8 +26,6 @@ from crowdwise.evaluate.tables.spec import (
     Table,
     X,
 )
-from crowdwise.fitting.parameters import check_choice
-from crowdwise.labels.errors import InputError, listed, quoted
 
 __all__ = ["names", "parsed", "read"]
 
