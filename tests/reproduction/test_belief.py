@@ -109,27 +109,27 @@ def test_blur_by_hand() -> None:
     point[0, 0, 4, 4] = 255
     bell = np.exp(-0.5 * np.arange(-3, 4) ** 2)
     bell /= bell.sum()
-    found = problems.blurred(point, 1.0)
+    found = problems.blur_images(point, 1.0)
     np.testing.assert_allclose(found[0, 0, 1:8, 1:8], np.outer(bell, bell), atol=1e-6)
     assert found[0, 0, 0].max() == 0
     corner = np.zeros((1, 1, 5, 5), np.uint8)
     corner[0, 0, :, 1] = 255
     weights = np.exp(-0.5 * np.arange(4) ** 2)
     weights /= weights.sum() * 2 - 1
-    np.testing.assert_allclose(problems.blurred(corner, 1.0)[0, 0, :, 0], 2 * weights[1], atol=1e-6)
+    np.testing.assert_allclose(problems.blur_images(corner, 1.0)[0, 0, :, 0], 2 * weights[1], atol=1e-6)
     flat = np.full((2, 3, 6, 8), 51, np.uint8)
-    np.testing.assert_allclose(problems.blurred(flat, 40.0), 0.2, atol=1e-6)
-    assert problems.blurred(flat, 0) is flat
+    np.testing.assert_allclose(problems.blur_images(flat, 40.0), 0.2, atol=1e-6)
+    assert problems.blur_images(flat, 0) is flat
 
 
 def test_real_crowds_are_thinned_and_spammed() -> None:
     crowd = {"tasks_per_worker": 2, "n_spammers": 3}
-    found = problems.problem_of({"name": "anaesthetists"}, crowd, 0).labels
-    whole = problems.problem_of({"name": "anaesthetists"}, {}, 0).labels
+    found = problems.make_problem({"name": "anaesthetists"}, crowd, 0).labels
+    whole = problems.make_problem({"name": "anaesthetists"}, {}, 0).labels
     assert found.labels_per_worker[: whole.n_workers].tolist() == [2] * whole.n_workers
     assert found.labels_per_worker[whole.n_workers :].tolist() == [whole.n_tasks] * 3
     assert found.workers.to_pylist()[-1] == "spammer 2"
-    other = problems.problem_of({"name": "anaesthetists"}, crowd, 1).labels
+    other = problems.make_problem({"name": "anaesthetists"}, crowd, 1).labels
     assert not np.array_equal(found.label, other.label)
 
 
@@ -195,18 +195,18 @@ over = "worst"
 
 
 def test_axis_sets_several_places_and_names_are_replaced() -> None:
-    table = table_files.parsed(TEXT, "t")
+    table = table_files.parse_table(TEXT, "t")
     jobs = [job["run"] for job in table.jobs(seeds=1)]
     assert [job["crowd"]["alpha"] for job in jobs] == [job["model"]["coin_prior"] for job in jobs]
     assert [job["crowd"] for job in jobs] == [
         {"name": "one-coin", "alpha": [2.0, 1.0], "n_spammers": 0},
         {"name": "one-coin", "alpha": [3.0, 1.0], "n_spammers": 4},
     ]
-    assert [job["run"] for job in table.quickened().jobs(seeds=1)] == jobs[1:]
+    assert [job["run"] for job in table.quick_version().jobs(seeds=1)] == jobs[1:]
     with pytest.raises(cw.InputError, match="stands for"):
-        table_files.parsed(TEXT.replace('alpha = "$prior"', 'alpha = "$other"'), "t").jobs()
+        table_files.parse_table(TEXT.replace('alpha = "$prior"', 'alpha = "$other"'), "t").jobs()
     with pytest.raises(cw.InputError, match="list of 2 values"):
-        table_files.parsed(TEXT.replace("[0, 4]", "[0]"), "t")
+        table_files.parse_table(TEXT.replace("[0, 4]", "[0]"), "t")
 
 
 @pytest.mark.parametrize(
@@ -214,21 +214,21 @@ def test_axis_sets_several_places_and_names_are_replaced() -> None:
     [((0.7, 0.9), (0.5, 0.6), [HOLDS, HOLDS]), ((0.5, 0.9), (0.8, 0.9), [FAILS, FAILS])],
 )
 def test_claims_that_fall_and_of_the_worst(at_one: Any, at_two: Any, expected: list[str]) -> None:
-    table = table_files.parsed(TEXT, "t")
+    table = table_files.parse_table(TEXT, "t")
     rows = [
         {"setting": "s", "x": x, "method": "MF", "measures": {"inference": value}}
         for x, values in ((1, at_one), (2, at_two))
         for value in values
     ]
-    assert [each.verdict for each in verdicts.judged(table, verdicts.cells(table, rows))] == expected
+    assert [each.verdict for each in verdicts.judge_claims(table, verdicts.compute_cells(table, rows))] == expected
 
 
 # ---- the tables -----------------------------------------------------------------------------------------------
 
 
 def run_quickly(name: str, out: Path) -> tuple[Any, list[dict[str, Any]]]:
-    table = table_files.read(name).quickened()
-    rows = runs.measure(table, table.jobs(), out / "rows.jsonl")
+    table = table_files.read_table(name).quick_version()
+    rows = runs.run_table(table, table.jobs(), out / "rows.jsonl")
     assert len(rows) == len(table.jobs())
     return table, rows
 
@@ -249,14 +249,14 @@ def test_small_versions_with_data(name: str, tmp_path: Path) -> None:
 
 def test_belief_propagation_is_ahead_in_a_small_panel() -> None:
     """A sparse prior: over 50 seeds of 1,000 tasks 98 and 87 %; here 8 seeds of 200, so 1.5 points are 4 errors."""
-    table = table_files.read("belief-inference")
+    table = table_files.read_table("belief-inference")
     means = {}
     for method in ("MF", "BP"):
         jobs = [job for job in table.jobs([method], seeds=8) if job["cell"]["setting"] == "true prior, α₁ = 0.2"]
         right = []
         for job in jobs:
             job["run"]["crowd"] |= {"n_tasks": 200, "n_workers": 150}
-            right.append(runs.run(job)["measures"]["inference"])
+            right.append(runs.run_job(job)["measures"]["inference"])
         means[method] = np.mean(right)
     assert means["BP"] > means["MF"] + 0.05
 
@@ -264,17 +264,17 @@ def test_belief_propagation_is_ahead_in_a_small_panel() -> None:
 @pytest.mark.parametrize("name", [*LABELS_ALONE, "belief-figure-5"])
 def test_kept_results_are_whole_and_hold_what_the_table_says(name: str) -> None:
     """The only claims that fail are those that have a note on why."""
-    table = table_files.read(name)
-    rows = runs.rows_of(table.jobs(), runs.read_rows(RESULTS / f"{name}.jsonl"))
+    table = table_files.read_table(name)
+    rows = runs.select_rows(table.jobs(), runs.read_rows(RESULTS / f"{name}.jsonl"))
     assert len(rows) == len(table.jobs())
-    for each in verdicts.judged(table, verdicts.cells(table, rows)):
+    for each in verdicts.judge_claims(table, verdicts.compute_cells(table, rows)):
         assert each.verdict == HOLDS or (each.verdict == FAILS and each.claim.note), each.claim.says
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_are_the_papers_crowd(name: str) -> None:
     """1,000 tasks, 750 workers with four labels each, but in figures 5 and 6; each claim is about what is there."""
-    table = table_files.read(name)
+    table = table_files.read_table(name)
     crowds = [job["run"]["crowd"] for job in table.jobs(seeds=1)]
     if name not in ("belief-figure-5", "belief-figure-6"):
         assert all(crowd["name"] == "one-coin" and "n_workers" not in crowd for crowd in crowds)

@@ -13,8 +13,8 @@ from sklearn.metrics import cohen_kappa_score
 import crowdwise as cw
 from crowdwise.labels.errors import InputError
 from crowdwise.reproduction import runs, table_files, verdicts
-from crowdwise.reproduction.one_run import run
-from crowdwise.reproduction.problems import problem_of
+from crowdwise.reproduction.one_run import run_job
+from crowdwise.reproduction.problems import make_problem
 
 pytest.importorskip("torch")
 
@@ -29,7 +29,7 @@ def test_two_seeds_share_out_the_digits() -> None:
     row = {each.tobytes(): number for number, each in enumerate(images / 16)}
     seen = []
     for seed in (0, 1):
-        problem = problem_of(DIGITS, RATERS, seed)
+        problem = make_problem(DIGITS, RATERS, seed)
         assert problem.test is not None
         assert problem.test_labels is not None
         scored = [row[each.tobytes()] for each in problem.test[0]]
@@ -43,11 +43,11 @@ def test_two_seeds_share_out_the_digits() -> None:
 
 def test_folds_need_features() -> None:
     with pytest.raises(InputError, match="no features to predict the tasks of a fold"):
-        problem_of({"folds": 2}, RATERS, 0)
+        make_problem({"folds": 2}, RATERS, 0)
 
 
 def test_votes_are_learnt_from_and_raters_are_scored_on() -> None:
-    asked, voted = problem_of(DIGITS, RATERS, 3), problem_of(DIGITS, RATERS | {"voted": True}, 3)
+    asked, voted = make_problem(DIGITS, RATERS, 3), make_problem(DIGITS, RATERS | {"voted": True}, 3)
     assert voted.labels.workers.to_pylist() == ["majority"]
     assert voted.labels.tasks.equals(asked.labels.tasks)
     assert np.array_equal(voted.labels.label, cw.MajorityVote().fit(asked.labels).predict())
@@ -65,7 +65,7 @@ def test_words_are_those_of_the_texts_that_are_learnt_from(tmp_path: Path, monke
     texts = "\n".join(f't{number},"shared, word{number}\nagain"' for number in reversed(range(6)))
     (tmp_path / "notes" / "text.csv").write_text(f"task,text\n{texts}\n")
     for seed in range(6):
-        problem = problem_of({"name": "notes", "folds": 6}, {}, seed)
+        problem = make_problem({"name": "notes", "folds": 6}, {}, seed)
         assert problem.test is not None
         # Of each text learnt from: its own word and two pairs with it; of all: "shared", "again".
         assert problem.x.shape == (5, 2 + 5 * 3)
@@ -74,10 +74,10 @@ def test_words_are_those_of_the_texts_that_are_learnt_from(tmp_path: Path, monke
 
 
 def test_the_ratio_is_equation_10() -> None:
-    table = table_files.read("learn2agree-table-3").quickened()
+    table = table_files.read_table("learn2agree-table-3").quick_version()
     (job,) = table.jobs(["WKL, distributional, AR"])
-    found = run(job, "cpu")["measures"]["agreement_ratio"]
-    problem = problem_of(job["run"]["data"], job["run"]["crowd"], 0)
+    found = run_job(job, "cpu")["measures"]["agreement_ratio"]
+    problem = make_problem(job["run"]["data"], job["run"]["crowd"], 0)
     parameters = {key: value for key, value in job["run"]["model"].items() if key not in ("kind", "slug")}
     model = cw.LearnToAgree(**job["run"]["training"], **parameters, seed=0, device="cpu")
     model.fit(problem.x, problem.labels, tasks=problem.labels.tasks.to_pylist())
@@ -95,9 +95,9 @@ def test_the_ratio_is_equation_10() -> None:
 
 
 def test_quick(tmp_path: Path) -> None:
-    table = table_files.read("learn2agree-table-3").quickened()
-    rows = runs.measure(table, table.jobs(), tmp_path / "rows.jsonl", device="cpu")
-    found = verdicts.cells(table, rows)
+    table = table_files.read_table("learn2agree-table-3").quick_version()
+    rows = runs.run_table(table, table.jobs(), tmp_path / "rows.jsonl", device="cpu")
+    found = verdicts.compute_cells(table, rows)
     assert len(found) == 8
     assert all(0.7 < cell.mean < 1.2 for cell in found)
     assert len({cell.mean for cell in found}) > 4  # streams and losses are not all one
@@ -108,7 +108,7 @@ def test_quick(tmp_path: Path) -> None:
 def test_tweets_are_scored_by_six_raters() -> None:
     scored = []
     for seed in range(5, 10):
-        problem = problem_of({"name": "lewidi_hsbrexit", "folds": 5}, {}, seed)
+        problem = make_problem({"name": "lewidi_hsbrexit", "folds": 5}, {}, seed)
         assert problem.test_labels is not None
         assert problem.x.shape == (896, 1000)
         assert problem.test_labels.n_workers == problem.labels.n_workers == 6
@@ -118,9 +118,9 @@ def test_tweets_are_scored_by_six_raters() -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_results_are_those_of_the_table_as_it_stands(number: int) -> None:
-    table = table_files.read(f"learn2agree-table-{number}")
+    table = table_files.read_table(f"learn2agree-table-{number}")
     jobs = table.jobs()
-    rows = runs.rows_of(jobs, runs.read_rows(RESULTS / f"{table.name}.jsonl"))
+    rows = runs.select_rows(jobs, runs.read_rows(RESULTS / f"{table.name}.jsonl"))
     assert len(rows) == len(jobs)
-    judged = verdicts.judged(table, verdicts.cells(table, rows))
+    judged = verdicts.judge_claims(table, verdicts.compute_cells(table, rows))
     assert not [each.claim.says for each in judged if each.verdict != verdicts.HOLDS and not each.claim.note]

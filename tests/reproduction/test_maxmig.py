@@ -53,8 +53,8 @@ def pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def problem_in(table: str, setting: str) -> Problem:
-    job = next(job for job in table_files.read(table).jobs(seeds=1) if job["cell"]["setting"] == setting)
-    return problems.problem_of(job["run"]["data"], job["run"]["crowd"], 3, heard=True)
+    job = next(job for job in table_files.read_table(table).jobs(seeds=1) if job["cell"]["setting"] == setting)
+    return problems.make_problem(job["run"]["data"], job["run"]["crowd"], 3, label_test=True)
 
 
 def dense(labels: Any) -> Any:
@@ -146,13 +146,17 @@ def test_the_quick_version_with_labelme_runs(tmp_path: Path) -> None:
 
 
 def ran(name: str, folder: Path) -> None:
-    table = table_files.read(name).quickened()
-    rows = runs.measure(table, table.jobs(), folder / "runs.jsonl", device="cpu")
+    table = table_files.read_table(name).quick_version()
+    rows = runs.run_table(table, table.jobs(), folder / "runs.jsonl", device="cpu")
     assert len(rows) == len(table.jobs())
-    for cell in verdicts.cells(table, rows):
+    for cell in verdicts.compute_cells(table, rows):
         assert 0 <= cell.mean <= 100, cell
         assert cell.verdict != "not run"
-    assert all(one.verdict != "not run" for one in verdicts.judged(table, verdicts.cells(table, rows)) if one.figures)
+    assert all(
+        one.verdict != "not run"
+        for one in verdicts.judge_claims(table, verdicts.compute_cells(table, rows))
+        if one.figures
+    )
 
 
 TWO = """
@@ -175,12 +179,12 @@ aggregator = "majority-vote"
 
 def judgement(claim: str, numbers: dict[str, tuple[float, float]]) -> str:
     """Of a claim, where each setting has an accuracy and a forecast."""
-    table = table_files.parsed(f'{TWO}[[claims]]\nsays = ""\n{claim}', "two")
+    table = table_files.parse_table(f'{TWO}[[claims]]\nsays = ""\n{claim}', "two")
     rows = [
         {"setting": name, "x": None, "method": "m", "measures": {"accuracy": d, "forecast": dc}}
         for name, (d, dc) in numbers.items()
     ]
-    return verdicts.judged(table, verdicts.cells(table, rows))[0].verdict
+    return verdicts.judge_claims(table, verdicts.compute_cells(table, rows))[0].verdict
 
 
 def test_alike_holds_up_to_the_difference_that_it_names() -> None:

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from tests.reproduction.small import SMALL
 
-from crowdwise.reproduction.page import duration, reported, summary
-from crowdwise.reproduction.table_files import parsed
+from crowdwise.reproduction.page import duration, make_report, summary
+from crowdwise.reproduction.table_files import parse_table
 
 HOSTILE = "a|b <script>x</script> *c*"
 AXIS = '[axis]\nname = "skill"\nsets = "crowd.skill"\nvalues = [0.2, 0.8]\n'
@@ -31,7 +31,7 @@ ROWS = [
 
 
 def page(text: str = SMALL, rows: list[dict[str, Any]] = ROWS, failed: Any = ()) -> str:
-    return reported(parsed(text, "mine"), rows, failed).files("mine", "crowdwise bench mine")["mine.md"]
+    return make_report(parse_table(text, "mine"), rows, failed).files("mine", "crowdwise bench mine")["mine.md"]
 
 
 def test_cells_have_ours_published_and_a_mark() -> None:
@@ -81,7 +81,7 @@ def test_nothing_was_run() -> None:
 
 def test_published_where_the_method_is_not_run() -> None:
     text = SMALL.replace('name = "vote"', 'name = "vote"\nsettings = ["many"]')
-    report = reported(parsed(text, "mine"), [])
+    report = make_report(parse_table(text, "mine"), [])
     assert report.tally == {"not run": 2}
     assert "| vote | not run (70.00 ± 2.00) | not run |" in page(text, [])
     assert "| vote | – | not run |" in page(text.replace('"vote" = [70.0, 2.0]\n', ""), [])
@@ -111,7 +111,7 @@ def test_intervals_in_place_of_deviations() -> None:
 
 
 def drawn(figure: str, rows: list[dict[str, Any]], axis: str = AXIS) -> dict[str, str]:
-    files = reported(parsed(NO_NUMBERS + axis + figure, "mine"), rows).files("mine", "c")
+    files = make_report(parse_table(NO_NUMBERS + axis + figure, "mine"), rows).files("mine", "c")
     assert all(f"]({name})" in files["mine.md"] for name in files if name.endswith(".svg"))
     return {name: text for name, text in files.items() if name.endswith(".svg")}
 
@@ -159,5 +159,5 @@ def test_matrices_of_one_run() -> None:
 
 
 def test_words() -> None:
-    assert summary(reported(parsed(NO_NUMBERS, "mine"), [])) == "Nothing was published to compare with."
+    assert summary(make_report(parse_table(NO_NUMBERS, "mine"), [])) == "Nothing was published to compare with."
     assert [duration(each) for each in (0.51, 59, 60, 5400)] == ["0.51 s", "59 s", "1 min", "1.5 h"]

@@ -12,12 +12,12 @@ import crowdwise as cw
 from crowdwise.audit.covariance import covariance_spammers
 from crowdwise.labels.errors import InputError
 from crowdwise.reproduction.measures import MEASURES, Fitted
-from crowdwise.reproduction.one_run import run
-from crowdwise.reproduction.page import reported
-from crowdwise.reproduction.problems import Problem, problem_of
-from crowdwise.reproduction.removal import REMOVALS, removed_workers
-from crowdwise.reproduction.table_files import parsed
-from crowdwise.reproduction.verdicts import cells
+from crowdwise.reproduction.one_run import run_job
+from crowdwise.reproduction.page import make_report
+from crowdwise.reproduction.problems import Problem, make_problem
+from crowdwise.reproduction.removal import REMOVALS, workers_to_remove
+from crowdwise.reproduction.table_files import parse_table
+from crowdwise.reproduction.verdicts import compute_cells
 
 SPAMMED = {"name": "spammers", "n_tasks": 300, "n_workers": 10, "n_classes": 3, "share": 0.3}
 COLLUDED = {"name": "colluders", "n_tasks": 300, "n_workers": 12, "share": 0.25}
@@ -44,15 +44,15 @@ def asked(crowd: dict[str, Any], remove: str | None, *measures: str, slug: str =
 def test_adversaries_are_removed_and_the_method_sees_the_others(crowd: dict[str, Any], name: str) -> None:
     scores = ("sensitivity", "specificity", "detection", "removed", "consensus")
     n_bad = round(crowd["share"] * crowd["n_workers"])
-    found = run(asked(crowd, name, *scores))["measures"]
+    found = run_job(asked(crowd, name, *scores))["measures"]
     assert [found[each] for each in scores[:4]] == [1.0, 1.0, 1.0, n_bad]
-    honest = run(asked(crowd | {"only": "honest"}, None, "consensus"))["measures"]
+    honest = run_job(asked(crowd | {"only": "honest"}, None, "consensus"))["measures"]
     assert found["consensus"] == honest["consensus"]
-    assert found["consensus"] > run(asked(crowd, None, "consensus"))["measures"]["consensus"]
+    assert found["consensus"] > run_job(asked(crowd, None, "consensus"))["measures"]["consensus"]
 
 
 def test_without_trust_most_of_the_crowd_passes_for_honest() -> None:
-    found = run(asked(COLLUDED | {"share": 0.6}, "colluders", "sensitivity", "specificity"))["measures"]
+    found = run_job(asked(COLLUDED | {"share": 0.6}, "colluders", "sensitivity", "specificity"))["measures"]
     assert found["sensitivity"] == 0
     assert found["specificity"] < 1
 
@@ -62,26 +62,26 @@ def test_every_removal_is_tried() -> None:
 
 
 def test_the_seed_is_that_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = problem_of({}, SPAMMED, 2)
+    problem = make_problem({}, SPAMMED, 2)
     assert np.array_equal(
-        removed_workers("covariance-spammers", problem, 2), covariance_spammers(problem.labels, seed=2)
+        workers_to_remove("covariance-spammers", problem, 2), covariance_spammers(problem.labels, seed=2)
     )
     seen = []
     monkeypatch.setitem(REMOVALS, "spammers", lambda problem, seed: seen.append(seed) or np.zeros(10, np.bool_))
-    run(asked(SPAMMED, "spammers", "removed"))
+    run_job(asked(SPAMMED, "spammers", "removed"))
     assert seen == [2]
 
 
 def test_somebody_must_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(REMOVALS, "spammers", lambda problem, seed: np.ones(10, np.bool_))
     with pytest.raises(InputError, match="'spammers' removes all workers who have labels: nothing is left"):
-        run(asked(SPAMMED, "spammers", "removed"))
+        run_job(asked(SPAMMED, "spammers", "removed"))
 
 
 def test_trust_needs_a_crowd_that_is_known() -> None:
     crowd = cw.simulate.simulate("colluders", n_tasks=50, n_workers=8, seed=0)
     with pytest.raises(InputError, match="Nobody knows who is honest in this crowd: there is no worker to trust"):
-        removed_workers("trusted-colluders", Problem(crowd.labels, crowd.truth), 0)
+        workers_to_remove("trusted-colluders", Problem(crowd.labels, crowd.truth), 0)
 
 
 class Model:
@@ -143,7 +143,7 @@ def test_measures_that_cannot_be_had() -> None:
 
 
 def test_a_run_is_another_if_workers_are_removed() -> None:
-    plain, removing = parsed(NO_NUMBERS, "mine").jobs(), parsed(REMOVING, "mine").jobs()
+    plain, removing = parse_table(NO_NUMBERS, "mine").jobs(), parse_table(REMOVING, "mine").jobs()
     assert "remove" not in plain[1]["run"]
     assert removing[1]["run"]["remove"] == "spammers"
     assert removing[1]["digest"] != plain[1]["digest"]
@@ -152,16 +152,16 @@ def test_a_run_is_another_if_workers_are_removed() -> None:
 
 def test_a_measure_of_some_methods_and_settings() -> None:
     more = 'removed = { title = "removed", methods = ["DS"], settings = ["many"] }'
-    table = parsed(REMOVING.replace("times = 100 }", "times = 100 }\n" + more), "mine")
+    table = parse_table(REMOVING.replace("times = 100 }", "times = 100 }\n" + more), "mine")
     measures = [job["run"]["measures"] for job in table.jobs(seeds=1)]
     assert measures == [["consensus"], ["consensus"], ["consensus"], ["consensus", "removed"]]
-    had = [(cell.setting, cell.method) for cell in cells(table, []) if cell.measure == "removed"]
+    had = [(cell.setting, cell.method) for cell in compute_cells(table, []) if cell.measure == "removed"]
     assert had == [("many", "DS")]
-    assert [job["digest"] for job in table.jobs()] == [job["digest"] for job in parsed(REMOVING, "mine").jobs()]
+    assert [job["digest"] for job in table.jobs()] == [job["digest"] for job in parse_table(REMOVING, "mine").jobs()]
 
 
 def test_the_page_says_who_is_removed() -> None:
-    page = reported(parsed(REMOVING, "mine"), []).files("mine", "crowdwise bench mine")["mine.md"]
+    page = make_report(parse_table(REMOVING, "mine"), []).files("mine", "crowdwise bench mine")["mine.md"]
     assert "| method *DS* | `dawid-skene`, max\\_iter = 20, remove = spammers |" in page
 
 
@@ -176,9 +176,9 @@ def test_the_page_says_who_is_removed() -> None:
 )
 def test_a_mistake_is_said_in_words(old: str, new: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        parsed(REMOVING.replace(old, new), "mine")
+        parse_table(REMOVING.replace(old, new), "mine")
 
 
 def test_a_claim_of_a_measure_that_a_method_has_not() -> None:
     with pytest.raises(InputError, match="The measure 'consensus' is not asked of 'vote'"):
-        parsed(SMALL.replace("times = 100", 'methods = ["DS"]'), "mine")
+        parse_table(SMALL.replace("times = 100", 'methods = ["DS"]'), "mine")

@@ -8,7 +8,7 @@ import pytest
 from tests.reproduction.small import SMALL
 
 from crowdwise.labels.errors import InputError
-from crowdwise.reproduction.table_files import names, parsed, read
+from crowdwise.reproduction.table_files import parse_table, read_table, table_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,31 +127,31 @@ BAD = {
 def test_a_mistake_is_said_in_words(kind: str) -> None:
     text, message = BAD[kind]
     with pytest.raises(InputError, match=message) as caught:
-        parsed(text, "mine")
+        parse_table(text, "mine")
     assert str(caught.value).startswith("The table 'mine'")
 
 
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:
-    near = names()[0]
+    near = table_names()[0]
     with pytest.raises(InputError, match=f"There is no table '{near}x'. Did you mean '{near}'?"):
-        read(f"{near}x")
+        read_table(f"{near}x")
     with pytest.raises(InputError, match="cannot be read: "):
-        read(tmp_path / "none.toml")
+        read_table(tmp_path / "none.toml")
     file = tmp_path / "bytes.toml"
     file.write_bytes(b"title = '\xff'")
     with pytest.raises(InputError, match="cannot be read: 'utf-8' codec"):
-        read(file)
+        read_table(file)
 
 
 def test_a_file_of_the_user(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(SMALL, encoding="utf-8")
-    table = read(file)
+    table = read_table(file)
     assert (table.name, table.seeds, [each.name for each in table.settings]) == ("mine", 2, ["few", "many"])
 
 
 def test_jobs_seed_by_seed() -> None:
-    table = parsed(SMALL, "mine")
+    table = parse_table(SMALL, "mine")
     found = [tuple(job["cell"][key] for key in ("seed", "setting", "method")) for job in table.jobs()]
     assert found == [(s, x, m) for s in (0, 1) for x in ("few", "many") for m in ("vote", "DS")]
     assert [job["cell"]["method"] for job in table.jobs(["DS"], 1)] == ["DS", "DS"]
@@ -161,17 +161,17 @@ def test_jobs_seed_by_seed() -> None:
 
 def test_layers() -> None:
     """Table, setting, method, small version: what comes later counts."""
-    job = parsed(SMALL, "mine").quickened().jobs()[3]["run"]
+    job = parse_table(SMALL, "mine").quick_version().jobs()[3]["run"]
     assert job["crowd"]["n_tasks"] == 12
     assert job["crowd"]["labels_per_task"] == 5
     assert job["model"] == {"kind": "aggregator", "slug": "dawid-skene", "max_iter": 20}
 
 
 def test_an_axis() -> None:
-    table = parsed(NO_NUMBERS + AXIS, "mine")
+    table = parse_table(NO_NUMBERS + AXIS, "mine")
     assert [job["run"]["crowd"]["skill"] for job in table.jobs(["vote"], 1)] == [0.2, 0.8, 0.2, 0.8]
     settings = NO_NUMBERS.replace('name = "many"', 'name = "many"\naxis = [0.8]') + AXIS
-    assert [job["cell"]["x"] for job in parsed(settings, "mine").jobs(["vote"], 1)] == [0.2, 0.8, 0.8]
+    assert [job["cell"]["x"] for job in parse_table(settings, "mine").jobs(["vote"], 1)] == [0.2, 0.8, 0.8]
 
 
 MATTERS = [
@@ -197,7 +197,7 @@ MATTERS_NOT = [
 
 def digest_of(text: str) -> str:
     """Of the first run of the second method."""
-    found: str = parsed(text, "mine").jobs()[1]["digest"]
+    found: str = parse_table(text, "mine").jobs()[1]["digest"]
     return found
 
 
@@ -213,5 +213,5 @@ def test_a_run_is_the_same_whatever_it_is_called(old: str, new: str) -> None:
 
 
 def test_every_seed_is_a_run_of_its_own() -> None:
-    digests = [job["digest"] for job in parsed(SMALL, "mine").jobs()]
+    digests = [job["digest"] for job in parse_table(SMALL, "mine").jobs()]
     assert len(set(digests)) == len(digests) == 8

@@ -13,8 +13,8 @@ import crowdwise as cw
 from crowdwise.datasets import load
 from crowdwise.labels.errors import InputError
 from crowdwise.reproduction import runs, table_files, verdicts
-from crowdwise.reproduction.one_run import run
-from crowdwise.reproduction.problems import problem_of
+from crowdwise.reproduction.one_run import run_job
+from crowdwise.reproduction.problems import make_problem
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "tables"
 LABELS_ONLY = ("tutorial-real-labels", "tutorial-spammers", "tutorial-colluders", "tutorial-groups")
@@ -31,14 +31,14 @@ def asked(aggregator: str, crowd: dict[str, Any], *measures: str, **parameters: 
 
 
 def test_the_oracle_is_bayes_rule_with_the_true_matrices() -> None:
-    simulated = problem_of({}, CROWD, 4).crowd
+    simulated = make_problem({}, CROWD, 4).crowd
     assert simulated is not None
     log_p = np.tile(np.log(simulated.prior), (80, 1))
     for task, worker, label in zip(simulated.labels.task, simulated.labels.worker, simulated.labels.label, strict=True):
         log_p[task] += np.log(simulated.confusion[worker, :, label])
     right = float(np.mean(log_p.argmax(axis=1) == simulated.truth))
-    assert run(asked("oracle", CROWD, "consensus"))["measures"]["consensus"] == pytest.approx(right, abs=1e-6)
-    assert right > run(asked("majority-vote", CROWD, "consensus"))["measures"]["consensus"]
+    assert run_job(asked("oracle", CROWD, "consensus"))["measures"]["consensus"] == pytest.approx(right, abs=1e-6)
+    assert right > run_job(asked("majority-vote", CROWD, "consensus"))["measures"]["consensus"]
 
 
 def test_the_oracle_needs_a_simulated_crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,11 +48,11 @@ def test_the_oracle_needs_a_simulated_crowd(tmp_path: Path, monkeypatch: pytest.
     job = asked("oracle", {}, "consensus")
     job["run"]["data"] = {"name": "own"}
     with pytest.raises(InputError, match="the crowd is not simulated"):
-        run(job)
+        run_job(job)
 
 
 def test_honest_only_leaves_the_same_honest_labels() -> None:
-    whole, honest = problem_of({}, CROWD, 4), problem_of({}, CROWD | {"only": "honest"}, 4)
+    whole, honest = make_problem({}, CROWD, 4), make_problem({}, CROWD | {"only": "honest"}, 4)
     theirs = whole.labels.worker < 3
     assert np.array_equal(honest.labels.label, whole.labels.label[theirs])
     assert np.array_equal(honest.labels.worker, whole.labels.worker[theirs])
@@ -61,15 +61,15 @@ def test_honest_only_leaves_the_same_honest_labels() -> None:
     assert whole.confusion is not None
     assert np.array_equal(honest.confusion, whole.confusion[:3])
     with pytest.raises(InputError, match="no workers of the kind 'colluder'; it has 'honest'"):
-        problem_of({}, CROWD | {"only": "colluder"}, 4)
+        make_problem({}, CROWD | {"only": "colluder"}, 4)
 
 
 def test_ties_go_at_random_or_to_the_first_class() -> None:
     crowd = {"name": "dawid-skene", "n_tasks": 200, "n_workers": 8, "n_classes": 4, "labels_per_task": 2}
-    problem = problem_of({}, crowd, 4)
+    problem = make_problem({}, crowd, 4)
     votes = problem.labels.vote_counts()
     assert (votes.max(axis=1) == 1).sum() > 30  # two labels, two classes: ties
-    found = run(asked("majority-vote", crowd, "consensus", "first_of_ties"))["measures"]
+    found = run_job(asked("majority-vote", crowd, "consensus", "first_of_ties"))["measures"]
     first = float(np.mean(votes.argmax(axis=1) == problem.truth))
     drawn = cw.MajorityVote(seed=4).fit(problem.labels).predict()
     assert found["first_of_ties"] == pytest.approx(first, abs=1e-6)
@@ -79,9 +79,9 @@ def test_ties_go_at_random_or_to_the_first_class() -> None:
 
 @pytest.mark.parametrize("name", ["tutorial-spammers", "tutorial-colluders"])
 def test_quick(name: str, tmp_path: Path) -> None:
-    table = table_files.read(name).quickened()
-    rows = runs.measure(table, table.jobs(), tmp_path / "rows.jsonl")
-    found = {(cell.setting, cell.x, cell.method): cell.mean for cell in verdicts.cells(table, rows)}
+    table = table_files.read_table(name).quick_version()
+    rows = runs.run_table(table, table.jobs(), tmp_path / "rows.jsonl")
+    found = {(cell.setting, cell.x, cell.method): cell.mean for cell in verdicts.compute_cells(table, rows)}
     assert not any(np.isnan(value) for value in found.values())
     if name == "tutorial-spammers":
         # The same run under two names: the oracle of malicious annotators.
@@ -93,11 +93,11 @@ def test_quick(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", LABELS_ONLY)
 def test_results_are_those_of_the_table_as_it_stands(name: str) -> None:
-    table = table_files.read(name)
+    table = table_files.read_table(name)
     jobs = table.jobs()
-    rows = runs.rows_of(jobs, runs.read_rows(RESULTS / f"{name}.jsonl"))
+    rows = runs.select_rows(jobs, runs.read_rows(RESULTS / f"{name}.jsonl"))
     assert len(rows) == len(jobs)
-    judged = verdicts.judged(table, verdicts.cells(table, rows))
+    judged = verdicts.judge_claims(table, verdicts.compute_cells(table, rows))
     open_claims = [each.claim.says for each in judged if each.verdict != verdicts.HOLDS and not each.claim.note]
     assert not open_claims
 
@@ -105,9 +105,9 @@ def test_results_are_those_of_the_table_as_it_stands(name: str) -> None:
 @pytest.mark.data
 @on_real_data
 def test_votes_of_the_tutorial_are_reproduced() -> None:
-    table = table_files.read("tutorial-real-labels")
-    rows = [run(job) for job in table.jobs(["MV"], seeds=1)]
-    cells = [cell for cell in verdicts.cells(table, rows) if cell.method == "MV" and cell.published is not None]
+    table = table_files.read_table("tutorial-real-labels")
+    rows = [run_job(job) for job in table.jobs(["MV"], seeds=1)]
+    cells = [cell for cell in verdicts.compute_cells(table, rows) if cell.method == "MV" and cell.published is not None]
     assert [cell.verdict for cell in cells] == ["reproduced"] * 3
     kept = {row["digest"]: row["measures"] for row in runs.read_rows(RESULTS / "tutorial-real-labels.jsonl")}
     assert all(kept[row["digest"]] == row["measures"] for row in rows)
@@ -116,10 +116,10 @@ def test_votes_of_the_tutorial_are_reproduced() -> None:
 @pytest.mark.data
 @on_real_data
 def test_a_learner_of_labelme_is_scored_on_its_test_images() -> None:
-    table = table_files.read("tutorial-labelme").quickened()
+    table = table_files.read_table("tutorial-labelme").quick_version()
     (job,) = table.jobs(["DS, then a classifier"])
-    found = run(job, "cpu")["measures"]
-    problem = problem_of(job["run"]["data"], {}, 0)
+    found = run_job(job, "cpu")["measures"]
+    problem = make_problem(job["run"]["data"], {}, 0)
     model = cw.learner("two-stage").make(epochs=2, device="cpu", seed=0)
     model.fit(problem.x, problem.labels, tasks=problem.labels.tasks.to_pylist())
     assert problem.test is not None

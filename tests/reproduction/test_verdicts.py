@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.reproduction.small import SMALL
 
-from crowdwise.reproduction.table_files import parsed
-from crowdwise.reproduction.verdicts import Cell, cells, judged
+from crowdwise.reproduction.table_files import parse_table
+from crowdwise.reproduction.verdicts import Cell, compute_cells, judge_claims
 
 if TYPE_CHECKING:
     from crowdwise.reproduction.spec import Table
@@ -24,7 +24,7 @@ def rows(values: dict[tuple[str, str], list[float]], x: Any = None, measure: str
 
 
 def one(table: Table, found: list[dict[str, Any]], setting: str, method: str) -> Cell:
-    return next(cell for cell in cells(table, found) if (cell.setting, cell.method) == (setting, method))
+    return next(cell for cell in compute_cells(table, found) if (cell.setting, cell.method) == (setting, method))
 
 
 @pytest.mark.parametrize(
@@ -40,30 +40,30 @@ def one(table: Table, found: list[dict[str, Any]], setting: str, method: str) ->
     ],
 )
 def test_a_cell(value: float, deviation: float, verdict: str) -> None:
-    table = parsed(SMALL.replace("[70.0, 2.0]", f"[70.0, {deviation}]"), "mine")
+    table = parse_table(SMALL.replace("[70.0, 2.0]", f"[70.0, {deviation}]"), "mine")
     assert one(table, rows({("few", "vote"): [value]}), "few", "vote").verdict == verdict
 
 
 def test_less_may_be_better() -> None:
-    table = parsed(SMALL.replace("times = 100", 'times = 100, better = "less"'), "mine")
+    table = parse_table(SMALL.replace("times = 100", 'times = 100, better = "less"'), "mine")
     assert one(table, rows({("few", "DS"): [0.9]}), "few", "DS").verdict == "worse"
     assert one(table, rows({("few", "DS"): [0.7]}), "few", "DS").verdict == "better"
 
 
 def test_mean_spread_and_interval() -> None:
-    cell = one(parsed(SMALL, "mine"), rows({("few", "vote"): [0.6, 0.7, 0.8]}), "few", "vote")
+    cell = one(parse_table(SMALL, "mine"), rows({("few", "vote"): [0.6, 0.7, 0.8]}), "few", "vote")
     assert cell.mean == pytest.approx(70)
     assert cell.deviation == pytest.approx(10)
     assert cell.half == pytest.approx(9.9248 * 10 / math.sqrt(3), rel=1e-4)  # Student's t, 2 degrees of freedom
-    single = one(parsed(SMALL, "mine"), rows({("few", "vote"): [0.6]}), "few", "vote")
+    single = one(parse_table(SMALL, "mine"), rows({("few", "vote"): [0.6]}), "few", "vote")
     assert math.isnan(single.deviation)
     assert math.isnan(single.half)
 
 
 def test_not_run_and_not_published() -> None:
-    table = parsed(SMALL, "mine")
+    table = parse_table(SMALL, "mine")
     found = rows({("many", "vote"): [0.9], ("few", "vote"): [math.nan]})
-    assert [(cell.setting, cell.method, cell.verdict) for cell in cells(table, found)] == [
+    assert [(cell.setting, cell.method, cell.verdict) for cell in compute_cells(table, found)] == [
         ("few", "vote", "not run"),
         ("few", "DS", "not run"),
         ("many", "vote", ""),
@@ -75,13 +75,13 @@ def test_notes_find_their_cells() -> None:
     notes = (
         '[[notes]]\ntext = "all."\n[[notes]]\ntext = "few."\nsetting = "few"\n[[notes]]\ntext = "DS."\nmethod = "DS"\n'
     )
-    table = parsed(SMALL + notes, "mine")
-    assert [cell.note for cell in cells(table, [])] == ["all. few.", "all. few. DS.", "all.", "all. DS."]
+    table = parse_table(SMALL + notes, "mine")
+    assert [cell.note for cell in compute_cells(table, [])] == ["all. few.", "all. few. DS.", "all.", "all. DS."]
 
 
 def verdict(text: str, values: dict[tuple[str, str], list[float]], **claim: str) -> str:
-    table = parsed(SMALL + text, "mine")
-    return judged(table, cells(table, rows(values, **claim)))[-1].verdict
+    table = parse_table(SMALL + text, "mine")
+    return judge_claims(table, compute_cells(table, rows(values, **claim)))[-1].verdict
 
 
 ORDER = '[[claims]]\nsays = "x"\nmeasure = "consensus"\norder = [["DS"], ["vote"]]\n'
@@ -106,20 +106,20 @@ def test_an_order(more: str, ds: list[float], vote: list[float], expected: str) 
 
 def test_an_order_where_less_is_better() -> None:
     text = SMALL.replace("times = 100", 'times = 100, better = "less"')
-    table = parsed(f'{text}{ORDER}settings = ["few"]\n', "mine")
+    table = parse_table(f'{text}{ORDER}settings = ["few"]\n', "mine")
     for ds, expected in ((0.1, "holds"), (0.3, "does not hold")):
-        found = judged(table, cells(table, rows({("few", "DS"): [ds], ("few", "vote"): [0.2]})))
+        found = judge_claims(table, compute_cells(table, rows({("few", "DS"): [ds], ("few", "vote"): [0.2]})))
         assert found[-1].verdict == expected
 
 
 def test_an_order_must_hold_in_every_setting() -> None:
     values = {("few", "DS"): [0.8], ("few", "vote"): [0.7], ("many", "DS"): [0.8], ("many", "vote"): [0.9]}
-    table = parsed(SMALL, "mine")
-    (found,) = judged(table, cells(table, rows(values)))
+    table = parse_table(SMALL, "mine")
+    (found,) = judge_claims(table, compute_cells(table, rows(values)))
     assert found.verdict == "does not hold"
     assert found.figures == ("few: DS 80.00, vote 70.00", "many: DS 80.00, vote 90.00 (does not hold)")
     values |= {("many", "vote"): []}
-    assert judged(table, cells(table, rows(values)))[0].verdict == "not run"
+    assert judge_claims(table, compute_cells(table, rows(values)))[0].verdict == "not run"
 
 
 def test_a_bar() -> None:
@@ -132,7 +132,7 @@ def test_a_bar() -> None:
 def test_a_claim_at_some_values_of_the_axis() -> None:
     numbers = SMALL[: SMALL.index("[[published]]")]
     axis = '[axis]\nname = "skill"\nsets = "crowd.skill"\nvalues = [0.2, 0.8]\n'
-    table = parsed(f'{numbers}{axis}{ORDER}settings = ["few"]\nat = [0.8]\n', "mine")
+    table = parse_table(f'{numbers}{axis}{ORDER}settings = ["few"]\nat = [0.8]\n', "mine")
     good = rows({("few", "DS"): [0.8], ("few", "vote"): [0.7]}, x=0.8)
     bad = rows({("few", "DS"): [0.2], ("few", "vote"): [0.7]}, x=0.2)
-    assert judged(table, cells(table, good + bad))[0].verdict == "holds"
+    assert judge_claims(table, compute_cells(table, good + bad))[0].verdict == "holds"

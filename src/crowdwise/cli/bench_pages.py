@@ -9,7 +9,7 @@ from rich.text import Text
 from crowdwise.cli import console_tables
 from crowdwise.cli.escaping import shell, shown, visible
 from crowdwise.reproduction import runs
-from crowdwise.reproduction.figures import number
+from crowdwise.reproduction.figures import format_value
 from crowdwise.reproduction.page import MARKS, cell_text, duration, summary
 from crowdwise.reproduction.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
 
@@ -120,7 +120,7 @@ def _over_axis(console: Console, report: Report, mine: list[Cell], axis: Axis) -
             [shown(method, METHOD), *(_number(found.get((method, x)), digits) for x in part)]
             for method in dict.fromkeys(cell.method for cell in mine)
         ]
-        headings = [(shown(number(x), COLUMN - 3).plain, "right") for x in part]
+        headings = [(shown(format_value(x), COLUMN - 3).plain, "right") for x in part]
         console.print(console_tables.table((shown(axis.name, METHOD).plain, "left"), *headings, rows=rows))
 
 

@@ -9,7 +9,7 @@ from crowdwise.labels.errors import InputError, quoted
 from crowdwise.learner_registry import learner
 from crowdwise.registry import method, methods
 from crowdwise.reproduction.measures import MEASURES
-from crowdwise.reproduction.problems import problem_of
+from crowdwise.reproduction.problems import make_problem
 
 if TYPE_CHECKING:
     from crowdwise.reproduction.spec import Job
@@ -30,7 +30,7 @@ def check_jobs(jobs: list[Job]) -> None:
             _check_model(asked)
         source = (asked["data"].get("name"), asked["crowd"].get("name"))
         if source not in seen:
-            problem_of(asked["data"], asked["crowd"], asked["seed"])
+            make_problem(asked["data"], asked["crowd"], asked["seed"])
         seen |= {model, source}
 
 

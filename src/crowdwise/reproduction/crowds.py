@@ -17,7 +17,7 @@ from crowdwise.simulate.crowds import simulate
 if TYPE_CHECKING:
     from crowdwise.simulate.simulation import Simulation
 
-__all__ = ["TEST_SEED", "changed", "drawn_crowd", "voted"]
+__all__ = ["TEST_SEED", "alter_crowd", "draw_crowd", "majority_labels"]
 
 TEST_SEED = 1_000_000  # added to a run's seed for what the crowd says of the test tasks
 SPAMMER_SEED = 2_000_000  # the same for what is done to a real crowd
@@ -25,7 +25,7 @@ DRAWS = 100  # of a crowd, until it is diagonally dominant
 OURS = ("name", "dominant", "only", "voted")  # what is said of a crowd besides the parameters of its simulation
 
 
-def drawn_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
+def draw_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
     """A crowd; with `dominant`, drawn anew until its mean matrix is diagonally dominant, if that can be had."""
     parameters = {key: value for key, value in crowd.items() if key not in OURS}
     if truth is not None:
@@ -34,7 +34,7 @@ def drawn_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
         raise InputError("The crowd has no name: there is nothing to simulate.")
     first = simulate(crowd["name"], **parameters, seed=seed)
     if "only" in crowd:
-        return _of_kind(first, crowd["only"])
+        return _keep_kind(first, crowd["only"])
     if not crowd.get("dominant"):
         return first
     drawn = first
@@ -45,7 +45,7 @@ def drawn_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
     return first
 
 
-def _of_kind(drawn: Simulation, kind: str) -> Simulation:
+def _keep_kind(drawn: Simulation, kind: str) -> Simulation:
     """A crowd without the workers of other kinds."""
     kept = np.array([each == kind for each in drawn.kinds or ()], np.bool_)
     if not kept.any():
@@ -54,7 +54,7 @@ def _of_kind(drawn: Simulation, kind: str) -> Simulation:
     return replace(drawn, labels=labels, confusion=drawn.confusion[kept], kinds=(kind,) * int(kept.sum()), groups=None)
 
 
-def changed(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdLabels:
+def alter_crowd(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdLabels:
     """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all."""
     rng = np.random.default_rng(seed + SPAMMER_SEED)
     if "tasks_per_worker" in crowd:
@@ -79,7 +79,7 @@ def changed(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdLabel
     )
 
 
-def voted(labels: CrowdLabels) -> CrowdLabels:
+def majority_labels(labels: CrowdLabels) -> CrowdLabels:
     """The winners of the votes, as one rater's labels."""
     return CrowdLabels.from_arrays(
         labels.tasks.to_pylist(),

@@ -8,12 +8,12 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from crowdwise.reproduction.svg import LETTER, caption, fitted, picture
+from crowdwise.reproduction.svg import LETTER, caption, fit_text, picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Line", "drawn_lines"]
+__all__ = ["Line", "draw_lines"]
 
 X = float | str
 WIDTH, LEFT, BOTTOM = 720, 66, 56
@@ -54,7 +54,7 @@ class _Plot:
     floor: float
 
 
-def drawn_lines(
+def draw_lines(
     lines: Sequence[Line],
     title: str,
     x_title: str,
@@ -79,35 +79,35 @@ def drawn_lines(
     marks
         Whether every point has a mark that says what it is.
     """
-    values = _in_order([x for line in lines for x, _, _ in line.points])
+    values = _sort_values([x for line in lines for x, _, _ in line.points])
     lines = [replace(line, points=tuple(sorted(line.points, key=lambda at: values.index(at[0])))) for line in lines]
     names = min(max((len(line.name) for line in lines), default=0) * LETTER, MOST_LABEL)
     right = WIDTH - 44 - names
     parts, end = caption(title, words, WIDTH)
     top = end + 40
     floor = top + max(PLOT, LABEL * len(lines))
-    reached = [y + sign * _or_none(half) for line in lines for _, y, half in line.points for sign in (-1, 1)]
+    reached = [y + sign * _zero_if_nan(half) for line in lines for _, y, half in line.points for sign in (-1, 1)]
     ticks = _ticks(reached)
     space = 0.04 * (ticks[-1] - ticks[0])
     low, high = max(ticks[0], min(reached) - space), min(ticks[-1], max(reached) + space)
     across, labels = _scale(values, LEFT, right, each=marks)
     plot = _Plot(across, lambda y: floor - (y - low) / (high - low) * (floor - top), top, right, floor)
     inside = [tick for tick in ticks if low <= tick <= high]
-    parts += [*_behind(plot, values, grey), *_axes(plot, inside, labels, x_title, y_title)]
+    parts += [*_draw_background(plot, values, grey), *_draw_axes(plot, inside, labels, x_title, y_title)]
     for number, line in enumerate(lines):
         beside = (number - (len(lines) - 1) / 2) * min(BESIDE, MOST_BESIDE / len(lines)) if marks else 0.0
-        parts += _line(plot, line, number, beside, marks=marks)
-    parts += _labels(plot, lines)
-    style = "\n  ".join([STYLE, *_colours(LIGHT, len(lines))])
-    dark = "\n    ".join([DARK_STYLE, *_colours(DARK, len(lines))])
+        parts += _draw_line(plot, line, number, beside, marks=marks)
+    parts += _draw_labels(plot, lines)
+    style = "\n  ".join([STYLE, *_colour_rules(LIGHT, len(lines))])
+    dark = "\n    ".join([DARK_STYLE, *_colour_rules(DARK, len(lines))])
     return picture(title, WIDTH, floor + BOTTOM, parts, style=style, dark=dark)
 
 
-def _or_none(half: float) -> float:
+def _zero_if_nan(half: float) -> float:
     return 0.0 if math.isnan(half) else half
 
 
-def _in_order(values: list[X]) -> list[X]:
+def _sort_values(values: list[X]) -> list[X]:
     """Every value once: numbers by size, texts as they come."""
     once = list(dict.fromkeys(values))
     numbers = [value for value in once if not isinstance(value, str)]
@@ -149,7 +149,7 @@ def _ticks(values: Sequence[float]) -> list[float]:
     return [round(number * step, 10) for number in range(first, last + 1)]
 
 
-def _behind(plot: _Plot, values: list[X], grey: Sequence[X]) -> list[str]:
+def _draw_background(plot: _Plot, values: list[X], grey: Sequence[X]) -> list[str]:
     """A grey ground behind some values, to half-way to their neighbours."""
     at = [plot.across(value) for value in values]
     edges = [LEFT, *((a + b) / 2 for a, b in pairwise(at)), plot.right]
@@ -161,7 +161,7 @@ def _behind(plot: _Plot, values: list[X], grey: Sequence[X]) -> list[str]:
     ]
 
 
-def _axes(plot: _Plot, ticks: list[float], labels: list[X], x_title: str, y_title: str) -> list[str]:
+def _draw_axes(plot: _Plot, ticks: list[float], labels: list[X], x_title: str, y_title: str) -> list[str]:
     parts = [f'<text class="quiet" x="24" y="{plot.top - 14:g}">{escape(y_title)}</text>']
     for tick in ticks:
         y = plot.down(tick)
@@ -173,14 +173,14 @@ def _axes(plot: _Plot, ticks: list[float], labels: list[X], x_title: str, y_titl
         x, text = plot.across(value), value if isinstance(value, str) else f"{value:g}"
         parts.append(
             f'<text class="quiet" x="{x:.1f}" y="{plot.floor + 17:g}" text-anchor="middle">'
-            f"{fitted(text, share)}<title>{escape(text)}</title></text>"
+            f"{fit_text(text, share)}<title>{escape(text)}</title></text>"
         )
     middle = (LEFT + plot.right) / 2
     parts.append(f'<text x="{middle:.1f}" y="{plot.floor + 38:g}" text-anchor="middle">{escape(x_title)}</text>')
     return parts
 
 
-def _line(plot: _Plot, line: Line, number: int, beside: float, *, marks: bool) -> list[str]:
+def _draw_line(plot: _Plot, line: Line, number: int, beside: float, *, marks: bool) -> list[str]:
     places = [(plot.across(x) + beside, plot.down(y)) for x, y, _ in line.points]
     way = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
     parts = [f'<path class="line c{number}" d="M{way}"><title>{escape(line.name)}</title></path>'] if places else []
@@ -200,7 +200,7 @@ def _line(plot: _Plot, line: Line, number: int, beside: float, *, marks: bool) -
     return parts
 
 
-def _labels(plot: _Plot, lines: Sequence[Line]) -> list[str]:
+def _draw_labels(plot: _Plot, lines: Sequence[Line]) -> list[str]:
     """A name beside the end of each line, moved where two would overlap, with a thread to its line."""
     ends = {
         number: (plot.across(line.points[-1][0]), plot.down(line.points[-1][1]))
@@ -209,18 +209,18 @@ def _labels(plot: _Plot, lines: Sequence[Line]) -> list[str]:
     }
     order = sorted(ends, key=lambda number: ends[number][1])
     parts = []
-    for number, y in zip(order, _apart([ends[each][1] for each in order], plot.top, plot.floor), strict=True):
+    for number, y in zip(order, _space_labels([ends[each][1] for each in order], plot.top, plot.floor), strict=True):
         x, own = ends[number]
         name = lines[number].name
         parts.append(f'<path class="lead c{number}" d="M{x + 6:.1f} {own:.1f}L{plot.right + 6:.1f} {y:.1f}h4"/>')
         parts.append(
-            f'<text class="f{number}" x="{plot.right + 14:.1f}" y="{y + 4:.1f}">{fitted(name, MOST_LABEL)}'
+            f'<text class="f{number}" x="{plot.right + 14:.1f}" y="{y + 4:.1f}">{fit_text(name, MOST_LABEL)}'
             f"<title>{escape(name)}</title></text>"
         )
     return parts
 
 
-def _apart(wanted: list[float], top: float, floor: float) -> list[float]:
+def _space_labels(wanted: list[float], top: float, floor: float) -> list[float]:
     """Heights in the same order, near to those wanted and at least a label apart.
 
     Neighbours that are too near are moved together, as a block around the mean of what they want.
@@ -239,7 +239,7 @@ def _apart(wanted: list[float], top: float, floor: float) -> list[float]:
     return [first + LABEL * at for first, size in blocks for at in range(size)]
 
 
-def _colours(palette: Sequence[str], number: int) -> list[str]:
+def _colour_rules(palette: Sequence[str], number: int) -> list[str]:
     """Rules for strokes and fills of the lines; their dashes once the colours begin anew."""
     rules = []
     for at in range(number):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["grid", "plain"]
+__all__ = ["escape_markdown", "markdown_table"]
 
 SPECIAL = re.compile(r"([\\`*_\[\]#|$~])")
 
 
-def plain(text: object) -> str:
+def escape_markdown(text: object) -> str:
     r"""A text on one line, none of which is read as Markdown or HTML.
 
     >>> print(plain("a|b *c* <script>"))
@@ -23,7 +23,7 @@ def plain(text: object) -> str:
     return SPECIAL.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
 
-def grid(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; its cells are Markdown already."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

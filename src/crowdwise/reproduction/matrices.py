@@ -5,14 +5,14 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from crowdwise.reproduction.svg import LETTER, caption, fitted, picture
+from crowdwise.reproduction.svg import LETTER, caption, fit_text, picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["drawn_matrices"]
+__all__ = ["draw_matrices"]
 
 LEFT, RIGHT, BETWEEN, BOTTOM = 92, 24, 34, 62
 LEAST_GAP, MOST_GAP = 26, 62  # before each matrix, for the names of its rows
@@ -24,7 +24,7 @@ FAINT = 0.02  # chances below are not drawn
 STYLE, DARK = ".chance { fill: #0b4f9e; }", ".chance { fill: #6cb0ff; }"
 
 
-def drawn_matrices(
+def draw_matrices(
     true: FloatArray,
     found: FloatArray,
     names: Sequence[object],
@@ -63,7 +63,7 @@ def drawn_matrices(
         name = f"worker {worker + 1}" if side >= 50 else str(worker + 1)
         parts.append(f'<text class="strong" x="{x + side / 2:g}" y="{top - 18:g}" text-anchor="middle">{name}</text>')
         for row, matrices in enumerate((true, found)):
-            parts += _matrix(matrices[worker], names, cell, gap, x, top + row * (side + BETWEEN))
+            parts += _draw_matrix(matrices[worker], names, cell, gap, x, top + row * (side + BETWEEN))
     for row, (name, note) in enumerate((("true", "as simulated"), ("recovered", recovered_from))):
         y = top + row * (side + BETWEEN) + side / 2
         first, _, second = note.partition(" and ")
@@ -73,15 +73,15 @@ def drawn_matrices(
             f'<text class="tick" x="24" y="{y + 10 + 11 * at:.0f}">{escape(line)}</text>'
             for at, line in enumerate(lines)
         ]
-    return picture(title, width, height, [*parts, *_legend(width, height, shown)], style=STYLE, dark=DARK)
+    return picture(title, width, height, [*parts, *_draw_legend(width, height, shown)], style=STYLE, dark=DARK)
 
 
-def _matrix(matrix: FloatArray, names: Sequence[object], cell: int, gap: float, x: float, y: float) -> list[str]:
+def _draw_matrix(matrix: FloatArray, names: Sequence[object], cell: int, gap: float, x: float, y: float) -> list[str]:
     side = cell * len(names)
     parts = [f'<rect class="frame" x="{x:g}" y="{y:g}" width="{side}" height="{side}"/>']
     for place, name in enumerate(names):
         middle = cell * (place + 0.5)
-        before, above = (fitted(name, room / TICK) for room in (gap - 8, max(cell, SMALLEST + 4)))
+        before, above = (fit_text(name, room / TICK) for room in (gap - 8, max(cell, SMALLEST + 4)))
         text = escape(str(name))
         parts.append(f'<text class="tick" x="{x - 4:g}" y="{y + middle + 3:.1f}" text-anchor="end">{before}</text>')
         parts.append(f'<text class="tick" x="{x + middle:.1f}" y="{y - 4:g}" text-anchor="middle">{above}</text>')
@@ -95,7 +95,7 @@ def _matrix(matrix: FloatArray, names: Sequence[object], cell: int, gap: float, 
     return parts
 
 
-def _legend(width: float, height: float, shown: str) -> list[str]:
+def _draw_legend(width: float, height: float, shown: str) -> list[str]:
     y = height - 34
     parts = [f'<text class="quiet" x="24" y="{y + 11:g}">row: {escape(shown)}; column: what the worker says</text>']
     steps = 10

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
     from crowdwise.reproduction.problems import Problem
 
-__all__ = ["MEASURES", "Fitted", "measured"]
+__all__ = ["MEASURES", "Fitted", "compute_measure"]
 
 SURE = 0.95
 
@@ -36,7 +36,7 @@ class Fitted:
     removed: BoolArray | None = None
 
 
-def _tested(fitted: Fitted) -> tuple[Any, Any]:
+def _test_set(fitted: Fitted) -> tuple[Any, Any]:
     if fitted.problem.test is None:
         raise InputError("There are no test tasks with features.")
     return fitted.problem.test
@@ -44,13 +44,13 @@ def _tested(fitted: Fitted) -> tuple[Any, Any]:
 
 def _accuracy(fitted: Fitted) -> float:
     """Of the classifier on test tasks, by the features alone."""
-    x, truth = _tested(fitted)
+    x, truth = _test_set(fitted)
     return accuracy(truth, fitted.model.predict_proba(x).argmax(axis=1))
 
 
 def _forecast(fitted: Fitted) -> float:
-    """Of features and crowd labels together, on test tasks: 001's data-crowds forecaster."""
-    x, truth = _tested(fitted)
+    """Of features and crowd labels together, on test tasks: the data-crowds forecaster of Cao et al. 2019."""
+    x, truth = _test_set(fitted)
     return accuracy(truth, fitted.model.predict_proba(x, fitted.problem.test_labels).argmax(axis=1))
 
 
@@ -66,22 +66,22 @@ def _first_of_ties(fitted: Fitted) -> float:
 
 
 def _agreement_ratio(fitted: Fitted) -> float:
-    """003, equation 10: with the raters, on test tasks."""
-    x, _ = _tested(fitted)
+    """With the raters, on test tasks: equation 10 of Wang et al. 2023."""
+    x, _ = _test_set(fitted)
     if fitted.problem.test_labels is None:
         raise InputError("The raters have said nothing of the test tasks.")
     return agreement_ratio(fitted.model.predict_proba(x).argmax(axis=1), fitted.problem.test_labels)
 
 
 def _confusion_error(fitted: Fitted) -> float:
-    """000, section 3.2: of the workers' matrices; not a number where the method has none."""
+    """Of the workers' matrices (Tanno et al. 2019, section 3.2); not a number where the method has none."""
     if fitted.problem.confusion is None:
         raise InputError("The true matrices are not known: the crowd is not simulated.")
     found = getattr(fitted.model, "confusion_", None)
     return math.nan if found is None else confusion_error(fitted.problem.confusion, found)
 
 
-def _last(fitted: Fitted) -> float:
+def _last_epoch_accuracy(fitted: Fitted) -> float:
     """Accuracy on the validation tasks after the last epoch, whichever was chosen."""
     if fitted.problem.valid is None:
         raise InputError("There is no validation set: give the data a share `validation`.")
@@ -89,7 +89,7 @@ def _last(fitted: Fitted) -> float:
 
 
 def _inference(fitted: Fitted) -> float:
-    """004's: of the most probable classes, the first of those that tie; in two stages, of the labels-only stage."""
+    """As Kim et al. 2022: the first of the most probable classes; in two stages, of the labels-only stage."""
     first = getattr(fitted.model, "aggregator", None)
     if first is None:
         return _first_of_ties(fitted)
@@ -102,8 +102,8 @@ def _log_score(fitted: Fitted) -> float:
     return -log_loss(fitted.problem.truth, fitted.model.posterior_)
 
 
-def _sure(fitted: Fitted) -> float:
-    """Share of tasks with a class that the model holds for at least 95 % probable (004, figure 4a)."""
+def _share_sure(fitted: Fitted) -> float:
+    """Share of tasks with a class that the model holds for at least 95 % probable (Kim et al. 2022, figure 4a)."""
     return float((fitted.model.posterior_.max(axis=1) >= SURE).mean())
 
 
@@ -113,7 +113,7 @@ def _overconfidence(fitted: Fitted) -> float:
 
 
 def _spammer(fitted: Fitted) -> float:
-    """Accuracy that the model believes extreme spammers to have, who guess (004, figure 4c)."""
+    """Accuracy that the model believes extreme spammers to have, who guess (Kim et al. 2022, figure 4c)."""
     return float(_spammers(fitted).mean())
 
 
@@ -131,37 +131,37 @@ def _spammers(fitted: Fitted) -> FloatArray:
     return found
 
 
-def _removed(fitted: Fitted) -> float:
+def _count_removed(fitted: Fitted) -> float:
     """How many workers were removed."""
-    return float(_found(fitted).sum())
+    return float(_removed_workers(fitted).sum())
 
 
 def _sensitivity(fitted: Fitted) -> float:
     """Share of the adversaries who were removed; 1 where there are none."""
-    adverse = _adverse(fitted)
-    return float(_found(fitted)[adverse].mean()) if adverse.any() else 1.0
+    adverse = _adversaries(fitted)
+    return float(_removed_workers(fitted)[adverse].mean()) if adverse.any() else 1.0
 
 
 def _specificity(fitted: Fitted) -> float:
     """Share of the honest workers who were kept; 1 where there are none."""
-    honest = ~_adverse(fitted)
-    return float((~_found(fitted)[honest]).mean()) if honest.any() else 1.0
+    honest = ~_adversaries(fitted)
+    return float((~_removed_workers(fitted)[honest]).mean()) if honest.any() else 1.0
 
 
 def _detection(fitted: Fitted) -> float:
     """F1 of who was removed against the adversaries; 1 where there are none and nobody was."""
-    found, adverse = _found(fitted), _adverse(fitted)
+    found, adverse = _removed_workers(fitted), _adversaries(fitted)
     total = int(found.sum() + adverse.sum())
     return 2 * float((found & adverse).sum()) / total if total else 1.0
 
 
-def _found(fitted: Fitted) -> BoolArray:
+def _removed_workers(fitted: Fitted) -> BoolArray:
     if fitted.removed is None:
         raise InputError("The method removes nobody: give it `remove`, or name the measure's methods.")
     return fitted.removed
 
 
-def _adverse(fitted: Fitted) -> BoolArray:
+def _adversaries(fitted: Fitted) -> BoolArray:
     crowd = fitted.problem.crowd
     if crowd is None or crowd.kinds is None:
         raise InputError("Nobody knows who is honest in this crowd: name the measure's settings.")
@@ -175,10 +175,10 @@ def _grouping(fitted: Fitted) -> float:
         raise InputError("Nobody knows the groups of this crowd: name the measure's settings.")
     if not hasattr(fitted.model, "group_"):
         raise InputError("The method finds no groups: name the measure's methods.")
-    return float(adjusted_rand_score(_parted(crowd.groups), _parted(fitted.model.group_)))
+    return float(adjusted_rand_score(_separate_ungrouped(crowd.groups), _separate_ungrouped(fitted.model.group_)))
 
 
-def _parted(groups: IntArray) -> IntArray:
+def _separate_ungrouped(groups: IntArray) -> IntArray:
     """Groups (M,) with a number of her own for everyone who is in none."""
     return np.where(groups < 0, groups.max(initial=-1) + 1 + np.arange(groups.size), groups)
 
@@ -190,14 +190,14 @@ MEASURES: dict[str, Callable[[Fitted], float]] = {
     "first_of_ties": _first_of_ties,
     "inference": _inference,
     "log_score": _log_score,
-    "sure": _sure,
+    "sure": _share_sure,
     "overconfidence": _overconfidence,
     "spammer": _spammer,
     "spammer_distance": _spammer_distance,
     "confusion_error": _confusion_error,
-    "last": _last,
+    "last": _last_epoch_accuracy,
     "agreement_ratio": _agreement_ratio,
-    "removed": _removed,
+    "removed": _count_removed,
     "sensitivity": _sensitivity,
     "specificity": _specificity,
     "detection": _detection,
@@ -205,7 +205,7 @@ MEASURES: dict[str, Callable[[Fitted], float]] = {
 }
 
 
-def measured(name: str, fitted: Fitted) -> float:
+def compute_measure(name: str, fitted: Fitted) -> float:
     """The measure of this name."""
     if name not in MEASURES:
         raise InputError(f"There is no measure {quoted(name)}; there are {', '.join(MEASURES)}.")

@@ -16,17 +16,17 @@ from crowdwise.fitting.variational import predicted
 from crowdwise.labels.errors import InputError
 from crowdwise.learner_registry import learner
 from crowdwise.registry import method
-from crowdwise.reproduction.measures import Fitted, measured
-from crowdwise.reproduction.problems import problem_of
-from crowdwise.reproduction.removal import removed_workers
+from crowdwise.reproduction.measures import Fitted, compute_measure
+from crowdwise.reproduction.problems import make_problem
+from crowdwise.reproduction.removal import workers_to_remove
 
 if TYPE_CHECKING:
     from crowdwise.reproduction.problems import Problem
     from crowdwise.reproduction.spec import Job
 
-__all__ = ["run"]
+__all__ = ["run_job"]
 
-ORACLE = "oracle"  # 002's classifier that knows the workers' matrices and the shares of the classes
+ORACLE = "oracle"  # Ibrahim et al. 2025's classifier that knows the workers' matrices and the shares of the classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,24 +45,24 @@ class Oracle:
         return {"label": labels.classes.take(pa.array(posterior.argmax(axis=1)))}
 
 
-def run(job: Job, device: str = "auto") -> dict[str, Any]:
+def run_job(job: Job, device: str = "auto") -> dict[str, Any]:
     """A row of the results: the cell, its numbers, how long it took and where."""
     asked = job["run"]
-    problem = problem_of(asked["data"], asked["crowd"], asked["seed"], heard="forecast" in asked["measures"])
+    problem = make_problem(asked["data"], asked["crowd"], asked["seed"], label_test="forecast" in asked["measures"])
     started = time.perf_counter()
     removed = None
     if "remove" in asked:
-        removed = removed_workers(asked["remove"], problem, asked["seed"])
+        removed = workers_to_remove(asked["remove"], problem, asked["seed"])
         problem = replace(problem, labels=problem.labels.keep(~removed[problem.labels.worker]))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = _fitted(problem, asked, device)
+        model = _fit_model(problem, asked, device)
     seconds = time.perf_counter() - started
     fitted = Fitted(problem, model, removed)
     row = {
         **job["cell"],
         "digest": job["digest"],
-        "measures": {name: round(measured(name, fitted), 6) for name in asked["measures"]},
+        "measures": {name: round(compute_measure(name, fitted), 6) for name in asked["measures"]},
         "seconds": round(seconds, 2),
         "where": getattr(model, "device_", "") or platform.processor() or platform.machine(),
     }
@@ -78,10 +78,10 @@ def run(job: Job, device: str = "auto") -> dict[str, Any]:
     return row
 
 
-def _fitted(problem: Problem, asked: Job, device: str) -> Any:
+def _fit_model(problem: Problem, asked: Job, device: str) -> Any:
     model = dict(asked["model"])
     kind, slug = model.pop("kind"), model.pop("slug")
-    parameters = {name: _made(value) for name, value in model.items()}
+    parameters = {name: _make_parameter(value) for name, value in model.items()}
     if kind == "aggregator":
         if slug == ORACLE:
             return Oracle(problem)
@@ -93,10 +93,12 @@ def _fitted(problem: Problem, asked: Job, device: str) -> Any:
         parameters["confusion"] = problem.confusion
     training = asked["training"] | {"seed": asked["seed"], "device": device}
     tasks = problem.labels.tasks.to_pylist()  # rows and tasks are in one order, whatever the tasks are called
-    return entry.make(**training | parameters).fit(problem.x, problem.labels, tasks=tasks, valid=_named(problem))
+    return entry.make(**training | parameters).fit(
+        problem.x, problem.labels, tasks=tasks, valid=_validation_set(problem)
+    )
 
 
-def _named(problem: Problem) -> Any:
+def _validation_set(problem: Problem) -> Any:
     """The validation set, its classes by name, as `fit` wants them."""
     if problem.valid is None:
         return None
@@ -104,8 +106,10 @@ def _named(problem: Problem) -> Any:
     return x, problem.labels.classes.to_numpy(zero_copy_only=False)[truth]
 
 
-def _made(value: Any) -> Any:
+def _make_parameter(value: Any) -> Any:
     """A parameter; a table with a slug stands for an aggregator, and a list for a tuple."""
     if isinstance(value, dict) and "slug" in value:
-        return method(value["slug"]).load()(**{name: _made(each) for name, each in value.items() if name != "slug"})
+        return method(value["slug"]).load()(
+            **{name: _make_parameter(each) for name, each in value.items() if name != "slug"}
+        )
     return tuple(value) if isinstance(value, list) else value

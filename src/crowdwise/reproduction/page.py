@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from crowdwise.reproduction.figures import drawn_figures, half_width, number
-from crowdwise.reproduction.markdown import grid, plain
+from crowdwise.reproduction.figures import draw_figures, format_value, half_width
+from crowdwise.reproduction.markdown import escape_markdown, markdown_table
 from crowdwise.reproduction.verdicts import (
     BETTER,
     FAILS,
@@ -18,17 +18,17 @@ from crowdwise.reproduction.verdicts import (
     REPRODUCED,
     WORSE,
     Cell,
-    cells,
-    judged,
+    compute_cells,
+    judge_claims,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crowdwise.reproduction.spec import Method, Note, Published, Setting, Table, X
-    from crowdwise.reproduction.verdicts import Judged
+    from crowdwise.reproduction.verdicts import ClaimVerdict
 
-__all__ = ["MARKS", "Report", "cell_text", "duration", "reported", "summary"]
+__all__ = ["MARKS", "Report", "cell_text", "duration", "make_report", "summary"]
 
 Row = dict[str, Any]
 MARKS = {REPRODUCED: "✓", BETTER: "▲", WORSE: "▼", NOT_RUN: "", "": ""}
@@ -51,13 +51,13 @@ class Report:
     rows: list[Row]
     failed: list[Row]
     cells: list[Cell]
-    claims: list[Judged]
+    claims: list[ClaimVerdict]
 
     @property
     def tally(self) -> Counter[str]:
         """How many of the published numbers have each verdict."""
-        ours = {_key(cell): cell.verdict for cell in self.cells}
-        return Counter(ours.get(_key(each), NOT_RUN) for each in self.table.published)
+        ours = {_cell_key(cell): cell.verdict for cell in self.cells}
+        return Counter(ours.get(_cell_key(each), NOT_RUN) for each in self.table.published)
 
     @property
     def claim_tally(self) -> Counter[str]:
@@ -71,57 +71,63 @@ class Report:
 
     def files(self, stem: str, command: str) -> dict[str, str]:
         """The page and its pictures, by the names of their files, all of which begin with `stem`."""
-        drawn = drawn_figures(self.table, self.cells, self.rows)
+        drawn = draw_figures(self.table, self.cells, self.rows)
         pictures = {f"{stem}-{at}.svg": picture for at, (_, picture) in enumerate(drawn, start=1)}
         shown = list(zip(pictures, (title for title, _ in drawn), strict=True))
-        return {f"{stem}.md": self._page(shown, command)} | pictures
+        return {f"{stem}.md": self._make_page(shown, command)} | pictures
 
-    def _page(self, pictures: list[tuple[str, str]], command: str) -> str:
+    def _make_page(self, pictures: list[tuple[str, str]], command: str) -> str:
         table = self.table
         parts = [
-            f"# {plain(table.title)}",
-            f"{plain(table.paper)}, {plain(table.place)}.",
-            *(plain(paragraph) for paragraph in table.about.strip().split("\n\n")),
+            f"# {escape_markdown(table.title)}",
+            f"{escape_markdown(table.paper)}, {escape_markdown(table.place)}.",
+            *(escape_markdown(paragraph) for paragraph in table.about.strip().split("\n\n")),
             f"**{summary(self)}**",
-            *self._results(),
-            *_claims(self.claims),
-            *(["## Figures", *(f"![{plain(title)}]({quote(name)})" for name, title in pictures)] if pictures else []),
-            *_notes(table, self.cells),
-            *_set_up(table),
+            *self._results_section(),
+            *_claims_section(self.claims),
+            *(
+                ["## Figures", *(f"![{escape_markdown(title)}]({quote(name)})" for name, title in pictures)]
+                if pictures
+                else []
+            ),
+            *_notes_section(table, self.cells),
+            *_setup_section(table),
             "## How it was run",
-            self._how(command),
-            *_failures(self.failed),
+            self._describe_runs(command),
+            *_failures_section(self.failed),
         ]
         return "\n\n".join(parts) + "\n"
 
-    def _results(self) -> list[str]:
+    def _results_section(self) -> list[str]:
         table = self.table
         parts = ["## Results", _legend(table)]
-        found: dict[tuple[Any, ...], Cell | Published] = {_key(each): each for each in table.published}
-        found |= {_key(cell): cell for cell in self.cells}
+        found: dict[tuple[Any, ...], Cell | Published] = {_cell_key(each): each for each in table.published}
+        found |= {_cell_key(cell): cell for cell in self.cells}
         axis = table.axis
         for name, measure in table.measures.items():
             better = "" if measure.better == "more" else " (less is better)"
-            parts.append(f"### {plain(measure.title)}{better}")
+            parts.append(f"### {escape_markdown(measure.title)}{better}")
             if axis is None:
                 keys: list[tuple[str, X | None]] = [(setting.name, None) for setting in table.settings]
-                parts.append(_of_measure(table, name, keys, [setting for setting, _ in keys], found))
+                parts.append(_measure_table(table, name, keys, [setting for setting, _ in keys], found))
                 continue
             for setting in table.settings:
                 values = [x for x in axis.values if setting.axis is None or x in setting.axis]
                 if len(table.settings) > 1:
-                    parts.append(f"**{plain(setting.name)}**, over {plain(axis.name)}:")
+                    parts.append(f"**{escape_markdown(setting.name)}**, over {escape_markdown(axis.name)}:")
                 keys = [(setting.name, x) for x in values]
-                parts.append(_of_measure(table, name, keys, [f"{axis.name} {number(x)}" for x in values], found))
+                parts.append(
+                    _measure_table(table, name, keys, [f"{axis.name} {format_value(x)}" for x in values], found)
+                )
         return parts
 
-    def _how(self, command: str) -> str:
+    def _describe_runs(self, command: str) -> str:
         if not self.rows:
             return f"Not run yet: `{command}`."
         seeds = Counter((row["setting"], row["x"], row["method"]) for row in self.rows)
         least, most = min(seeds.values()), max(seeds.values())
         counted = f"{most}" if least == most else f"{least} to {most}"
-        where = ", ".join(sorted({plain(row["where"]) for row in self.rows if row.get("where")}))
+        where = ", ".join(sorted({escape_markdown(row["where"]) for row in self.rows if row.get("where")}))
         return (
             f"`{command}`: {len(self.rows):,} runs, {counted} seed{'s' if most > 1 else ''} each, "
             f"{duration(self.seconds)} of fitting, added up over the runs, on "
@@ -129,13 +135,13 @@ class Report:
         )
 
 
-def reported(table: Table, rows: list[Row], failed: Sequence[Row] = ()) -> Report:
+def make_report(table: Table, rows: list[Row], failed: Sequence[Row] = ()) -> Report:
     """What the runs of a table come to."""
-    found = cells(table, rows)
-    return Report(table, rows, list(failed), found, judged(table, found))
+    found = compute_cells(table, rows)
+    return Report(table, rows, list(failed), found, judge_claims(table, found))
 
 
-def _key(each: Cell | Published) -> tuple[Any, ...]:
+def _cell_key(each: Cell | Published) -> tuple[Any, ...]:
     return (each.setting, each.x, each.method, each.measure)
 
 
@@ -172,18 +178,18 @@ def cell_text(cell: Cell | Published | None, table: Table, *, mark: bool = True)
         return "–"
     digits = table.measures[cell.measure].digits
     published = cell.published if isinstance(cell, Cell) else cell
-    told = "" if published is None else f" ({_spread(published.value, published.deviation, digits)})"
+    told = "" if published is None else f" ({_format_spread(published.value, published.deviation, digits)})"
     if not isinstance(cell, Cell) or not cell.values:
         return f"{NOT_RUN}{told}"
-    ours = _spread(cell.mean, half_width(cell, table.interval), digits)
+    ours = _format_spread(cell.mean, half_width(cell, table.interval), digits)
     return f"{ours}{told} {MARKS[cell.verdict]}".rstrip() if mark else f"{ours}{told}"
 
 
-def _spread(value: float, half: float, digits: int) -> str:
+def _format_spread(value: float, half: float, digits: int) -> str:
     return f"{value:.{digits}f}" + ("" if math.isnan(half) else f" ± {half:.{digits}f}")
 
 
-def _of_measure(
+def _measure_table(
     table: Table,
     measure: str,
     keys: Sequence[tuple[str, X | None]],
@@ -195,8 +201,8 @@ def _of_measure(
     for method in table.methods:
         mine = [found.get((setting, x, method.name, measure)) for setting, x in keys]
         if any(mine):
-            rows.append([plain(method.name), *(cell_text(cell, table) for cell in mine)])
-    return grid(["method", *map(plain, headings)], rows)
+            rows.append([escape_markdown(method.name), *(cell_text(cell, table) for cell in mine)])
+    return markdown_table(["method", *map(escape_markdown, headings)], rows)
 
 
 def _legend(table: Table) -> str:
@@ -209,101 +215,111 @@ def _legend(table: Table) -> str:
         f"{MARKS[WORSE]} worse",
     ]
     tolerances = {each.measure: each.tolerance for each in table.published}
-    within = ", ".join(f"{plain(table.measures[name].title)}: {value:g}" for name, value in tolerances.items())
+    within = ", ".join(
+        f"{escape_markdown(table.measures[name].title)}: {value:g}" for name, value in tolerances.items()
+    )
     return (
         f"{spread}; in brackets what was published. {', '.join(words)}; no mark: nothing was published. "
         f"Tolerance: {within}."
     )
 
 
-def _claims(claims: list[Judged]) -> list[str]:
+def _claims_section(claims: list[ClaimVerdict]) -> list[str]:
     if not claims:
         return []
     rows = []
     for each in claims:
-        said = plain(each.claim.says)
-        tried = f"<br>{plain(each.claim.note)}" if each.claim.note and each.verdict == FAILS else ""
-        rows.append([said, f"**{each.verdict}**" if each.verdict == FAILS else each.verdict, _figures(each) + tried])
-    return ["## What the paper says", grid(["claim", "verdict", "figures"], rows)]
+        said = escape_markdown(each.claim.says)
+        tried = f"<br>{escape_markdown(each.claim.note)}" if each.claim.note and each.verdict == FAILS else ""
+        rows.append(
+            [said, f"**{each.verdict}**" if each.verdict == FAILS else each.verdict, _claim_figures(each) + tried]
+        )
+    return ["## What the paper says", markdown_table(["claim", "verdict", "figures"], rows)]
 
 
-def _figures(judged: Judged) -> str:
+def _claim_figures(judged: ClaimVerdict) -> str:
     """Those that tell against the claim first; of many, only the first few."""
     against = [each for each in judged.figures if each.endswith(f"({FAILS})")]
     order = [*against, *(each for each in judged.figures if each not in against)]
     told = order[: max(MOST_FIGURES, len(against))]
     more = f"; and {len(order) - len(told)} more" if len(order) > len(told) else ""
-    return "; ".join(map(plain, told)) + more
+    return "; ".join(map(escape_markdown, told)) + more
 
 
-def _notes(table: Table, found: list[Cell]) -> list[str]:
+def _notes_section(table: Table, found: list[Cell]) -> list[str]:
     """Why cells differ and what was tried; cells that miss and of which nothing is said are named as well."""
-    lines = [f"- {_about(table, note)}{plain(note.text)}" for note in table.notes]
+    lines = [f"- {_note_subject(table, note)}{escape_markdown(note.text)}" for note in table.notes]
     lines += [
-        f"- {plain(_where(table, cell))}: worse than published, and not looked into yet."
+        f"- {escape_markdown(_describe_cell(table, cell))}: worse than published, and not looked into yet."
         for cell in found
         if cell.verdict == WORSE and not cell.note
     ]
     return ["## Where it misses, and what was tried", "\n".join(lines)] if lines else []
 
 
-def _about(table: Table, note: Note) -> str:
+def _note_subject(table: Table, note: Note) -> str:
     measure = None if note.measure is None else table.measures[note.measure].title
-    said = [note.setting, None if note.x is None else number(note.x), note.method, measure]
+    said = [note.setting, None if note.x is None else format_value(note.x), note.method, measure]
     named = ", ".join(each for each in said if each is not None)
-    return f"{plain(named)}: " if named else ""
+    return f"{escape_markdown(named)}: " if named else ""
 
 
-def _where(table: Table, cell: Cell) -> str:
-    said = [cell.setting, *([] if cell.x is None else [number(cell.x)]), cell.method]
+def _describe_cell(table: Table, cell: Cell) -> str:
+    said = [cell.setting, *([] if cell.x is None else [format_value(cell.x)]), cell.method]
     return ", ".join([*said, table.measures[cell.measure].title])
 
 
-def _set_up(table: Table) -> list[str]:
-    rows = [[part, _listed(given)] for part, given in _parts(table)]
+def _setup_section(table: Table) -> list[str]:
+    rows = [[part, _list_values(given)] for part, given in _setup_parts(table)]
     if table.axis is not None:
-        values = ", ".join(number(x) for x in table.axis.values)
-        rows.append([plain(table.axis.name), plain(f"{_value(table.axis.sets)} = {values}")])
-    rows += [[f"setting *{plain(each.name)}*", _changes(each) or "as above"] for each in table.settings]
+        values = ", ".join(format_value(x) for x in table.axis.values)
+        rows.append(
+            [escape_markdown(table.axis.name), escape_markdown(f"{_format_setting(table.axis.sets)} = {values}")]
+        )
+    rows += [
+        [f"setting *{escape_markdown(each.name)}*", _setting_changes(each) or "as above"] for each in table.settings
+    ]
     for method in table.methods:
         model = f"`{method.learner or method.aggregator}`"
-        more = [_listed(given, "" if part == "parameters" else part) for part, given in _parts(method)]
-        more += [] if method.remove is None else [f"remove = {plain(method.remove)}"]
-        rows.append([f"method *{plain(method.name)}*", ", ".join([model, *more])])
-    parts = ["## Set-up", grid(["", ""], rows)]
+        more = [_list_values(given, "" if part == "parameters" else part) for part, given in _setup_parts(method)]
+        more += [] if method.remove is None else [f"remove = {escape_markdown(method.remove)}"]
+        rows.append([f"method *{escape_markdown(method.name)}*", ", ".join([model, *more])])
+    parts = ["## Set-up", markdown_table(["", ""], rows)]
     if table.differs:
-        parts += ["What differs from the paper:", "\n".join(f"- {plain(each)}" for each in table.differs)]
+        parts += ["What differs from the paper:", "\n".join(f"- {escape_markdown(each)}" for each in table.differs)]
     return parts
 
 
-def _parts(each: Table | Setting | Method) -> list[tuple[str, dict[str, Any]]]:
+def _setup_parts(each: Table | Setting | Method) -> list[tuple[str, dict[str, Any]]]:
     """What it says of data, crowd, training and the like."""
     named = [(one.name, getattr(each, one.name)) for one in fields(each) if one.name not in APART]
     return [(name, given) for name, given in named if isinstance(given, dict) and given]
 
 
-def _changes(setting: Setting) -> str:
-    return ", ".join(_listed(given, part) for part, given in _parts(setting))
+def _setting_changes(setting: Setting) -> str:
+    return ", ".join(_list_values(given, part) for part, given in _setup_parts(setting))
 
 
-def _listed(values: dict[str, Any], part: str = "") -> str:
-    return ", ".join(plain(f"{part + '.' if part else ''}{name} = {_value(value)}") for name, value in values.items())
+def _list_values(values: dict[str, Any], part: str = "") -> str:
+    return ", ".join(
+        escape_markdown(f"{part + '.' if part else ''}{name} = {_format_setting(value)}")
+        for name, value in values.items()
+    )
 
 
-def _value(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {_value(each)}" for name, each in value.items()) + "}"
+        return "{" + ", ".join(f"{name} = {_format_setting(each)}" for name, each in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(_format_setting, value)) + "]"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _failures(failed: list[Row]) -> list[str]:
+def _failures_section(failed: list[Row]) -> list[str]:
     if not failed:
         return []
-    lines = [
-        f"- {plain(', '.join(str(row[name]) for name in ('setting', 'x', 'method') if row[name] is not None))}, "
-        f"seed {row['seed']}: {plain(row['error'])}"
-        for row in failed
-    ]
+    lines = []
+    for row in failed:
+        cell = ", ".join(str(row[name]) for name in ("setting", "x", "method") if row[name] is not None)
+        lines.append(f"- {escape_markdown(cell)}, seed {row['seed']}: {escape_markdown(row['error'])}")
     return ["## Runs that failed", "\n".join(lines)]

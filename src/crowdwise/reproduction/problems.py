@@ -15,7 +15,7 @@ from crowdwise.datasets.features import load_features
 from crowdwise.datasets.load import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.reproduction.crowds import TEST_SEED, changed, drawn_crowd, voted
+from crowdwise.reproduction.crowds import TEST_SEED, alter_crowd, draw_crowd, majority_labels
 
 if TYPE_CHECKING:
     from crowdwise.datasets.load import Dataset
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.simulate.simulation import Simulation
 
-__all__ = ["Problem", "problem_of"]
+__all__ = ["Problem", "make_problem"]
 
 BLUR_REACH = 3.0  # standard deviations at which a blur ends
 DIGITS = "digits"  # scikit-learn's 1,797 images of digits, odd or even
@@ -60,7 +60,7 @@ class Problem:
     crowd: Simulation | None = None
 
 
-def problem_of(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard: bool = False) -> Problem:
+def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, label_test: bool = False) -> Problem:
     """The problem of a run.
 
     Parameters
@@ -78,40 +78,40 @@ def problem_of(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard:
         learnt from is the winner of each task's vote, as if one rater had said it.
     seed
         Draws images, workers and labels.
-    heard
+    label_test
         Whether the crowd is asked about the test tasks as well.
     """
-    problem = _found(data, crowd, seed, heard=heard)
+    problem = _load_problem(data, crowd, seed, label_test=label_test)
     if "folds" in data:
-        problem = _without_fold(problem, data["folds"], seed)
+        problem = _hold_out_fold(problem, data["folds"], seed)
     if problem.x is not None and problem.x.dtype.kind == "U":
-        problem = _in_numbers(problem)
-    return replace(problem, labels=voted(problem.labels)) if crowd.get("voted") else problem
+        problem = _vectorise_texts(problem)
+    return replace(problem, labels=majority_labels(problem.labels)) if crowd.get("voted") else problem
 
 
-def _found(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard: bool) -> Problem:
+def _load_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, label_test: bool) -> Problem:
     name = data.get("name")
     if name is None:
-        return _of_simulation(drawn_crowd(crowd, seed, None))
+        return _simulated_problem(draw_crowd(crowd, seed, None))
     if name == DIGITS:
         rows, digit = load_digits(return_X_y=True)
-        return replace(_of_simulation(drawn_crowd(crowd, seed, digit % 2)), x=rows / 16)
+        return replace(_simulated_problem(draw_crowd(crowd, seed, digit % 2)), x=rows / 16)
     if name in picture_sets():
-        return _with_pictures(data, crowd, seed, heard=heard)
-    return _with_own_crowd(load(name), data, crowd, seed)
+        return _picture_problem(data, crowd, seed, label_test=label_test)
+    return _real_problem(load(name), data, crowd, seed)
 
 
-def _of_simulation(found: Simulation) -> Problem:
+def _simulated_problem(found: Simulation) -> Problem:
     return Problem(found.labels, found.truth, confusion=found.confusion, crowd=found)
 
 
-def _with_own_crowd(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], seed: int) -> Problem:
+def _real_problem(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], seed: int) -> Problem:
     """A real crowd, with the features of its tasks where there are some."""
     features = load_features(real)
-    train, held = _drawn_tasks(real.labels.n_tasks, data, seed)
+    train, held = _draw_tasks(real.labels.n_tasks, data, seed)
     kept = np.zeros(real.labels.n_tasks, np.bool_)
     kept[train] = True
-    problem = Problem(changed(real.labels.keep_tasks(kept), crowd, seed), real.truth_codes[kept])
+    problem = Problem(alter_crowd(real.labels.keep_tasks(kept), crowd, seed), real.truth_codes[kept])
     if features is None:
         return problem
     held = held[real.truth_codes[held] >= 0]
@@ -126,7 +126,7 @@ def _with_own_crowd(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], 
     return replace(problem, x=features.x[kept], valid=valid, test=test)
 
 
-def _drawn_tasks(n_tasks: int, data: dict[str, Any], seed: int) -> tuple[IntArray, IntArray]:
+def _draw_tasks(n_tasks: int, data: dict[str, Any], seed: int) -> tuple[IntArray, IntArray]:
     """Tasks to learn from, and tasks whose truth chooses the epoch."""
     number = data.get("train", n_tasks)
     if "draw" in data:
@@ -138,7 +138,7 @@ def _drawn_tasks(n_tasks: int, data: dict[str, Any], seed: int) -> tuple[IntArra
     return chosen[n_valid:], chosen[:n_valid]
 
 
-def _without_fold(problem: Problem, folds: int, seed: int) -> Problem:
+def _hold_out_fold(problem: Problem, folds: int, seed: int) -> Problem:
     """What is left of a problem when one of its parts is scored on."""
     if problem.x is None:
         raise InputError("There are no features to predict the tasks of a fold from: leave out folds.")
@@ -154,32 +154,32 @@ def _without_fold(problem: Problem, folds: int, seed: int) -> Problem:
     )
 
 
-def _in_numbers(problem: Problem) -> Problem:
+def _vectorise_texts(problem: Problem) -> Problem:
     """Texts as TF-IDF of the words and pairs of words of those that are learnt from."""
     words = TfidfVectorizer(max_features=MOST_WORDS, ngram_range=(1, 2), sublinear_tf=True)
     x = words.fit_transform(problem.x).toarray()
     return replace(problem, x=x, test=problem.test and (words.transform(problem.test[0]).toarray(), problem.test[1]))
 
 
-def _with_pictures(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, heard: bool) -> Problem:
+def _picture_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, label_test: bool) -> Problem:
     pictures = load_pictures(data["name"])
     if "only" in data:
         pictures = pictures.only(data["only"])
-    train, valid = _drawn_tasks(len(pictures.y_train), data, seed)
-    problem = _of_simulation(drawn_crowd(crowd, seed, pictures.y_train[train]))
+    train, valid = _draw_tasks(len(pictures.y_train), data, seed)
+    problem = _simulated_problem(draw_crowd(crowd, seed, pictures.y_train[train]))
     tested = slice(0, data.get("test"))
     x_test, y_test = pictures.x_test[tested], pictures.y_test[tested]
     blur = data.get("blur", 0.0)
     return replace(
         problem,
-        x=blurred(pictures.x_train[train], blur),
-        valid=(blurred(pictures.x_train[valid], blur), pictures.y_train[valid]) if valid.size else None,
-        test=(blurred(x_test, blur), y_test),
-        test_labels=_said_of(y_test, problem, crowd, seed) if heard else None,
+        x=blur_images(pictures.x_train[train], blur),
+        valid=(blur_images(pictures.x_train[valid], blur), pictures.y_train[valid]) if valid.size else None,
+        test=(blur_images(x_test, blur), y_test),
+        test_labels=_label_test_tasks(y_test, problem, crowd, seed) if label_test else None,
     )
 
 
-def blurred(x: Any, deviation: float) -> Any:
+def blur_images(x: Any, deviation: float) -> Any:
     """Gaussian blur of images (n, channels, height, width) of bytes: numbers from 0 to 1, mirrored at the edges."""
     if deviation == 0:
         return x
@@ -190,9 +190,9 @@ def blurred(x: Any, deviation: float) -> Any:
     return found
 
 
-def _said_of(truth: IntArray, problem: Problem, crowd: dict[str, Any], seed: int) -> CrowdLabels:
+def _label_test_tasks(truth: IntArray, problem: Problem, crowd: dict[str, Any], seed: int) -> CrowdLabels:
     """What the same workers say of other tasks."""
-    later = drawn_crowd(crowd, seed + TEST_SEED, truth)
+    later = draw_crowd(crowd, seed + TEST_SEED, truth)
     if problem.confusion is None or not np.array_equal(later.confusion, problem.confusion):
         raise InputError(
             f"The crowd {quoted(crowd['name'])} draws its workers anew: it cannot be asked about new tasks."

@@ -22,46 +22,46 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray
     from crowdwise.reproduction.problems import Problem
 
-__all__ = ["REMOVALS", "removed_workers"]
+__all__ = ["REMOVALS", "workers_to_remove"]
 
 
-def _by_covariance(problem: Problem, seed: int) -> BoolArray:
-    """002's algorithm 1 for spammers."""
+def _spammers_by_covariance(problem: Problem, seed: int) -> BoolArray:
+    """Algorithm 1 of Ibrahim et al. 2025, for spammers."""
     return covariance_spammers(problem.labels, seed=seed)
 
 
-def _by_test(problem: Problem, seed: int) -> BoolArray:
+def _spammers_by_test(problem: Problem, seed: int) -> BoolArray:
     """Spammers whom the audit is sure of."""
-    return _flagged(problem, find_spammers(problem.labels, seed=seed))
+    return _flagged_workers(problem, find_spammers(problem.labels, seed=seed))
 
 
-def _colluders(problem: Problem, seed: int) -> BoolArray:
-    """002's "Alg. 1 – H": at least half of the workers are taken to be honest."""
-    return _flagged(problem, find_colluders(problem.labels, seed=seed))
+def _colluders_by_majority(problem: Problem, seed: int) -> BoolArray:
+    """The same paper's "Alg. 1 – H": at least half of the workers are taken to be honest."""
+    return _flagged_workers(problem, find_colluders(problem.labels, seed=seed))
 
 
 def _colluders_by_trust(problem: Problem, seed: int) -> BoolArray:
-    """002's "Alg. 1 – TA": one honest worker is known, here the first of them."""
+    """The same paper's "Alg. 1 – TA": one honest worker is known, here the first of them."""
     if problem.crowd is None or problem.crowd.kinds is None or "honest" not in problem.crowd.kinds:
         raise InputError("Nobody knows who is honest in this crowd: there is no worker to trust.")
     trusted = problem.labels.workers[problem.crowd.kinds.index("honest")].as_py()
-    return _flagged(problem, find_colluders(problem.labels, seed=seed, trusted=[trusted]))
+    return _flagged_workers(problem, find_colluders(problem.labels, seed=seed, trusted=[trusted]))
 
 
-def _flagged(problem: Problem, screen: Screen) -> BoolArray:
+def _flagged_workers(problem: Problem, screen: Screen) -> BoolArray:
     names = {name for finding in screen.findings if finding.kind == screen.kind for name in finding.names}
     return np.array([name in names for name in problem.labels.workers.to_pylist()], np.bool_)
 
 
 REMOVALS: dict[str, Callable[[Problem, int], BoolArray]] = {
-    "covariance-spammers": _by_covariance,
-    "spammers": _by_test,
-    "colluders": _colluders,
+    "covariance-spammers": _spammers_by_covariance,
+    "spammers": _spammers_by_test,
+    "colluders": _colluders_by_majority,
     "trusted-colluders": _colluders_by_trust,
 }
 
 
-def removed_workers(name: str, problem: Problem, seed: int) -> BoolArray:
+def workers_to_remove(name: str, problem: Problem, seed: int) -> BoolArray:
     """Whether each worker (M,) is left out, by the search of this name."""
     found = REMOVALS[name](problem, seed)
     if found[problem.labels.worker].all():

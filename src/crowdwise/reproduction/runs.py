@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.fitting.progress import counted_work
 from crowdwise.labels.errors import CrowdwiseError, InputError, quoted
-from crowdwise.reproduction.one_run import run
+from crowdwise.reproduction.one_run import run_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from crowdwise.reproduction.spec import Job, Table
 
-__all__ = ["failures_of", "measure", "read_rows", "rows_of", "waiting_of"]
+__all__ = ["pending_jobs", "read_rows", "run_table", "select_failures", "select_rows"]
 
 Row = dict[str, Any]
 
@@ -44,48 +44,48 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def rows_of(jobs: list[Job], rows: list[Row]) -> list[Row]:
+def select_rows(jobs: list[Job], rows: list[Row]) -> list[Row]:
     """The rows of these jobs, in their order; one that was run twice counts once, the last time."""
     found = {row["digest"]: row for row in rows}
     # Two cells may be the same run: each has its own name.
-    return [found[job["digest"]] | job["cell"] for job in jobs if _has(found, job)]
+    return [found[job["digest"]] | job["cell"] for job in jobs if _is_complete(found, job)]
 
 
-def failures_of(jobs: list[Job], rows: list[Row]) -> list[Row]:
+def select_failures(jobs: list[Job], rows: list[Row]) -> list[Row]:
     """The rows of these jobs that hold an error and no numbers."""
     found = {row["digest"]: row for row in rows}
     return [found[job["digest"]] | job["cell"] for job in jobs if "error" in found.get(job["digest"], {})]
 
 
-def waiting_of(jobs: list[Job], rows: list[Row]) -> list[Job]:
+def pending_jobs(jobs: list[Job], rows: list[Row]) -> list[Job]:
     """The jobs that have no row yet; of two cells that are the same run, one."""
     found = {row["digest"]: row for row in rows}
-    return list({job["digest"]: job for job in jobs if not _has(found, job)}.values())
+    return list({job["digest"]: job for job in jobs if not _is_complete(found, job)}.values())
 
 
-def _has(found: dict[str, Row], job: Job) -> bool:
+def _is_complete(found: dict[str, Row], job: Job) -> bool:
     """Whether there is a run of this job, with all that is asked of it."""
     row = found.get(job["digest"], {})
     return set(job["run"]["measures"]) <= set(row.get("measures", ())) and set(job["run"]["keep"]) <= set(row)
 
 
-def measure(table: Table, jobs: list[Job], out: Path, *, device: str = "auto", processes: int = 1) -> list[Row]:
+def run_table(table: Table, jobs: list[Job], out: Path, *, device: str = "auto", processes: int = 1) -> list[Row]:
     """Run what `out` does not have yet, and give the rows of all jobs.
 
     A run that fails is a line with its error, and is tried again next time; the others go on.
     """
     rows = read_rows(out)
-    waiting = waiting_of(jobs, rows)
+    waiting = pending_jobs(jobs, rows)
     if waiting:
         out.parent.mkdir(parents=True, exist_ok=True)
         _end_last_line(out)
         with out.open("a", encoding="utf-8") as file, counted_work(table.name, len(waiting), "runs") as advance:
-            for row in _each(waiting, device, processes):
+            for row in _run_jobs(waiting, device, processes):
                 file.write(json.dumps(row) + "\n")
                 file.flush()
                 rows.append(row)
                 advance()
-    return rows_of(jobs, rows)
+    return select_rows(jobs, rows)
 
 
 def _end_last_line(out: Path) -> None:
@@ -97,29 +97,29 @@ def _end_last_line(out: Path) -> None:
             out.write_bytes(whole)
 
 
-def _each(jobs: list[Job], device: str, processes: int) -> Iterator[Row]:
+def _run_jobs(jobs: list[Job], device: str, processes: int) -> Iterator[Row]:
     if processes == 1:
         for job in jobs:
-            yield _guarded(job, device)
+            yield _run_or_report(job, device)
         return
     spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=spawned, initializer=_begin) as pool:
+    with ProcessPoolExecutor(processes, mp_context=spawned, initializer=_set_up_process) as pool:
         try:
-            for future in as_completed([pool.submit(_guarded, job, device) for job in jobs]):
+            for future in as_completed([pool.submit(_run_or_report, job, device) for job in jobs]):
                 yield future.result()
         finally:  # stopped early: what has not begun is dropped
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _begin() -> None:
+def _set_up_process() -> None:
     """In a process beside others: one thread each, before any library counts the cores; Ctrl-C ends it in silence."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = "1"
 
 
-def _guarded(job: Job, device: str) -> Row:
+def _run_or_report(job: Job, device: str) -> Row:
     try:
-        return run(job, device)
+        return run_job(job, device)
     except CrowdwiseError as error:
         return {**job["cell"], "digest": job["digest"], "error": str(error)}

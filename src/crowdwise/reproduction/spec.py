@@ -214,7 +214,7 @@ class Table:
     quick: dict[str, Any] = field(default_factory=dict)
     limits: dict[str, Any] = field(default_factory=dict)  # of a small version: what they say counts last
 
-    def quickened(self) -> Table:
+    def quick_version(self) -> Table:
         """The small version, which runs in minutes on two cores: same methods, fewer tasks, epochs and seeds."""
         own = self.quick
         axis = self.axis and self.axis.only(tuple(own.get("axis", self.axis.values)))
@@ -268,8 +268,8 @@ class Table:
         for place, value in self.axis.at(x).items() if x is not None and self.axis is not None else ():
             part, _, key = place.partition(".")
             ({"parameters": parameters, "let": let} | job)[part][key] = value
-        job = {part: _replaced(value, let) for part, value in job.items()}
-        parameters = _replaced(parameters, let)
+        job = {part: _substitute(value, let) for part, value in job.items()}
+        parameters = _substitute(parameters, let)
         kind = "learner" if method.learner is not None else "aggregator"
         job["model"] = {"kind": kind, "slug": method.learner or method.aggregator} | parameters
         if method.remove is not None:
@@ -286,10 +286,10 @@ class Table:
         return {"cell": cell, "digest": digest(job), "run": job}
 
 
-def _replaced(value: Any, let: dict[str, Any]) -> Any:
+def _substitute(value: Any, let: dict[str, Any]) -> Any:
     """The same with what "$name" stands for, at any depth."""
     if isinstance(value, dict):
-        return {key: _replaced(each, let) for key, each in value.items()}
+        return {key: _substitute(each, let) for key, each in value.items()}
     if not isinstance(value, str) or not value.startswith("$"):
         return value
     if value[1:] not in let:

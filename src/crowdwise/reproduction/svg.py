@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from textwrap import wrap
 
-__all__ = ["caption", "fitted", "picture"]
+__all__ = ["caption", "fit_text", "picture"]
 
 LETTER = 6.3  # pixels that a letter of 12 takes, on average
 LINE = 16
@@ -42,7 +42,7 @@ def caption(title: str, words: str, width: float, x: float = 24) -> tuple[list[s
     return parts, y
 
 
-def fitted(name: object, width: float) -> str:
+def fit_text(name: object, width: float) -> str:
     """A name cut to so many pixels, and escaped.
 
     >>> fitted("a < b", 100), fitted("a very long name", 70)

@@ -27,7 +27,7 @@ from crowdwise.reproduction.spec import (
     X,
 )
 
-__all__ = ["names", "parsed", "read"]
+__all__ = ["parse_table", "read_table", "table_names"]
 
 PLACES = (*PARTS, "parameters", "let")  # where the values of an axis may go
 HOW: dict[str, Any] = {
@@ -42,73 +42,74 @@ QUICK = (*PARTS, "settings", "methods", "axis", "seeds")
 PAPERS = "papers"
 
 
-def names() -> list[str]:
+def table_names() -> list[str]:
     """The tables that come with the package."""
     folder = resources.files(__package__) / PAPERS
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
-def read(name: str | Path) -> Table:
+def read_table(name: str | Path) -> Table:
     """A table by its name, or from a file of TOML that describes one."""
-    if str(name) in names():
+    if str(name) in table_names():
         text = (resources.files(__package__) / PAPERS / f"{name}.toml").read_text(encoding="utf-8")
-        return parsed(text, str(name))
+        return parse_table(text, str(name))
     path = Path(name)
     if path.suffix != ".toml":
-        close = get_close_matches(str(name), names(), 1)
+        close = get_close_matches(str(name), table_names(), 1)
         hint = f" Did you mean {quoted(close[0])}?" if close else ""
         raise InputError(
-            f"There is no table {quoted(str(name))}.{hint} Tables: {', '.join(names())}; or give a file of TOML."
+            f"There is no table {quoted(str(name))}.{hint} Tables: {', '.join(table_names())}; or give a file of TOML."
         )
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{quoted(str(path))} cannot be read: {error}.") from error
-    return parsed(text, path.stem)
+    return parse_table(text, path.stem)
 
 
-def parsed(text: str, name: str) -> Table:
+def parse_table(text: str, name: str) -> Table:
     """The table that a text of TOML describes."""
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"The table {quoted(name)} is no TOML: {error}.") from error
     try:
-        return _table(given, name)
+        return _make_table(given, name)
     except InputError as error:
         raise InputError(f"The table {quoted(name)}: {error}") from error
 
 
-def _table(given: dict[str, Any], name: str) -> Table:
+def _make_table(given: dict[str, Any], name: str) -> Table:
     for needed in ("title", "paper", "place", "about", "measures", "settings", "methods"):
         if needed not in given:
             raise InputError(f"{needed} is missing.")
     for name_of, kind in (("measures", dict), ("quick", dict), ("axis", dict), *((each, list) for each in LISTS)):
         if not isinstance(given.get(name_of, kind()), kind):
             raise InputError(f"{name_of} must be {'a table' if kind is dict else 'written as [[' + name_of + ']]'}.")
-    settings = tuple(_made(Setting, entry) for entry in given["settings"])
-    methods = tuple(_made(Method, entry) for entry in given["methods"])
-    measures = {key: _made(Measure, value) for key, value in given["measures"].items()}
+    settings = tuple(_make_entry(Setting, entry) for entry in given["settings"])
+    methods = tuple(_make_entry(Method, entry) for entry in given["methods"])
+    measures = {key: _make_entry(Measure, value) for key, value in given["measures"].items()}
     made = given | {
         "settings": settings,
         "methods": methods,
         "measures": measures,
-        "axis": _made(Axis, given["axis"]) if "axis" in given else None,
-        "published": tuple(each for block in given.get("published", ()) for each in _published(block)),
+        "axis": _make_entry(Axis, given["axis"]) if "axis" in given else None,
+        "published": tuple(each for block in given.get("published", ()) for each in _read_published(block)),
         "claims": tuple(
-            _made(Claim, {"settings": [each.name for each in settings]} | entry) for entry in given.get("claims", ())
+            _make_entry(Claim, {"settings": [each.name for each in settings]} | entry)
+            for entry in given.get("claims", ())
         ),
-        "notes": tuple(_made(Note, entry) for entry in given.get("notes", ())),
-        "figures": tuple(_made(Figure, entry) for entry in given.get("figures", ())),
+        "notes": tuple(_make_entry(Note, entry) for entry in given.get("notes", ())),
+        "figures": tuple(_make_entry(Figure, entry) for entry in given.get("figures", ())),
     }
-    table: Table = _made(Table, {"name": name} | made)
+    table: Table = _make_entry(Table, {"name": name} | made)
     _check_names(table)
     _check_numbers(table)
     _check_quick(table.quick)
     return table
 
 
-def _published(block: Any) -> list[Published]:
+def _read_published(block: Any) -> list[Published]:
     """Cells of `values.SETTING.METHOD = [value, deviation]`; `x` for one place of the axis."""
     if not isinstance(block, dict) or not {"measure", "tolerance", "values"} <= set(block):
         raise InputError("published must have measure, tolerance and values.")
@@ -121,15 +122,15 @@ def _published(block: Any) -> list[Published]:
             raise InputError("values of published must be written as SETTING.METHOD = [value, deviation].")
         for method, value in row.items():
             told = list(value) if isinstance(value, list) else [value, math.nan]
-            if len(told) != 2 or not all(_fits(each, "float") for each in told):
+            if len(told) != 2 or not all(_has_type(each, "float") for each in told):
                 raise InputError(f"{setting}.{method} of published is {quoted(value)}; it must be [value, deviation].")
             shared = {name: block.get(name) for name in ("measure", "tolerance", "x")}
             cell = {"setting": setting, "method": method, "value": float(told[0]), "deviation": float(told[1])}
-            found.append(_made(Published, cell | {key: each for key, each in shared.items() if each is not None}))
+            found.append(_make_entry(Published, cell | {key: each for key, each in shared.items() if each is not None}))
     return found
 
 
-def _made(kind: Any, entry: dict[str, Any]) -> Any:
+def _make_entry(kind: Any, entry: dict[str, Any]) -> Any:
     what = kind.__name__.lower()
     if not isinstance(entry, dict):
         raise InputError(f"{what} must be a table of TOML, not {quoted(entry)}.")
@@ -141,11 +142,11 @@ def _made(kind: Any, entry: dict[str, Any]) -> Any:
     missing = [key for key in needed if key not in entry]
     if missing:
         raise InputError(f"{what} is incomplete: {missing[0]} is missing.")
-    made = {key: _frozen(value) if key not in (*PARTS, "let") else value for key, value in entry.items()}
+    made = {key: _freeze(value) if key not in (*PARTS, "let") else value for key, value in entry.items()}
     for key, value in made.items():
         wanted = fields[key].type
-        if not _fits(value, wanted):
-            raise InputError(f"{key} of {what} is {quoted(entry[key])}; it must be {_in_words(wanted)}.")
+        if not _has_type(value, wanted):
+            raise InputError(f"{key} of {what} is {quoted(entry[key])}; it must be {_type_in_words(wanted)}.")
     return kind(**made)
 
 
@@ -163,27 +164,27 @@ WORDS = {
 }
 
 
-def _in_words(wanted: str) -> str:
+def _type_in_words(wanted: str) -> str:
     return WORDS[wanted.removesuffix(" | None")]
 
 
-def _fits(value: Any, wanted: str) -> bool:
+def _has_type(value: Any, wanted: str) -> bool:
     """Whether a value is of the kind that a field's annotation names; what this module has made itself always is."""
     wanted = wanted.removesuffix(" | None")
     if wanted.startswith("tuple[") and wanted in WORDS:
         inside = wanted.removeprefix("tuple[").removesuffix(", ...]")
-        return isinstance(value, tuple) and all(_fits(each, inside) for each in value)
+        return isinstance(value, tuple) and all(_has_type(each, inside) for each in value)
     if wanted == "dict[str, float]":
-        return isinstance(value, dict) and all(_fits(each, "float") for each in value.values())
+        return isinstance(value, dict) and all(_has_type(each, "float") for each in value.values())
     plain = {"str": str, "int": int, "float": int | float, "bool": bool, "X": int | float | str, "dict[str, Any]": dict}
     if wanted in ("int", "float", "X") and isinstance(value, bool):
         return False
     return wanted not in plain or isinstance(value, plain[wanted])
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     """Lists as tuples; what is inside dictionaries stays as it is, for it goes into jobs."""
-    return tuple(_frozen(each) for each in value) if isinstance(value, list | tuple) else value
+    return tuple(_freeze(each) for each in value) if isinstance(value, list | tuple) else value
 
 
 def _check_names(table: Table) -> None:
@@ -192,35 +193,35 @@ def _check_names(table: Table) -> None:
     methods = {each.name for each in table.methods}
     told: list[Published | Note] = [*table.published, *table.notes]
     for cell in told:
-        _known(cell.setting, settings, "setting")
-        _known(cell.method, methods, "method")
-        _known(cell.measure, set(table.measures), "measure")
+        _check_known(cell.setting, settings, "setting")
+        _check_known(cell.method, methods, "method")
+        _check_known(cell.measure, set(table.measures), "measure")
     for claim in table.claims:
-        _known(claim.measure, set(table.measures), "measure")
+        _check_known(claim.measure, set(table.measures), "measure")
         for name in claim.settings:
-            _known(name, settings, "setting")
+            _check_known(name, settings, "setting")
         ordered = [each for group in claim.order for each in group]
         for name in (*claim.reaches, *claim.alike, *claim.beats, *claim.falls, *ordered):
-            _known(name, methods, "method")
+            _check_known(name, methods, "method")
             if all(claim.measure not in table.measures_of(setting, name) for setting in claim.settings):
                 raise InputError(f"The measure {quoted(claim.measure)} is not asked of {quoted(name)}.")
         for name in claim.beats.values():
-            _known(name, set(table.measures), "measure")
+            _check_known(name, set(table.measures), "measure")
     for figure in table.figures:
         if figure.kind == "lines":
-            _known(figure.measure, set(table.measures), "measure")
+            _check_known(figure.measure, set(table.measures), "measure")
         for name in figure.settings:
-            _known(name, settings, "setting")
+            _check_known(name, settings, "setting")
         for name in figure.methods:
-            _known(name, methods, "method")
+            _check_known(name, methods, "method")
     for measure in table.measures.values():
         for name in measure.settings or ():
-            _known(name, settings, "setting")
+            _check_known(name, settings, "setting")
         for name in measure.methods or ():
-            _known(name, methods, "method")
+            _check_known(name, methods, "method")
     for method in table.methods:
         for name in method.settings or ():
-            _known(name, settings, "setting")
+            _check_known(name, settings, "setting")
         if method.remove is not None:
             check_choice(f"remove of {quoted(method.name)}", method.remove, tuple(REMOVALS))
     if len(settings) < len(table.settings) or len(methods) < len(table.methods):
@@ -263,12 +264,12 @@ def _check_numbers(table: Table) -> None:
 def _check_quick(quick: dict[str, Any]) -> None:
     """Refuse what the small version cannot be told."""
     for key, value in quick.items():
-        _known(key, set(QUICK), "field of quick")
+        _check_known(key, set(QUICK), "field of quick")
         wanted = "int" if key == "seeds" else "dict[str, Any]" if key in PARTS else "tuple[X, ...]"
-        if not _fits(_frozen(value), wanted):
-            raise InputError(f"{key} of quick is {quoted(value)}; it must be {_in_words(wanted)}.")
+        if not _has_type(_freeze(value), wanted):
+            raise InputError(f"{key} of quick is {quoted(value)}; it must be {_type_in_words(wanted)}.")
 
 
-def _known(name: str | None, known: set[str], what: str) -> None:
+def _check_known(name: str | None, known: set[str], what: str) -> None:
     if name is not None and name not in known:
         raise InputError(f"There is no {what} {quoted(name)}; there are {listed(sorted(known))}.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from crowdwise.reproduction.spec import Claim, Published, Table, X
 
-__all__ = ["Cell", "Judged", "cells", "judged"]
+__all__ = ["Cell", "ClaimVerdict", "compute_cells", "judge_claims"]
 
 LEVEL = 0.99  # of the intervals of means
 REPRODUCED, BETTER, WORSE, NOT_RUN = "reproduced", "better", "worse", "not run"
@@ -53,7 +53,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Judged:
+class ClaimVerdict:
     """A claim, whether it holds in what was run, and the figures that say so."""
 
     claim: Claim
@@ -61,7 +61,7 @@ class Judged:
     figures: tuple[str, ...]
 
 
-def cells(table: Table, rows: list[dict[str, Any]]) -> list[Cell]:
+def compute_cells(table: Table, rows: list[dict[str, Any]]) -> list[Cell]:
     """Every cell of the table, measure by measure."""
     values: dict[tuple[Any, ...], list[float]] = {}
     for row in rows:
@@ -78,12 +78,12 @@ def cells(table: Table, rows: list[dict[str, Any]]) -> list[Cell]:
                 continue
             key = (setting, x, method, measure)
             ours, published = tuple(values.get(key, ())), told.get(key)
-            verdict = _verdict(ours, published, table.measures[measure].better)
-            found.append(Cell(*key, ours, published, verdict, _noted(table, *key)))
+            verdict = _judge_number(ours, published, table.measures[measure].better)
+            found.append(Cell(*key, ours, published, verdict, _notes_on_cell(table, *key)))
     return found
 
 
-def _verdict(ours: tuple[float, ...], published: Published | None, better: str) -> str:
+def _judge_number(ours: tuple[float, ...], published: Published | None, better: str) -> str:
     if not ours:
         return NOT_RUN
     if published is None:
@@ -94,7 +94,7 @@ def _verdict(ours: tuple[float, ...], published: Published | None, better: str) 
     return BETTER if (gap > 0) == (better == "more") else WORSE
 
 
-def _noted(table: Table, setting: str, x: X | None, method: str, measure: str) -> str:
+def _notes_on_cell(table: Table, setting: str, x: X | None, method: str, measure: str) -> str:
     """The notes on a cell, one after another."""
     own = {"setting": setting, "x": x, "method": method, "measure": measure}
     return " ".join(
@@ -104,77 +104,83 @@ def _noted(table: Table, setting: str, x: X | None, method: str, measure: str) -
     )
 
 
-def judged(table: Table, found: list[Cell]) -> list[Judged]:
+def judge_claims(table: Table, found: list[Cell]) -> list[ClaimVerdict]:
     """Every claim, where its cells were run."""
-    return [_judged(table, claim, found) for claim in table.claims]
+    return [_judge_claim(table, claim, found) for claim in table.claims]
 
 
-def _judged(table: Table, claim: Claim, found: list[Cell]) -> Judged:
-    sides = _Sides(table, claim, found)
-    told = [*sides.reached(), *sides.ordered(), *sides.alike(), *sides.beaten(), *sides.falling()]
+def _judge_claim(table: Table, claim: Claim, found: list[Cell]) -> ClaimVerdict:
+    parts = _ClaimParts(table, claim, found)
+    told = [
+        *parts.check_reaches(),
+        *parts.check_order(),
+        *parts.check_alike(),
+        *parts.check_beats(),
+        *parts.check_falls(),
+    ]
     verdicts = [verdict for verdict, _ in told]
     overall = FAILS if FAILS in verdicts else NOT_RUN if NOT_RUN in verdicts or not verdicts else HOLDS
-    return Judged(claim, overall, tuple(figure for _, figure in told))
+    return ClaimVerdict(claim, overall, tuple(figure for _, figure in told))
 
 
-class _Sides:
+class _ClaimParts:
     """The parts of a claim; each gives verdicts and the figures that say so."""
 
     def __init__(self, table: Table, claim: Claim, found: list[Cell]) -> None:
         self.claim, self.found = claim, found
         self.sign = 1 if table.measures[claim.measure].better == "more" else -1
         self.digits = table.measures[claim.measure].digits
-        self.places = _places(claim, claim.measure, found)
+        self.places = _cells_by_place(claim, claim.measure, found)
 
-    def reached(self) -> Iterator[tuple[str, str]]:
+    def check_reaches(self) -> Iterator[tuple[str, str]]:
         """What a method reaches at least (or at most, where less is better)."""
         for (setting, x), row in self.places.items():
             for name, bar in self.claim.reaches.items():
-                verdict = _met(self.sign * (self.value(row[name]) - bar) >= 0, row[name])
-                yield verdict, f"{_where(setting, x)}: {name} {self.shown(row[name])} against {bar:g}"
+                verdict = _verdict_if(self.sign * (self.value(row[name]) - bar) >= 0, row[name])
+                yield verdict, f"{_place_name(setting, x)}: {name} {self.format_value(row[name])} against {bar:g}"
 
-    def ordered(self) -> Iterator[tuple[str, str]]:
+    def check_order(self) -> Iterator[tuple[str, str]]:
         """Everyone of a group ahead of everyone of the next."""
         for (setting, x), row in self.places.items():
             for before, after in pairwise(self.claim.order):
                 for first, second in product(before, after):
                     if first in row and second in row:
-                        words = f"{first} {self.shown(row[first])}, {second} {self.shown(row[second])}"
-                        yield self.compared(row[first], row[second], f"{_where(setting, x)}: {words}")
+                        words = f"{first} {self.format_value(row[first])}, {second} {self.format_value(row[second])}"
+                        yield self.compare(row[first], row[second], f"{_place_name(setting, x)}: {words}")
 
-    def alike(self) -> Iterator[tuple[str, str]]:
+    def check_alike(self) -> Iterator[tuple[str, str]]:
         """The most that a method's means differ over the settings."""
         for name, most in self.claim.alike.items():
             cells = [row[name] for row in self.places.values() if name in row]
             if cells:
                 means = [cell.mean for cell in cells]
-                words = f"{name}: {self.listed(cells)}, to differ by at most {most:g}"
-                yield _met(max(means) - min(means) <= most, *cells), words
+                words = f"{name}: {self.format_means(cells)}, to differ by at most {most:g}"
+                yield _verdict_if(max(means) - min(means) <= most, *cells), words
 
-    def beaten(self) -> Iterator[tuple[str, str]]:
+    def check_beats(self) -> Iterator[tuple[str, str]]:
         """A method better in this measure than in another."""
         for name, other in self.claim.beats.items():
-            for place, row in _places(self.claim, other, self.found).items():
+            for place, row in _cells_by_place(self.claim, other, self.found).items():
                 if name in row:
                     one, two = self.places[place][name], row[name]
-                    words = f"{place[0]}: {name} {self.listed([one, two])}"
-                    yield _met(self.sign * (one.mean - two.mean) > 0, one, two), words
+                    words = f"{place[0]}: {name} {self.format_means([one, two])}"
+                    yield _verdict_if(self.sign * (one.mean - two.mean) > 0, one, two), words
 
-    def falling(self) -> Iterator[tuple[str, str]]:
+    def check_falls(self) -> Iterator[tuple[str, str]]:
         """Methods worse at the end of the axis than at its start."""
         for setting in self.claim.settings if self.claim.falls else ():
             along = [row for (where, _), row in self.places.items() if where == setting]
             for name in self.claim.falls if len(along) > 1 else ():
                 start, end = along[0][name], along[-1][name]
-                words = f"{name} {self.shown(start)} at {start.x}, {self.shown(end)} at {end.x}"
-                yield self.compared(start, end, f"{setting}: {words}")
+                words = f"{name} {self.format_value(start)} at {start.x}, {self.format_value(end)} at {end.x}"
+                yield self.compare(start, end, f"{setting}: {words}")
 
-    def compared(self, one: Cell, two: Cell, words: str) -> tuple[str, str]:
+    def compare(self, one: Cell, two: Cell, words: str) -> tuple[str, str]:
         """Whether the first is better by so much; where the claim says so, beyond the intervals of both."""
         gap = self.sign * (self.value(one) - self.value(two))
         by = self.claim.by
         ahead = gap > one.half + two.half if self.claim.apart else gap > by if by == 0 else gap >= by
-        verdict = _met(ahead, one, two)
+        verdict = _verdict_if(ahead, one, two)
         return verdict, words if verdict == HOLDS else f"{words} ({verdict})"
 
     def value(self, cell: Cell) -> float:
@@ -183,20 +189,20 @@ class _Sides:
             return cell.mean
         return self.sign * min(self.sign * value for value in cell.values)
 
-    def shown(self, cell: Cell) -> str:
+    def format_value(self, cell: Cell) -> str:
         """Its value, as printed."""
         return f"{self.value(cell):.{self.digits}f}"
 
-    def listed(self, cells: list[Cell]) -> str:
+    def format_means(self, cells: list[Cell]) -> str:
         """Their means, as printed."""
         return ", ".join(f"{cell.mean:.{self.digits}f}" for cell in cells)
 
 
-def _where(setting: str, x: X | None) -> str:
+def _place_name(setting: str, x: X | None) -> str:
     return setting if x is None else f"{setting}, {x}"
 
 
-def _places(claim: Claim, measure: str, found: list[Cell]) -> dict[tuple[str, X | None], dict[str, Cell]]:
+def _cells_by_place(claim: Claim, measure: str, found: list[Cell]) -> dict[tuple[str, X | None], dict[str, Cell]]:
     """The cells of a measure that a claim is about: of each setting and place of the axis, by method."""
     places: dict[tuple[str, X | None], dict[str, Cell]] = {}
     for cell in found:
@@ -206,5 +212,5 @@ def _places(claim: Claim, measure: str, found: list[Cell]) -> dict[tuple[str, X 
     return places
 
 
-def _met(holds: bool, *run: Cell) -> str:
+def _verdict_if(holds: bool, *run: Cell) -> str:
     return NOT_RUN if not all(cell.values for cell in run) else HOLDS if holds else FAILS
