@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from compare_tables import compare_tables
 from families import FAMILIES, LEARNER_FAMILIES
 from figure import Row, drawn
-from reproduction import FOLDER
-from reproduction import pages as reproduction_pages
 
 import crowdwise as cw
+from reproduction import FOLDER
+from reproduction import pages as reproduction_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli import output
 from crowdwise.cli.escaping import shell
-from crowdwise.evaluate.tables import reading, results
-from crowdwise.evaluate.tables.checks import check_jobs
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.report.paper import reported
+from crowdwise.reproduction import runs, table_files
+from crowdwise.reproduction.checks import check_jobs
+from crowdwise.reproduction.page import make_report
 
 if TYPE_CHECKING:
-    from crowdwise.evaluate.tables.spec import Job, Table
-    from crowdwise.evaluate.tables.verdicts import Cell
-    from crowdwise.report.paper import Report
+    from crowdwise.reproduction.page import Report
+    from crowdwise.reproduction.spec import Job, Table
+    from crowdwise.reproduction.verdicts import Cell
 
 __all__ = ["Asked", "benched", "chosen", "facts", "listing"]
 
@@ -37,8 +37,8 @@ class Asked:
     @property
     def table(self) -> Table:
         """The table; its small version has nothing to be compared with."""
-        full = reading.read(self.name)
-        return replace(full.quickened(), published=(), claims=(), notes=()) if self.quick else full
+        full = table_files.read_table(self.name)
+        return replace(full.quick_version(), published=(), claims=(), notes=()) if self.quick else full
 
     @property
     def stem(self) -> str:
@@ -66,15 +66,15 @@ def benched(asked: Asked, say: Any) -> tuple[Report, list[Path]]:
     table = asked.table
     wanted = None if asked.methods is None else chosen(table, asked.methods)
     jobs = table.jobs(wanted, asked.seeds)
-    waiting = results.waiting_of(jobs, results.read_rows(asked.rows))
+    waiting = runs.pending_jobs(jobs, runs.read_rows(asked.rows))
     check_jobs(waiting)
     say(len(jobs), len(waiting))
-    results.measure(table, jobs, asked.rows, device=asked.device, processes=asked.processes)
-    rows = results.read_rows(asked.rows)
-    failed = results.failures_of(jobs, rows)
+    runs.run_table(table, jobs, asked.rows, device=asked.device, processes=asked.processes)
+    rows = runs.read_rows(asked.rows)
+    failed = runs.select_failures(jobs, rows)
     _refuse_if_all_failed(jobs, failed)
     every = table.jobs(seeds=max(table.seeds, asked.seeds or 0))
-    report = reported(table, results.rows_of(every, rows), failed)
+    report = make_report(table, runs.select_rows(every, rows), failed)
     files = report.files(asked.stem, asked.words(out=str(asked.place)))
     for old in asked.place.glob(f"{asked.stem}-[0-9]*.svg"):
         if old.name not in files:
@@ -118,9 +118,9 @@ def _named(table: Table, text: str) -> list[str]:
 def listing() -> list[dict[str, Any]]:
     """The tables that come with the package, and how many runs each has."""
     found = []
-    for name in reading.names():
-        table = reading.read(name)
-        sizes = {"runs": len(table.jobs()), "quick_runs": len(table.quickened().jobs())}
+    for name in table_files.table_names():
+        table = table_files.read_table(name)
+        sizes = {"runs": len(table.jobs()), "quick_runs": len(table.quick_version().jobs())}
         found.append({"name": name, "paper": table.paper, "place": table.place, "title": table.title, **sizes})
     return found
 

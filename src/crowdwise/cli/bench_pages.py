@@ -8,10 +8,10 @@ from rich.text import Text
 
 from crowdwise.cli import console_tables
 from crowdwise.cli.escaping import shell, shown, visible
-from crowdwise.evaluate.tables import results
-from crowdwise.evaluate.tables.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
-from crowdwise.report.figures import number
-from crowdwise.report.paper import MARKS, cell_text, duration, summary
+from crowdwise.reproduction import runs
+from crowdwise.reproduction.figures import format_value
+from crowdwise.reproduction.page import MARKS, cell_text, duration, summary
+from crowdwise.reproduction.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from crowdwise.cli.bench import Asked
-    from crowdwise.evaluate.tables.spec import Axis
-    from crowdwise.evaluate.tables.verdicts import Cell
-    from crowdwise.report.paper import Report
+    from crowdwise.reproduction.page import Report
+    from crowdwise.reproduction.spec import Axis
+    from crowdwise.reproduction.verdicts import Cell
 
 __all__ = ["bench_page", "say_begun", "say_stopped", "tables_page"]
 
@@ -58,9 +58,9 @@ def say_begun(runs: int, left: int) -> None:
 
 def say_stopped(asked: Asked, out: str) -> None:
     """Say what an interruption has left, and how to go on."""
-    kept = len(results.read_rows(asked.rows))
-    runs = "1 run is" if kept == 1 else f"{kept:,} runs are"
-    message = f"Stopped. {runs} kept in {asked.rows}. To go on: {asked.words(out=out)}"
+    kept = len(runs.read_rows(asked.rows))
+    kept_runs = "1 run is" if kept == 1 else f"{kept:,} runs are"
+    message = f"Stopped. {kept_runs} kept in {asked.rows}. To go on: {asked.words(out=out)}"
     console_tables.page(stderr=True).print(Text(f"crowdwise: {visible(message)}"), soft_wrap=True)
 
 
@@ -120,7 +120,7 @@ def _over_axis(console: Console, report: Report, mine: list[Cell], axis: Axis) -
             [shown(method, METHOD), *(_number(found.get((method, x)), digits) for x in part)]
             for method in dict.fromkeys(cell.method for cell in mine)
         ]
-        headings = [(shown(number(x), COLUMN - 3).plain, "right") for x in part]
+        headings = [(shown(format_value(x), COLUMN - 3).plain, "right") for x in part]
         console.print(console_tables.table((shown(axis.name, METHOD).plain, "left"), *headings, rows=rows))
 
 

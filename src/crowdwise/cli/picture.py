@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.report.matrices import drawn_matrices
+from crowdwise.reproduction.matrices import draw_matrices
 
 if TYPE_CHECKING:
     from crowdwise.cli.digits import Digits
@@ -19,7 +19,7 @@ def drawn_digits(digits: Digits) -> str:
         f"gets {digits.accuracy['trace']:.0%} of new images right; trained on these as they are, "
         f"{digits.accuracy['majority-vote']:.0%}."
     )
-    return drawn_matrices(
+    return draw_matrices(
         digits.true,
         digits.found,
         range(10),
