@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.reproduction.small import SMALL
 
-from crowdwise.cli.bench import chosen
+from crowdwise.cli.commands.bench import choose_methods
 from crowdwise.labels.errors import InputError
 from crowdwise.reproduction import runs
 from crowdwise.reproduction.table_files import parse_table, table_names
@@ -184,16 +184,16 @@ def test_a_run_that_fails(cw: Callable[..., Any], table: Path, tmp_path: Path) -
 
 def test_methods_by_name_whatever_is_in_it() -> None:
     table = parse_table(SMALL.replace('"vote"', '"votes, of all"'), "mine")
-    assert chosen(table, "Votes, of ALL") == ["votes, of all"]
-    assert chosen(table, "DS,votes, of all") == ["DS", "votes, of all"]
-    assert chosen(table, "majority-vote, ds, dawid-skene") == ["votes, of all", "DS"]
+    assert choose_methods(table, "Votes, of ALL") == ["votes, of all"]
+    assert choose_methods(table, "DS,votes, of all") == ["DS", "votes, of all"]
+    assert choose_methods(table, "majority-vote, ds, dawid-skene") == ["votes, of all", "DS"]
     with pytest.raises(InputError, match="no method 'votes'"):
-        chosen(table, "votes, DS")
+        choose_methods(table, "votes, DS")
 
 
 def test_a_slug_stands_for_all_that_have_it() -> None:
     table = parse_table(SMALL.replace('aggregator = "majority-vote"', 'aggregator = "dawid-skene"'), "mine")
-    assert chosen(table, "dawid-skene") == ["vote", "DS"]
+    assert choose_methods(table, "dawid-skene") == ["vote", "DS"]
 
 
 def test_ctrl_c_keeps_what_is_done(table: Path, tmp_path: Path) -> None:

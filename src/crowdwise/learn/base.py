@@ -21,6 +21,7 @@ from crowdwise.labels.read import read_labels
 from crowdwise.labels.tables import native_table
 from crowdwise.learn.alignment import aligned_to_rows, true_classes
 from crowdwise.learn.batches import Crowd
+from crowdwise.learn.diagnosis import diagnose_fit
 from crowdwise.learn.features import features_of
 from crowdwise.learn.identifiability import warn_of
 from crowdwise.learn.loop import forecasts, train
@@ -288,6 +289,16 @@ class Learner(CrowdModel):
         self._check_fitted()
         true = true_classes(truth, self.classes_, len(features_of(X))).numpy()
         return float((self.predict_proba(X).argmax(axis=1) == true).mean())
+
+    def diagnose(self, X: Any, labels: Any, *, tasks: Any = None) -> list[str]:
+        """What speaks against the result, in sentences; X and labels are those of the fit.
+
+        A loss that is no number, a last epoch that was the best, and skills that promise more right labels than the
+        classifier finds. `crowdwise train` says the same.
+        """
+        self._check_fitted()
+        features = features_of(X)
+        return diagnose_fit(self, features, aligned_to_rows(read_labels(labels), features, tasks))
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder (JSON, Parquet, npz and safetensors; no pickle).
