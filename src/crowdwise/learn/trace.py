@@ -56,6 +56,8 @@ def trace_penalty(diagonal: Tensor, *, log: bool) -> Tensor:
 class TraceObjective(ConfusionObjective):
     """Coupled cross-entropy and λ times the mean trace."""
 
+    workers: Confusions
+
     def __init__(self, crowd: Crowd, strength: float, *, log: bool) -> None:
         super().__init__(crowd, Confusions(crowd.n_workers, crowd.n_classes))
         self.strength, self.log = strength, log
