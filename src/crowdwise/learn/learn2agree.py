@@ -281,12 +281,8 @@ class LearnToAgree(Learner):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.9, truth[:, None], 1 - truth[:, None])
-    >>> labels = cw.CrowdLabels.from_dense(said)
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features(skill=0.9)
     >>> model = cw.LearnToAgree(network="linear", learning_rate=0.01, epochs=30).fit(X, labels)
     >>> cw.metrics.agreement_ratio(model.predict(X), labels) > 1
     True
