@@ -18,7 +18,7 @@ from crowdwise.audit.fairness import find_disparity
 from crowdwise.audit.identifiability import find_unidentifiable
 from crowdwise.audit.inputs import known_of, skipped_attributes
 from crowdwise.audit.leave_out_consensus import fit_reference
-from crowdwise.audit.prune import prune
+from crowdwise.audit.pruning import prune
 from crowdwise.audit.spammers import find_spammers
 from crowdwise.audit.tasks import find_confused_classes, find_hard_tasks, find_mislabels
 from crowdwise.audit.truth_mismatch import find_strange_truth
@@ -270,6 +270,7 @@ def fit_method(labels: CrowdLabels, slug: str, gold: Truth | None, seed: int) ->
     """Fit a method of the registry, found by its slug, with the seed where it draws at random."""
     model: Aggregator = method_called(slug).load()()
     parameters = model.get_params()
-    if "seed" in parameters and (seed or parameters["seed"] is not None):  # without one, the vote has a rule for ties
-        model.set_params(seed=seed)
+    # Without a random state, the vote has a rule for ties.
+    if "random_state" in parameters and (seed or parameters["random_state"] is not None):
+        model.set_params(random_state=seed)
     return model.fit(labels, gold=gold)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +26,9 @@ from crowdwise.cli.options import (
     TaskColumn,
     WorkerColumn,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["app"]
 
@@ -186,7 +189,10 @@ app.command(epilog="Example:\n\n  crowdwise bench tanno-table-1 --quick --out be
 @app.command()
 def methods(
     long: Annotated[bool, typer.Option("--long", help="Also say when each method fails.")] = False,
-    learn: Annotated[bool, typer.Option("--learn", help="Only those of `train`, which learn a classifier.")] = False,
+    learn: Annotated[
+        bool,
+        typer.Option("--learn", help="Those of `train`, which learn a classifier (imports torch)."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """List the methods: what each assumes, and its paper."""
@@ -194,14 +200,13 @@ def methods(
 
     from crowdwise import registry
     from crowdwise.cli import output, pages
-    from crowdwise.learner_registry import learners
 
+    # Learners are listed on request alone: their classes come with torch, which takes seconds to import.
+    entries: Sequence[Any] = registry.learners() if learn else registry.methods()
     if json:
-        output.print_json([asdict(entry) for entry in (learners() if learn else registry.methods())])
+        output.print_json([asdict(entry) for entry in entries])
         return
-    rooms: dict[str, Any] = {} if learn else {"From labels alone (crowdwise aggregate)": registry.methods()}
-    rooms["From features and labels (crowdwise train)"] = learners()
-    pages.methods_page(rooms, long=long)
+    pages.methods_page(entries, learn=learn, long=long)
 
 
 @app.command()
@@ -280,7 +285,7 @@ def demo(
     from crowdwise.cli import audit_pages, digits, output, pages, picture, work
     from crowdwise.datasets import load
     from crowdwise.labels.errors import InputError
-    from crowdwise.learner_registry import learner
+    from crowdwise.registry import learner
 
     place = output.checked_place(out)
     say_if_compiling()

@@ -77,7 +77,7 @@ def audit(
     outer: Outer = None,
 ) -> None:
     """Say who guesses, who copies and who says the opposite, how sure that is, and what to do about it."""
-    from crowdwise.audit.prune import prune
+    from crowdwise.audit.pruning import prune
     from crowdwise.cli import audit_pages as pages
     from crowdwise.cli import output, work
     from crowdwise.labels.errors import InputError

@@ -13,7 +13,7 @@ from crowdwise.cli.escaping import shell, visible
 
 if TYPE_CHECKING:
     from crowdwise.cli.label_files import Reading
-    from crowdwise.evaluate.compare import Comparison, Standing
+    from crowdwise.evaluate.comparing import Comparison, Standing
     from crowdwise.labels import CrowdLabels
 
 __all__ = ["compare_methods", "compare_page", "comparison_facts"]
@@ -23,7 +23,7 @@ WIDE = 92  # terminals at least this wide show every column of a league table
 
 def compare_methods(labels: CrowdLabels, methods: str | None, truth: Any, folds: int, seed: int) -> Comparison:
     """Compare the methods named, with commas between, or all that apply."""
-    from crowdwise.evaluate.compare import compare
+    from crowdwise.evaluate.comparing import compare
 
     named = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     return compare(labels, named, folds=folds, truth=truth, seed=seed)

@@ -15,7 +15,7 @@ __all__ = ["Digits", "learnt_digits"]
 
 TRAINING = 1300  # of 1,797 images; the others are never labelled
 WORKERS, SKILL = 5, 0.4
-METHODS = {"majority-vote": "labels taken as they are", "trace": "workers learnt with the classifier"}
+METHODS = {"hard-labels": "labels taken as they are", "trace": "workers learnt with the classifier"}
 PLAN: dict[str, Any] = {"epochs": 30, "learning_rate": 3e-3, "device": "cpu"}  # a few seconds on any machine
 
 
@@ -48,7 +48,7 @@ def learnt_digits(seed: int = 0) -> Digits:
     """Learn scikit-learn's digits from workers who take each digit for one other (000); the same every time."""
     from sklearn.datasets import load_digits
 
-    from crowdwise.learner_registry import learner
+    from crowdwise.registry import learner
     from crowdwise.simulate.annotators import pairwise_flippers
 
     digits: Any = load_digits()
@@ -57,7 +57,7 @@ def learnt_digits(seed: int = 0) -> Digits:
     crowd = pairwise_flippers(TRAINING, WORKERS, labels_per_task=1, skill=SKILL, truth=digits.target[seen], seed=seed)
     accuracy, error, found = {}, {}, crowd.confusion
     for slug in METHODS:
-        model = learner(slug).make(**PLAN, seed=seed)
+        model = learner(slug).make(**PLAN, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the truth is known here: the reader sees for themselves
             model.fit(digits.data[seen], crowd.labels)

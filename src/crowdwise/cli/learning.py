@@ -59,7 +59,7 @@ class Training:
             "--image-size": self.image_size,
             "--valid": self.valid,
             "--valid-truth": self.valid_truth,
-            **{f"--{name.replace('_', '-')}": value for name, value in self.settings.items()},
+            **{_option(name): value for name, value in self.settings.items()},
         }
         given = [[option, str(value)] for option, value in options.items() if value is not None]
         given[1:1] = [["--labels", file] for file in files]
@@ -140,14 +140,21 @@ class Predicted:
         }
 
 
+def _option(parameter: str) -> str:
+    return "--seed" if parameter == "random_state" else f"--{parameter.replace('_', '-')}"
+
+
 # ---- train ------------------------------------------------------------------------------------------------
 
 
 def trained(request: Training) -> Trained:
     """Train the method, and score it where the truth is given."""
-    from crowdwise.learner_registry import learner
+    from crowdwise.registry import learner
 
     entry = learner(request.method)
+    renamed = []
+    if request.method != entry.slug:
+        renamed = [f"The learner {request.method} is called {entry.slug} now. Use --method {entry.slug}."]
     if entry.needs:
         raise InputError(
             f"{entry.slug} needs {NEEDS[entry.needs]}, which a command cannot give it. Use "
@@ -173,7 +180,13 @@ def trained(request: Training) -> Trained:
     said = _fit_hearing(model, features, answers, valid)
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
-    notes += [*said, *_doubts(model), *_flattery(model, features, answers), *work.defused_names(consensus, workers)]
+    notes += [
+        *renamed,
+        *said,
+        *_doubts(model),
+        *_flattery(model, features, answers),
+        *work.defused_names(consensus, workers),
+    ]
     return Trained(
         request=request,
         labels=answers,

@@ -108,7 +108,7 @@ def train(
         "epochs": epochs,
         "batch_size": batch_size,
         "learning_rate": learning_rate,
-        "seed": seed,
+        "random_state": seed,
         "device": device,
     }
     columns = (task_column, worker_column, label_column)

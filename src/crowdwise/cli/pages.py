@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from crowdwise.cli.digits import Digits
     from crowdwise.cli.work import Fitted, Reading, Result
     from crowdwise.labels.describe import Description
-    from crowdwise.learner_registry import LearnerEntry
-    from crowdwise.registry import Method
+    from crowdwise.registry import LearnerEntry, Method
     from crowdwise.report.items import Items
 
 __all__ = [
@@ -174,31 +173,30 @@ def describe_page(description: Description, reading: Reading) -> None:
     console_tables.commands(console, [("Find the consensus:", shell("crowdwise", "aggregate", *words))])
 
 
-def methods_page(rooms: dict[str, Sequence[Method | LearnerEntry]], *, long: bool) -> None:
-    """Every method, what it assumes and where it was published, by what it is given."""
+def methods_page(methods: Sequence[Method] | Sequence[LearnerEntry], *, learn: bool, long: bool) -> None:
+    """The methods that take labels alone, or those that learn: what each assumes and where it was published."""
     console = console_tables.page()
-    for title, methods in rooms.items():
-        console_tables.heading(console, title)
-        if long:
-            _methods_in_full(console, methods)
-            continue
-        rows = [[method.slug, method.summary, method.paper] for method in methods]
-        console.print(
-            console_tables.table(("method", "left"), ("assumes", "wrap"), ("paper", "wrap"), rows=rows, indent=0)
-        )
-    if not long:
-        console_tables.heading(console, "What next")
-        console_tables.commands(
-            console,
-            [
-                ("When each method fails:", "crowdwise methods --long"),
-                ("Use one:", "crowdwise aggregate labels.csv --method majority-vote"),
-                ("Learn a classifier:", "crowdwise train --features X.npz --labels labels.csv --method trace"),
-            ],
-        )
+    command = "crowdwise methods --learn" if learn else "crowdwise methods"
+    console_tables.heading(
+        console,
+        "From features and labels (crowdwise train)" if learn else "From labels alone (crowdwise aggregate)",
+    )
+    if long:
+        _methods_in_full(console, methods)
+        return
+    rows = [[method.slug, method.summary, method.paper] for method in methods]
+    console.print(console_tables.table(("method", "left"), ("assumes", "wrap"), ("paper", "wrap"), rows=rows, indent=0))
+    console_tables.heading(console, "What next")
+    steps = [("When each method fails:", f"{command} --long")]
+    if learn:
+        steps.append(("Use one:", "crowdwise train --features X.npz --labels labels.csv --method trace"))
+    else:
+        steps.append(("Use one:", "crowdwise aggregate labels.csv --method majority-vote"))
+        steps.append(("Methods that learn a classifier from features and labels:", "crowdwise methods --learn"))
+    console_tables.commands(console, steps)
 
 
-def _methods_in_full(console: Any, methods: Sequence[Method | LearnerEntry]) -> None:
+def _methods_in_full(console: Any, methods: Sequence[Method] | Sequence[LearnerEntry]) -> None:
     for method in methods:
         console_tables.heading(console, method.slug)
         rows = [["assumes", method.summary], ["fails with", method.fails], ["paper", method.paper]]

@@ -17,7 +17,7 @@ def drawn_digits(digits: Digits) -> str:
     words = (
         f"{digits.n_images:,} images, one label each, {digits.labels_right:.0%} of the labels right. The classifier "
         f"gets {digits.accuracy['trace']:.0%} of new images right; trained on these as they are, "
-        f"{digits.accuracy['majority-vote']:.0%}."
+        f"{digits.accuracy['hard-labels']:.0%}."
     )
     return drawn_matrices(
         digits.true,

@@ -222,14 +222,15 @@ def _model(request: Request) -> Any:
     from crowdwise.registry import method, methods
 
     model = method(request.method).load()()
-    for name in ("seed", "max_iter", "sequences", "graph"):
-        value = getattr(request, name)
+    for option in ("seed", "max_iter", "sequences", "graph"):
+        value = getattr(request, option)
         if value is None:
             continue
+        name = "random_state" if option == "seed" else option
         if name not in model.get_params():
-            made = [other.slug for other in methods() if other.needs == name]
+            made = [other.slug for other in methods() if other.needs == option]
             hint = f", or take a method that does: {', '.join(made)}" if made else ""
-            raise InputError(f"{request.method} takes no --{name.replace('_', '-')}. Leave it out{hint}.")
+            raise InputError(f"{request.method} takes no --{option.replace('_', '-')}. Leave it out{hint}.")
         model.set_params(**{name: value})
     return model
 

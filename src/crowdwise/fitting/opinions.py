@@ -71,7 +71,6 @@ def groups_of(given: Any, labels: CrowdLabels, seed: int) -> IntArray:
     given
         "found", a number of groups, a mapping from worker to group, or a group for each worker.
     """
-    check_count("seed", seed, low=0)
     if isinstance(given, str):
         if given != "found":
             raise InputError(

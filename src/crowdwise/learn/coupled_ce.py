@@ -31,11 +31,12 @@ chosen for its own sake, often before they have come far from their start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, per_label
@@ -78,7 +79,7 @@ class CoupledObjective(Objective):
         return matrices
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class CoupledCrossEntropy(Learner):
     """A classifier and confusion matrices at once, by the cross-entropy of the labels alone.
 
@@ -94,8 +95,6 @@ class CoupledCrossEntropy(Learner):
     When it fails: some class has neither a task that is surely of it nor an expert (a warning says so), most labels are
     wrong, or a worker's mistakes depend on the features. Trained for long, the network learns the noise into f.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
     >>> import numpy as np, crowdwise as cw
@@ -109,7 +108,11 @@ class CoupledCrossEntropy(Learner):
     True
     """
 
-    slug: ClassVar[str] = "coupled-ce"
+    slug = "coupled-ce"
+    summary = "the classifier's output through each worker's matrix explains their labels"
+    paper = "Ibrahim et al. 2023, ICLR"
+    fails = "no experts or no sure tasks of some class"
+    family = MATRICES
 
     start: float = 0.9
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from crowdwise.evaluate.tables.measures import MEASURES
 from crowdwise.evaluate.tables.problems import problem_of
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.learner_registry import learner
-from crowdwise.registry import method, methods
+from crowdwise.registry import learner, method, methods
 
 if TYPE_CHECKING:
     from crowdwise.evaluate.tables.spec import Job

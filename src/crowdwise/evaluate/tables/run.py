@@ -17,8 +17,7 @@ from crowdwise.evaluate.tables.problems import problem_of
 from crowdwise.evaluate.tables.removal import removed_workers
 from crowdwise.fitting.variational import predicted
 from crowdwise.labels.errors import InputError
-from crowdwise.learner_registry import learner
-from crowdwise.registry import method
+from crowdwise.registry import learner, method
 
 if TYPE_CHECKING:
     from crowdwise.evaluate.tables.problems import Problem
@@ -86,12 +85,12 @@ def _fitted(problem: Problem, asked: Job, device: str) -> Any:
         if slug == ORACLE:
             return Oracle(problem)
         made = method(slug).load()
-        seeded = {"seed": asked["seed"]} if "seed" in inspect.signature(made).parameters else {}
+        seeded = {"random_state": asked["seed"]} if "random_state" in inspect.signature(made).parameters else {}
         return made(**seeded | parameters).fit(problem.labels)
     entry = learner(slug)
     if entry.needs == "confusion":
         parameters["confusion"] = problem.confusion
-    training = asked["training"] | {"seed": asked["seed"], "device": device}
+    training = asked["training"] | {"random_state": asked["seed"], "device": device}
     tasks = problem.labels.tasks.to_pylist()  # rows and tasks are in one order, whatever the tasks are called
     return entry.make(**training | parameters).fit(problem.x, problem.labels, tasks=tasks, valid=_named(problem))
 
