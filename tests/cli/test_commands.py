@@ -13,8 +13,7 @@ from crowdwise import __version__
 from crowdwise.cli.commands.demo import METHODS
 from crowdwise.cli.escaping import display_name, escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError
-from crowdwise.learner_registry import learners
-from crowdwise.registry import methods
+from crowdwise.registry import learners, methods
 from crowdwise.saved import load
 from crowdwise.simulate import CROWDS
 
@@ -122,7 +121,7 @@ def test_demo_without_torch(cw: Callable[..., Any], tmp_path: Path, monkeypatch:
     def missing(self: Any) -> None:
         raise InputError("Learning a classifier needs torch, which is not installed: pip install 'crowdwise[learn]'.")
 
-    monkeypatch.setattr("crowdwise.learner_registry.LearnerEntry.load", missing)
+    monkeypatch.setattr("crowdwise.registry.LearnerEntry.load", missing)
     ran = cw("demo", "--out", tmp_path / "demo")
     assert (ran.code, ran.err) == (0, "")
     assert "was left out" in ran.out
