@@ -1,0 +1,1 @@
+"""Loops that numba compiles; imported only where `kernels.choice` takes them."""
