@@ -59,7 +59,7 @@ def simulate_panel(row: str, seed: int) -> Simulation:
         common=0.05 if row == ROWS[1] else 0.0,
         accuracy=(low, rng.uniform(low + 0.05, 0.9)),
         sharing=str(rng.choice(["draw", "factor"])),
-        seed=seed,
+        random_state=seed,
     )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
     """Labels, gold of the first 30 tasks and truth of all, of a crowd with spammers and hard tasks."""
-    crowd = simulate("spammers", n_tasks=120, n_workers=9, n_classes=3, labels_per_task=5, share=0.3, seed=4)
+    crowd = simulate("spammers", n_tasks=120, n_workers=9, n_classes=3, labels_per_task=5, share=0.3, random_state=4)
     table = crowd.labels.to_table()
     labels = [f"task-{task},w{worker},{'abc'[label]}" for task, worker, label in zip(*table.to_pydict().values())]  # noqa: B905
     truth = [f"task-{task},{'abc'[label]}" for task, label in enumerate(crowd.truth)]
@@ -62,7 +62,7 @@ def test_four_ways_one_consensus(
     method = asked[1] if "--method" in asked else "auto"
     seed = int(asked[-1]) if asked else 0
     gold = str(files["gold"]) if known else None
-    python = crowdwise.audit_crowd(str(files["labels"]), method=method, gold=gold, seed=seed).model
+    python = crowdwise.audit_crowd(str(files["labels"]), method=method, gold=gold, random_state=seed).model
     consensus = {row["task"]: row for row in python.consensus().to_pylist()}
     workers = {row["worker"]: row for row in python.workers().to_pylist()}
 

@@ -51,7 +51,7 @@ def test_kish_is_the_variance_of_a_mean() -> None:
 @pytest.mark.parametrize("sharing", ["draw", "factor"])
 def test_families_of_judges(sharing: str) -> None:
     """Fifteen judges in three families, error correlation about .5 inside: not worth ten."""
-    crowd = simulate("families", n_tasks=500, n_workers=15, correlation=0.55, sharing=sharing, seed=3)
+    crowd = simulate("families", n_tasks=500, n_workers=15, correlation=0.55, sharing=sharing, random_state=3)
     found = estimate_size(crowd.labels, None, 0)
     assert found.size == pytest.approx(true_size(crowd), rel=0.15)
     assert found.low <= true_size(crowd) <= found.high
@@ -62,7 +62,7 @@ def test_families_of_judges(sharing: str) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_independent_workers_count_as_many_as_they_are(seed: int) -> None:
-    labels = simulate("families", n_tasks=400, n_workers=15, sizes=(), seed=seed).labels
+    labels = simulate("families", n_tasks=400, n_workers=15, sizes=(), random_state=seed).labels
     found = estimate_size(labels, None, 0)
     assert found.low <= 15 <= found.high
     assert abs(found.correlation) < 0.02
@@ -73,7 +73,7 @@ def test_independent_workers_count_as_many_as_they_are(seed: int) -> None:
 
 def test_tasks_with_some_of_the_workers() -> None:
     """Against the errors that were made: matrices make some classes harder for all."""
-    crowd = simulate("dawid-skene", n_tasks=400, n_workers=15, n_classes=3, labels_per_task=8, seed=0)
+    crowd = simulate("dawid-skene", n_tasks=400, n_workers=15, n_classes=3, labels_per_task=8, random_state=0)
     edges = arrange_edges(crowd.labels, np.full(15, -1), np.full(400, -1))
     made = kish_size(15, error_correlation(edges, crowd.truth, np.ones(400)))
     found = estimate_size(crowd.labels, None, 0)
@@ -90,7 +90,7 @@ def test_copies_count_once() -> None:
 def test_one_family_of_all_is_told_with_true_answers_only() -> None:
     """Binary answers, errors by a shared factor: what all believe looks like the truth."""
     crowd = simulate(
-        "families", n_tasks=400, n_workers=8, n_classes=2, sizes=(8,), correlation=0.8, sharing="factor", seed=0
+        "families", n_tasks=400, n_workers=8, n_classes=2, sizes=(8,), correlation=0.8, sharing="factor", random_state=0
     )
     alone = estimate_size(crowd.labels, None, 0)
     told = estimate_size(crowd.labels, None, 0, truth=gold_of(crowd, 120))
@@ -113,7 +113,7 @@ def test_a_crowd_of_copies_is_one_worker_for_all_that_labels_tell() -> None:
 
 
 def test_bounds_without_truth_hold_what_any_truth_gives() -> None:
-    crowd = simulate("families", n_tasks=300, n_workers=6, sizes=(6,), correlation=0.6, seed=1)
+    crowd = simulate("families", n_tasks=300, n_workers=6, sizes=(6,), correlation=0.6, random_state=1)
     edges = arrange_edges(crowd.labels, np.full(6, -1), np.full(300, -1))
     low, high = bounds_without_truth(edges, np.random.default_rng(0))
     assert 1 <= low < true_size(crowd) < high <= 6
@@ -127,13 +127,13 @@ def test_the_surer_of_two_estimates_counts_more() -> None:
 
 
 def test_same_seed_same_answer() -> None:
-    labels = simulate("families", n_tasks=150, n_workers=6, sizes=(3,), seed=0).labels
+    labels = simulate("families", n_tasks=150, n_workers=6, sizes=(3,), random_state=0).labels
     one, two = estimate_size(labels, None, 5), estimate_size(labels, None, 5)
     assert (one.size, one.low, one.high, one.summary) == (two.size, two.low, two.high, two.summary)
 
 
 def test_workers_of_few_labels_are_not_judged() -> None:
-    labels = simulate("families", n_tasks=100, n_workers=6, sizes=(3,), seed=0).labels
+    labels = simulate("families", n_tasks=100, n_workers=6, sizes=(3,), random_state=0).labels
     few = labels.keep((labels.worker != 2) | (labels.task < 10))
     judged, kept = judged_labels(few)
     assert judged.tolist() == [0, 1, 3, 4, 5]
@@ -145,13 +145,13 @@ def test_workers_of_few_labels_are_not_judged() -> None:
 
 
 def test_too_little_to_say() -> None:
-    pair = simulate("dawid-skene", n_tasks=100, n_workers=2, labels_per_task=2, seed=0)
+    pair = simulate("dawid-skene", n_tasks=100, n_workers=2, labels_per_task=2, random_state=0)
     found = effective_size(pair.labels)
     assert np.isnan(found.size)
     assert "Two workers alone" in found.skipped
     told = effective_size(pair.labels, truth=gold_of(pair, 50))
     assert told.low <= 2 <= told.high
-    short = simulate("dawid-skene", n_tasks=10, n_workers=8, seed=0).labels
+    short = simulate("dawid-skene", n_tasks=10, n_workers=8, random_state=0).labels
     assert "Too few workers" in effective_size(short).skipped
     with pytest.raises(cw.InputError, match="no labels to judge"):
         effective_size(CrowdLabels.from_codes([], [], [], tasks=1, workers=1, classes=2))

@@ -100,14 +100,14 @@ def test_known_truths_are_kept() -> None:
 
 
 def test_em_climbs() -> None:
-    crowd = simulate("families", n_tasks=200, n_workers=8, sizes=(4,), seed=0)
+    crowd = simulate("families", n_tasks=200, n_workers=8, sizes=(4,), random_state=0)
     edges = arrange_edges(crowd.labels, crowd.groups, np.full(200, -1))
     begun = start_families(edges, 3)
     assert climb_families(edges, begun, 30)[0] > climb_families(edges, begun, 3)[0] > climb_families(edges, begun, 1)[0]
 
 
 def test_error_correlation_is_the_mean_of_numpys() -> None:
-    crowd = simulate("families", n_tasks=150, n_workers=6, sizes=(3, 2), seed=2)
+    crowd = simulate("families", n_tasks=150, n_workers=6, sizes=(3, 2), random_state=2)
     wrong = (crowd.labels.label != crowd.truth[crowd.labels.task]).reshape(150, 6)
     matrix = np.corrcoef(wrong.T.astype(float))
     edges = arrange_edges(crowd.labels, crowd.groups, np.full(150, -1))
@@ -134,7 +134,7 @@ def test_many_classes_keep_who_agrees_with_whom() -> None:
 
 
 def test_families_are_found() -> None:
-    crowd = simulate("families", n_tasks=400, n_workers=14, sizes=(5, 4, 3), correlation=0.5, seed=1)
+    crowd = simulate("families", n_tasks=400, n_workers=14, sizes=(5, 4, 3), correlation=0.5, random_state=1)
     best = search_families(crowd.labels, np.full(400, -1), np.random.default_rng(0), most=3, within=4.0)
     assert number_families(crowd.groups).tolist() == best[0].family.tolist()
     assert all(best[0].score - 4 <= each.score <= best[0].score for each in best)

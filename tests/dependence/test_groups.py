@@ -32,7 +32,13 @@ def with_copies(n_workers: int, n_copies: int, *, seed: int = 0, n_tasks: int = 
     """Everyone on everything; the first few repeat the first worker, but for a share of answers of their own."""
     generator = np.random.default_rng(seed)
     labels = simulate(
-        "dawid-skene", n_tasks=n_tasks, n_workers=n_workers, n_classes=3, labels_per_task=None, skill=0.7, seed=seed
+        "dawid-skene",
+        n_tasks=n_tasks,
+        n_workers=n_workers,
+        n_classes=3,
+        labels_per_task=None,
+        skill=0.7,
+        random_state=seed,
     ).labels
     answers = labels.label.reshape(n_tasks, n_workers).copy()
     for copy in range(1, n_copies):
@@ -135,7 +141,7 @@ def test_workers_left_out_have_a_say_but_no_row() -> None:
 
 
 def test_one_label_represents_each_group_on_each_task() -> None:
-    labels = simulate("dawid-skene", n_tasks=50, n_workers=6, labels_per_task=4, seed=0).labels
+    labels = simulate("dawid-skene", n_tasks=50, n_workers=6, labels_per_task=4, random_state=0).labels
     groups = np.array([0, 0, 0, 1, 1, -1])
     representative = draw_representatives(labels, groups, np.random.default_rng(0))
     np.testing.assert_array_equal(labels.task[representative], labels.task)
@@ -173,9 +179,9 @@ def test_clusters_by_hand() -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_groups_of_the_tutorial_are_found(seed: int) -> None:
     """N = 5,000, M = 40, K = 3, J = 5: the bar is an adjusted Rand index of .9."""
-    crowd = simulate("groups", seed=seed)
+    crowd = simulate("groups", random_state=seed)
     assert crowd.groups is not None
-    found = find_groups(crowd.labels, level=0.05, seed=0)
+    found = find_groups(crowd.labels, level=0.05, random_state=0)
     assert found is not None
     assert adjusted_rand_score(crowd.groups, as_partition(found.groups)) >= 0.9
     screen = screen_of(crowd.labels, found)
@@ -189,9 +195,9 @@ def test_the_groups_of_the_tutorial_are_found(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [2, 3])
 def test_groups_that_share_few_tasks_are_found_too(seed: int) -> None:
-    crowd = simulate("groups", labels_per_task=10, seed=seed)
+    crowd = simulate("groups", labels_per_task=10, random_state=seed)
     assert crowd.groups is not None
-    found = find_groups(crowd.labels, level=0.05, seed=0)
+    found = find_groups(crowd.labels, level=0.05, random_state=0)
     assert found is not None
     assert adjusted_rand_score(crowd.groups, as_partition(found.groups)) >= 0.9
 
@@ -207,11 +213,11 @@ def test_copies_are_found_and_nobody_else(n_workers: int, n_copies: int, own: fl
 
 
 def test_a_given_number_of_groups() -> None:
-    crowd = simulate("groups", n_tasks=1000, seed=4)
+    crowd = simulate("groups", n_tasks=1000, random_state=4)
     assert crowd.groups is not None
-    groups = cluster_workers(crowd.labels, 5, seed=0)
+    groups = cluster_workers(crowd.labels, 5, random_state=0)
     assert adjusted_rand_score(crowd.groups, as_partition(groups)) >= 0.9
-    assert cluster_workers(crowd.labels, 40, seed=0).max() == -1
+    assert cluster_workers(crowd.labels, 40, random_state=0).max() == -1
 
 
 # ---- the innocent ------------------------------------------------------------------------------------------------
@@ -236,7 +242,7 @@ def test_the_level_is_what_decides() -> None:
 
 def planted_copy(n_shared: int, seed: int, skill: float = 0.65) -> CrowdLabels:
     """Forty workers, five a task; worker 40 repeats what worker 0 said on some tasks."""
-    labels = simulate("dawid-skene", n_tasks=1000, n_workers=40, n_classes=4, skill=skill, seed=seed).labels
+    labels = simulate("dawid-skene", n_tasks=1000, n_workers=40, n_classes=4, skill=skill, random_state=seed).labels
     copied = np.flatnonzero(labels.worker == 0)[:n_shared]
     task, worker, label = (
         np.concatenate([codes, more])
@@ -317,7 +323,7 @@ def test_experts_who_are_nearly_always_right_are_no_copies() -> None:
     flagged = 0
     for seed in range(15):
         labels = simulate(
-            "dawid-skene", n_tasks=200, n_workers=15, n_classes=3, labels_per_task=None, skill=0.97, seed=seed
+            "dawid-skene", n_tasks=200, n_workers=15, n_classes=3, labels_per_task=None, skill=0.97, random_state=seed
         ).labels
         flagged += bool(find_dependence(labels).findings)
     assert flagged <= 1
@@ -328,7 +334,7 @@ def test_experts_who_are_nearly_always_right_are_no_copies() -> None:
 
 def test_the_same_seed_gives_the_same_answer() -> None:
     labels = with_copies(12, 3, own=0.5)
-    one, two = find_dependence(labels, seed=3), find_dependence(labels, seed=3)
+    one, two = find_dependence(labels, random_state=3), find_dependence(labels, random_state=3)
     assert one.findings == two.findings
     np.testing.assert_array_equal(one.p_value, two.p_value)
 

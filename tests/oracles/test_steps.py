@@ -149,7 +149,7 @@ def test_equal_weights_are_the_majority_vote(crowd: CrowdLabels) -> None:
 
 def test_zencrowd_with_balanced_classes_agrees_with_one_coin() -> None:
     labels = cw.simulate.simulate(
-        "dawid-skene", n_tasks=3000, n_workers=10, n_classes=2, labels_per_task=5, skill=0.75, seed=0
+        "dawid-skene", n_tasks=3000, n_workers=10, n_classes=2, labels_per_task=5, skill=0.75, random_state=0
     ).labels
     zen, coin = cw.ZenCrowd().fit(labels), cw.OneCoin().fit(labels)
     assert (zen.predict() == coin.predict()).mean() > 0.98

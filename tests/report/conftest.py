@@ -63,7 +63,7 @@ def made_audit(
         n_workers=n_workers,
         n_classes=n_classes,
         labels_per_task=labels_per_task,
-        seed=seed,
+        random_state=seed,
     )
     edges = crowd.labels
     labels = cw.CrowdLabels.from_codes(

@@ -152,7 +152,7 @@ def test_calibration_by_gold_is_drawn_and_told(estimating: Audit) -> None:
 
 
 def test_skill_is_the_models_own() -> None:
-    crowd = simulate("spammers", n_tasks=300, n_workers=10, n_classes=4, share=0.2, seed=0)
+    crowd = simulate("spammers", n_tasks=300, n_workers=10, n_classes=4, share=0.2, random_state=0)
     found = audit_crowd(crowd.labels)
     row = found.model.workers().to_pylist()[9]
     skill, low, high = (f"{row[name]:.0%}" for name in ("skill", "skill_low", "skill_high"))
@@ -163,7 +163,7 @@ def test_skill_is_the_models_own() -> None:
 
 
 def test_nothing_before_the_fold_needs_statistics() -> None:
-    crowd = simulate("colluders", n_tasks=400, n_workers=20, n_classes=3, share=0.3, seed=0)
+    crowd = simulate("colluders", n_tasks=400, n_workers=20, n_classes=3, share=0.3, random_state=0)
     labels = crowd.labels
     found = audit_crowd(
         labels,

@@ -74,7 +74,7 @@ def test_two_of_no_group_are_joined_only_if_chance_does_not_explain_it() -> None
 def test_an_independent_crowd_has_no_graph() -> None:
     drawn = 0
     for seed in range(10):
-        labels = cw.simulate.simulate("dawid-skene", n_tasks=400, n_workers=30, n_classes=3, seed=seed).labels
+        labels = cw.simulate.simulate("dawid-skene", n_tasks=400, n_workers=30, n_classes=3, random_state=seed).labels
         dependence = detect_groups(labels, 0.05)
         assert dependence is not None
         drawn += agreement_graph(dependence, dependence.groups, labels.labels_per_worker) is not None
@@ -82,7 +82,7 @@ def test_an_independent_crowd_has_no_graph() -> None:
 
 
 def test_a_crowd_in_groups_has_one() -> None:
-    crowd = cw.simulate.simulate("groups", n_tasks=800, n_workers=24, n_groups=6, seed=1)
+    crowd = cw.simulate.simulate("groups", n_tasks=800, n_workers=24, n_groups=6, random_state=1)
     audit = cw.audit_crowd(crowd.labels)
     assert audit.dependence is not None
     graph = agreement_graph(audit.dependence, audit.group, crowd.labels.labels_per_worker)

@@ -84,7 +84,7 @@ def usual_attention(labels: CrowdLabels, found: Slopes) -> tuple[FloatArray, flo
 
     >>> from crowdwise.audit.leave_out_consensus import others_say
     >>> from crowdwise.simulate.dawid_skene import simulate_crowd
-    >>> labels = simulate_crowd(300, 8, 3, None, seed=0).labels
+    >>> labels = simulate_crowd(300, 8, 3, None, random_state=0).labels
     >>> usual, overall = usual_attention(labels, slopes(labels, others_say(labels)[0]))
     >>> bool(np.abs(usual - overall).max() < 0.1)
     True

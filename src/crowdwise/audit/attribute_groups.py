@@ -112,7 +112,7 @@ def sized(
     said: FloatArray,
     sides: list[Side],
     cell: tuple[int, int],
-    seed: int,
+    random_state: int,
 ) -> Effect:
     """Σ sign × rate[cell] of the sides, with its bootstrap interval over tasks and workers, and the plain rates."""
     k, label = cell
@@ -134,6 +134,6 @@ def sized(
             return total
 
         effect = float(statistic(np.ones((1, count)))[0])
-        intervals.append(bootstrap_interval(statistic, count, seed=seed))
+        intervals.append(bootstrap_interval(statistic, count, random_state=random_state))
     low, high = max(intervals, key=lambda interval: interval[1] - interval[0])
     return Effect(effect, low, high, each)

@@ -24,7 +24,7 @@ from crowdwise.audit.truth_mismatch import find_strange_truth
 from crowdwise.dependence.effective_size import estimate_size
 from crowdwise.dependence.groups import detect_groups
 from crowdwise.fitting.base import check_enough
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameters import check_count, check_number, seed_parameter
 from crowdwise.fitting.progress import counted_work
 from crowdwise.labels.attributes import usable_attributes
 from crowdwise.labels.model import CrowdLabels
@@ -143,7 +143,7 @@ def screen_workers(
     *,
     level: float = 0.05,
     n_tests: int = ACCUSING_TESTS,
-    seed: int = 0,
+    random_state: int = 0,
     trusted: Sequence[Any] | None = None,
 ) -> Screened:
     """Dependent workers, spammers and colluders; one test uses what another has found.
@@ -161,10 +161,10 @@ def screen_workers(
     share = level / n_tests
     dependence = detect_groups(labels, share)
     groups = None if dependence is None else dependence.groups
-    blocks = find_colluders(labels, level=share, seed=seed, trusted=trusted, groups=groups)
+    blocks = find_colluders(labels, level=share, random_state=random_state, trusted=trusted, groups=groups)
     alone = int((labels.labels_per_worker > 0).sum()) > sum(len(block.names) for block in blocks.findings)
     rest = prune(labels, blocks.findings)[0] if alone else labels
-    spam = find_spammers(rest, level=level, seed=seed, opposite_level=share)
+    spam = find_spammers(rest, level=level, random_state=random_state, opposite_level=share)
     return Screened(dependence, (screen_of(labels, dependence), spam, blocks))
 
 
@@ -179,7 +179,7 @@ def audit_crowd(
     time: Any = None,
     trusted: Sequence[Any] | None = None,
     level: float = 0.05,
-    seed: int = 0,
+    random_state: int = 0,
 ) -> Audit:
     """Ask of a crowd who guesses, who copies, what is in doubt, and what it is worth; no truth is needed.
 
@@ -205,13 +205,13 @@ def audit_crowd(
     level
         Chance that any worker is flagged in a crowd where there is nothing to find, above 0 and below 1: the tests that
         accuse share it. Tests of tasks and of classes have it each.
-    seed
+    random_state
         Same seed, same answer.
 
     Examples
     --------
     >>> from crowdwise.simulate import simulate
-    >>> crowd = simulate("spammers", n_tasks=500, n_workers=10, n_classes=3, share=0.2, seed=0)
+    >>> crowd = simulate("spammers", n_tasks=500, n_workers=10, n_classes=3, share=0.2, random_state=0)
     >>> found = audit_crowd(crowd.labels)
     >>> [(finding.kind, finding.names) for finding in found.findings if finding.about == "worker"]
     [('spammer', (8,)), ('spammer', (9,))]
@@ -219,12 +219,12 @@ def audit_crowd(
     Audit of CrowdLabels: 5,000 labels by 10 workers on 500 tasks, 3 classes (0, 1, 2): spammer (2)
     """
     check_number("level", level, low=0, high=1, above=True)
-    check_count("seed", seed, low=0)
+    check_count("random_state", random_state, low=0)
     answers = read_labels(labels)
     check_enough(answers)
     known = known_of(answers, truth, task_attributes, worker_attributes, time, trusted)
     gold = None if gold is None else read_truth(gold)
-    model = fit_method(answers, method, gold, seed)  # first: what it cannot use is said before any long work
+    model = fit_method(answers, method, gold, random_state)  # first: what it cannot use is said before any long work
     if len(model.classes_) > answers.n_classes:  # gold may name a class that no worker used
         answers = with_classes(answers, model.classes_)
     reference = {"reference": fit_reference(answers)}
@@ -246,14 +246,14 @@ def audit_crowd(
         others.insert(0, (find_strange_truth, {"truth": known.truth}))
     n_tests = len(accusing) + ACCUSING_TESTS
     with counted_work("audit", len(accusing) + len(others) + 2, "tests") as advance:
-        found = screen_workers(answers, level=level, n_tests=n_tests, seed=seed, trusted=trusted)
+        found = screen_workers(answers, level=level, n_tests=n_tests, random_state=random_state, trusted=trusted)
         dependence, screens = found.dependence, list(found.screens)
         advance()
-        effective = estimate_size(answers, dependence, seed, truth=gold if known.truth is None else known.truth)
+        effective = estimate_size(answers, dependence, random_state, truth=gold if known.truth is None else known.truth)
         advance()
         for tests, each in ((accusing, level / n_tests), (others, level)):
             for test, more in tests:
-                screens.append(test(answers, level=each, seed=seed, **more))
+                screens.append(test(answers, level=each, random_state=random_state, **more))
                 advance()
     screens += skipped_attributes(known)
     return Audit(answers, model, tuple(screens), effective.groups, level, effective, known.truth, dependence, gold)
@@ -267,10 +267,11 @@ def with_classes(labels: CrowdLabels, classes: pa.Array) -> CrowdLabels:
     return made.with_kind(labels.kind)
 
 
-def fit_method(labels: CrowdLabels, slug: str, gold: Truth | None, seed: int) -> Aggregator:
+def fit_method(labels: CrowdLabels, slug: str, gold: Truth | None, random_state: int) -> Aggregator:
     """Fit a method of the registry, found by its slug, with the seed where it draws at random."""
     model: Aggregator = method_called(slug).load()()
     parameters = model.get_params()
-    if "seed" in parameters and (seed or parameters["seed"] is not None):  # without one, the vote has a rule for ties
-        model.set_params(seed=seed)
+    name = seed_parameter(parameters)
+    if name is not None and (random_state or parameters[name] is not None):  # without one, the vote has a rule for ties
+        model.set_params(**{name: random_state})
     return model.fit(labels, gold=gold)

@@ -1,6 +1,6 @@
 """Bias: groups of workers who label unlike the others, everywhere or on a group of tasks.
 
-The tutorial (002, "Taking bias into account") writes a worker's matrix for tasks with attribute z as
+The tutorial (Ibrahim et al. 2025, "Taking bias into account") writes a worker's matrix for tasks with attribute z as
 
     [A_m(z)]_{k,k'} = Pr(label = k | truth = k', z),
 
@@ -72,7 +72,7 @@ def find_bias(
     worker_attributes: Any = None,
     truth: Any = None,
     level: float = 0.05,
-    seed: int = 0,
+    random_state: int = 0,
     reference: Reference | None = None,
 ) -> Screen:
     """Groups of workers who label unlike the others, everywhere or on a group of tasks.
@@ -87,7 +87,7 @@ def find_bias(
         Known truths, as for `read_truth`; labels are then held against it, and other tasks are left aside.
     level
         Chance that anything is flagged in a crowd without bias.
-    seed
+    random_state
         Same seed, same answer.
     reference
         The crowd's model, if it is at hand.
@@ -114,14 +114,19 @@ def find_bias(
         known = reference.truth[labels.task] >= 0
         labels, reference = labels.keep(known), reference.keep(known)
     findings = [
-        *_everywhere(labels, reference, of_workers, level, seed, times),
-        *_on_tasks(labels, reference, of_tasks, of_workers, level, seed, times),
+        *_everywhere(labels, reference, of_workers, level, random_state, times),
+        *_on_tasks(labels, reference, of_tasks, of_workers, level, random_state, times),
     ]
     return Screen("bias", tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
 
 
 def _everywhere(
-    labels: CrowdLabels, reference: Reference, attributes: tuple[Attribute, ...], level: float, seed: int, times: int
+    labels: CrowdLabels,
+    reference: Reference,
+    attributes: tuple[Attribute, ...],
+    level: float,
+    random_state: int,
+    times: int,
 ) -> Iterator[Finding]:
     """Groups of workers who label unlike the others, whatever the task."""
     if not attributes:
@@ -137,7 +142,9 @@ def _everywhere(
         tested = groups_to_test(code, len(attribute.values))
         usable = np.repeat(enough(code, np.einsum("wkk->wk", gram), tested, ENOUGH), size, axis=1) & _cells(size)
         contrasts.append(Contrast([table], code, np.zeros_like(code), tested, usable))
-    for attribute, contrast, (t, p) in zip(attributes, contrasts, max_statistic(contrasts, seed=seed), strict=True):
+    for attribute, contrast, (t, p) in zip(
+        attributes, contrasts, max_statistic(contrasts, random_state=random_state), strict=True
+    ):
         place = strongest(t, p * times, level)
         if place is None:
             continue
@@ -147,7 +154,7 @@ def _everywhere(
         inside = group.mine[labels.worker]
         units = ((labels.task, labels.n_tasks), (labels.worker, labels.n_workers))
         sides = [Side(1, inside), Side(-1, group.others[labels.worker] & ~inside)]
-        found = sized(units, q, said, said, sides, cell, seed)._replace(group=group)
+        found = sized(units, q, said, said, sides, cell, random_state)._replace(group=group)
         yield _finding(labels, reference, found, cell, float(p[place]) * times, "workers")
 
 
@@ -157,7 +164,7 @@ def _on_tasks(
     of_tasks: tuple[Attribute, ...],
     of_workers: tuple[Attribute, ...],
     level: float,
-    seed: int,
+    random_state: int,
     times: int,
 ) -> Iterator[Finding]:
     """Groups of workers who treat a group of tasks unlike other tasks, more than the others do."""
@@ -186,7 +193,9 @@ def _on_tasks(
             for each in counts
         ]
         contrasts.append(Contrast(tables, code, classes, tested, np.concatenate(usable, axis=1)))
-    for attribute, contrast, (t, p) in zip(of_tasks, contrasts, max_statistic(contrasts, seed=seed), strict=True):
+    for attribute, contrast, (t, p) in zip(
+        of_tasks, contrasts, max_statistic(contrasts, random_state=random_state), strict=True
+    ):
         for first, last in together(groups):
             columns = slice(first * size**2, last * size**2)
             place = strongest(t[:, columns], p[:, columns] * times, level)
@@ -196,10 +205,12 @@ def _on_tasks(
             cell = divmod(flat, size)
             chance = float(p[:, columns][place]) * times
             value = int(contrast.tested[place[0]])
-            found = _pair(labels, reference, attribute, value, groups[number], cell, seed)
+            found = _pair(labels, reference, attribute, value, groups[number], cell, random_state)
             # Of two groups of workers, that is meant which treats tasks less alike.
             if last - first == 2 and abs(found.other_gap) > abs(found.own_gap):
-                found = _pair(labels, reference, attribute, value, groups[first + last - 1 - number], cell, seed)
+                found = _pair(
+                    labels, reference, attribute, value, groups[first + last - 1 - number], cell, random_state
+                )
             yield _finding(labels, reference, found, cell, chance, "tasks")
 
 
@@ -210,7 +221,7 @@ def _pair(
     value: int,
     group: Group,
     cell: tuple[int, int],
-    seed: int,
+    random_state: int,
 ) -> Effect:
     """Size what a group of workers does to a group of tasks."""
     alone = not group.others.any()
@@ -222,7 +233,7 @@ def _pair(
         sides = [Side(1, mine & (code == z)), Side(-1, mine & (code >= 0) & (code != z))]
         if not alone:
             sides += [Side(-1, ~mine & (code == z)), Side(1, ~mine & (code >= 0) & (code != z))]
-        return sized(units, corners.q, corners.beyond, corners.said, sides, cell, seed)._replace(
+        return sized(units, corners.q, corners.beyond, corners.said, sides, cell, random_state)._replace(
             group=group, where=(attribute.name, attribute.values[z])
         )
 

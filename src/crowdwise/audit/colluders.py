@@ -6,8 +6,9 @@ themselves agree beyond that, with each other only:
 
     Σ = low rank + diagonal,   except for the block of the colluders.
 
-P. Traganitis and G. Giannakis (2021), "Detecting adversaries in crowdsourcing", ICDM; as told in 002, "Annotator
-agreement matrix". The block is told from the honest by a trusted worker, or because at least half are honest.
+P. Traganitis and G. Giannakis (2021), "Detecting adversaries in crowdsourcing", ICDM; as told in Ibrahim et al. 2025,
+"Annotator agreement matrix". The block is told from the honest by a trusted worker, or because at least half are
+honest.
 
 | step | here |
 |---|---|
@@ -146,7 +147,7 @@ def find_colluders(
     labels: CrowdLabels,
     *,
     level: float = 0.05,
-    seed: int = 0,
+    random_state: int = 0,
     trusted: Sequence[Any] | None = None,
     groups: IntArray | None = None,
 ) -> Screen:
@@ -156,7 +157,7 @@ def find_colluders(
     ----------
     level
         Chance of flagging anyone in a crowd without colluders.
-    seed
+    random_state
         Not used: nothing here is random.
     trusted
         Workers who are known to be honest. Without them, at least half of the crowd is taken to be.
@@ -173,13 +174,13 @@ def find_colluders(
     Examples
     --------
     >>> from crowdwise.simulate.adversaries import colluders
-    >>> crowd = colluders(n_tasks=300, n_workers=12, share=0.25, seed=0)
+    >>> crowd = colluders(n_tasks=300, n_workers=12, share=0.25, random_state=0)
     >>> [finding.names for finding in find_colluders(crowd.labels).findings]
     [(9, 10, 11)]
     """
     if not 0 < level < 1:
         raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
-    check_count("seed", seed, low=0)
+    check_count("random_state", random_state, low=0)
     kind = "colluders"
     busiest = np.sort(np.argsort(-labels.labels_per_worker, kind="stable")[:MOST_WORKERS])
     honest = trusted_among(labels, trusted)[busiest]

@@ -53,7 +53,7 @@ MOST_DRAWN = 2 * 10**8  # errors dealt in all
 
 
 def find_confused_classes(
-    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, reference: Reference | None = None
+    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: Reference | None = None
 ) -> Screen:
     """Classes that the crowd mixes up: wrong classes to which workers lean together.
 
@@ -63,7 +63,7 @@ def find_confused_classes(
         Who said what.
     level
         Chance that any pair of classes is flagged in a crowd whose members each err in their own way.
-    seed
+    random_state
         Same seed, same answer.
     reference
         The crowd's model, if it is at hand.
@@ -96,7 +96,7 @@ def find_confused_classes(
     followed = follow_shares(beyond_even, lean * often[:, None], total * often)
     allowed = np.where(shares[wrong] > shares[usable, None], 1.0, followed[:, None])
     t = (lean - total[:, None] * allowed * np.maximum(beyond_even, 0)) / spread[:, None]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     draws = int(np.clip(MOST_DRAWN // errors.size, 199, DRAWS))
 
     def dealt() -> Iterator[tuple[slice, FloatArray]]:
@@ -112,7 +112,9 @@ def find_confused_classes(
     for row, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
         k, label = int(usable[row]), int(wrong[row, place])
         findings.append(
-            _confusion(labels, gram, cross, met[:, k] >= FEWEST_MET, (k, label), float(p_value[row, place]), seed)
+            _confusion(
+                labels, gram, cross, met[:, k] >= FEWEST_MET, (k, label), float(p_value[row, place]), random_state
+            )
         )
     return Screen("confused classes", tuple(sorted(findings, key=lambda finding: -finding.score)))
 
@@ -145,7 +147,7 @@ def _confusion(
     met: BoolArray,
     cell: tuple[int, int],
     p_value: float,
-    seed: int,
+    random_state: int,
 ) -> Finding:
     k, label = cell
     n_others = int((labels.class_shares > 0).sum()) - 1
@@ -155,7 +157,7 @@ def _confusion(
         return found
 
     crowd = float(np.clip(rate(np.ones((1, labels.n_workers)))[0], 0, 1))
-    low, high = bootstrap_interval(rate, labels.n_workers, seed=seed)
+    low, high = bootstrap_interval(rate, labels.n_workers, random_state=random_state)
     own = rates(gram[met], cross[met])
     share = int((own[:, k, label] > (1 - own[:, k, k]) / n_others).sum())
     true, said = (quoted(labels.classes[place].as_py()) for place in cell)

@@ -47,7 +47,7 @@ ADVICE = (
 )
 
 
-def find_dependence(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) -> Screen:
+def find_dependence(labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0) -> Screen:
     """Flag groups of workers who depend on each other given the truth.
 
     The score of a worker is κ of their agreement with their group, 1 for copies; 0 for workers who are in none.
@@ -56,11 +56,11 @@ def find_dependence(labels: CrowdLabels, *, level: float = 0.05, seed: int = 0) 
     ----------
     level
         Chance of flagging anyone in a crowd of independent workers.
-    seed
+    random_state
         Not used: the tasks are dealt into halves in the same way for every seed.
     """
     check_number("level", level, low=0, high=1, above=True)
-    check_count("seed", seed, low=0)
+    check_count("random_state", random_state, low=0)
     return screen_of(labels, detect_groups(labels, level))
 
 

@@ -110,7 +110,7 @@ def find_drift(
     *,
     truth: Any = None,
     level: float = 0.05,
-    seed: int = 0,
+    random_state: int = 0,
     reference: Reference | None = None,
 ) -> Screen:
     """Workers whose agreement with everyone else changes while they work: in which direction, and when.
@@ -125,7 +125,7 @@ def find_drift(
         Known truths, as for `read_truth`, used in place of the consensus where given.
     level
         Chance that anyone is flagged in a crowd in which nobody drifts.
-    seed
+    random_state
         Same seed, same answer.
     reference
         The crowd's model, if it is at hand.
@@ -158,7 +158,7 @@ def find_drift(
         if spread <= 1e-12 or not moves.any():
             return np.nan
         deals = min(max(FEWEST_DEALS, int(2 * n_tested / level)), max(FEWEST_DEALS, MOST_WORK // mine.size))
-        rng = np.random.default_rng([seed, worker])
+        rng = np.random.default_rng([random_state, worker])
         found, last = _deal(z / (spread * np.sqrt(mine.size)), moves, rng, deals)
         before, after = (float(agreement[part].mean()) for part in np.split(mine, [last + 1]))
         score[worker] = min(1.0, abs(after - before))

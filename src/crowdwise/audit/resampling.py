@@ -78,7 +78,7 @@ class Contrast(NamedTuple):
 
 
 def max_statistic(
-    contrasts: Sequence[Contrast], *, seed: int, draws: int = DRAWS
+    contrasts: Sequence[Contrast], *, random_state: int, draws: int = DRAWS
 ) -> list[tuple[FloatArray, FloatArray]]:
     """T and p-value (Z, C) of each contrast, corrected for all of them together; not a number where not usable."""
     observed = []
@@ -87,7 +87,7 @@ def max_statistic(
         if not contrast.usable.any():
             observed.append(np.full(contrast.usable.shape, np.nan))
             continue
-        rng = np.random.default_rng([seed, number])
+        rng = np.random.default_rng([random_state, number])
         prepared = _prepared(contrast, rng)
         t = _studentised(prepared, prepared.code[None], contrast.tested)[0]
         observed.append(np.where(contrast.usable, t, np.nan))
@@ -188,7 +188,7 @@ def _studentised(prepared: _Prepared, codes: IntArray, tested: IntArray) -> Floa
 
 
 def bootstrap(
-    statistic: Callable[[FloatArray], FloatArray], n_units: int, *, seed: int, draws: int = BOOTSTRAPS
+    statistic: Callable[[FloatArray], FloatArray], n_units: int, *, random_state: int, draws: int = BOOTSTRAPS
 ) -> FloatArray:
     """Values of a statistic under the Bayesian bootstrap (Rubin 1981): exponential weights of the units.
 
@@ -197,7 +197,7 @@ def bootstrap(
     statistic
         From weights (draws, n_units) to values (draws, …).
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     block = max(1, BLOCK // max(n_units, 1))
     values = [
         statistic(rng.standard_exponential((min(block, draws - start), n_units))) for start in range(0, draws, block)
@@ -206,10 +206,10 @@ def bootstrap(
 
 
 def bootstrap_interval(
-    statistic: Callable[[FloatArray], FloatArray], n_units: int, *, seed: int, draws: int = BOOTSTRAPS
+    statistic: Callable[[FloatArray], FloatArray], n_units: int, *, random_state: int, draws: int = BOOTSTRAPS
 ) -> tuple[float, float]:
     """95 % interval of a statistic, from weights (draws, n_units) to values (draws,), by `bootstrap`."""
-    low, high = np.quantile(bootstrap(statistic, n_units, seed=seed, draws=draws), [0.025, 0.975])
+    low, high = np.quantile(bootstrap(statistic, n_units, random_state=random_state, draws=draws), [0.025, 0.975])
     return float(low), float(high)
 
 

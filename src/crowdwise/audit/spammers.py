@@ -153,7 +153,7 @@ def rank_chances(chances: FloatArray) -> FloatArray:
 
 
 def find_spammers(
-    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, opposite_level: float | None = None
+    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, opposite_level: float | None = None
 ) -> Screen:
     """Flag workers whose labels carry next to no information, and those who say the opposite.
 
@@ -161,7 +161,7 @@ def find_spammers(
     ----------
     level
         Of those flagged as spammers, the share who are expected to be none.
-    seed
+    random_state
         Not used: nothing here is random.
     opposite_level
         Chance of flagging anyone as opposite in a crowd without such workers; a third of `level` if not given.
@@ -175,13 +175,13 @@ def find_spammers(
     Examples
     --------
     >>> from crowdwise.simulate.adversaries import spammers
-    >>> crowd = spammers(n_tasks=500, n_workers=8, n_classes=3, share=0.25, seed=0)
+    >>> crowd = spammers(n_tasks=500, n_workers=8, n_classes=3, share=0.25, random_state=0)
     >>> [finding.names for finding in find_spammers(crowd.labels).findings]
     [(6,), (7,)]
     """
     if not 0 < level < 1:
         raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
-    check_count("seed", seed, low=0)
+    check_count("random_state", random_state, low=0)
     kind = "spammer"
     if labels.n_classes < 2:
         return Screen(kind, skipped="There is one class only.")

@@ -74,7 +74,7 @@ def hardness(labels: CrowdLabels, reference: Reference | None = None) -> FloatAr
 
 
 def find_hard_tasks(
-    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, reference: Reference | None = None
+    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: Reference | None = None
 ) -> Screen:
     """Tasks whose labellers differ more than their skills explain.
 
@@ -84,7 +84,7 @@ def find_hard_tasks(
         Who said what.
     level
         Chance that any task is flagged where none is harder than others of its class.
-    seed
+    random_state
         Same seed, same answer.
     reference
         The crowd's model, if it is at hand.
@@ -93,7 +93,7 @@ def find_hard_tasks(
     if labels.n_classes < 2 or (n >= FEWEST_LABELS).sum() == 0:
         return Screen("hard task", skipped=f"No task has {FEWEST_LABELS} labels of two classes or more.")
     model = fit_reference(labels, fitted=reference)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     prior = np.exp(model.log_prior)
     table, flat = np.log(model.confusion), np.zeros(labels.n_classes)
     judged = n >= FEWEST_LABELS
@@ -181,7 +181,7 @@ def _doubts(scores: FloatArray, given: IntArray) -> FloatArray:
     return np.where(given >= 0, 1 - right, np.nan)
 
 
-def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.05, seed: int = 0) -> Screen:
+def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.05, random_state: int = 0) -> Screen:
     """Tasks whose given label (or, without one, the majority's) the crowd contradicts.
 
     Findings are of kind "mislabel" where the label is probably wrong, and of kind "disputed answer" where the task may
@@ -196,7 +196,7 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     level
         Chance that any task is found where all these labels are right, workers err independently, and no task is
         hard for everyone or misleads.
-    seed
+    random_state
         Same seed, same answer.
     """
     if labels.n_classes < 2 or labels.n_workers < 2 or labels.n_labels == 0:
@@ -211,7 +211,7 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     scores = _scores(labels, labels.label, log_prior, table)
     likeliest, score = scores.argmax(axis=1), _doubts(scores, given)
     observed = np.where(given >= 0, scores.max(axis=1) - scores[np.arange(labels.n_tasks), given], np.nan)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     draws = _draws(labels)
     right = np.maximum(given, 0)
     drawn = drawn_again(labels, lambda tasks: right[tasks], np.exp(table), log_prior, table, rng, draws)

@@ -28,7 +28,7 @@ __all__ = ["find_strange_truth"]
 FEWEST = 10  # truths
 
 
-def find_strange_truth(labels: CrowdLabels, *, truth: Any, level: float = 0.05, seed: int = 0) -> Screen:  # noqa: ARG001
+def find_strange_truth(labels: CrowdLabels, *, truth: Any, level: float = 0.05, random_state: int = 0) -> Screen:  # noqa: ARG001
     """Whether the truth given has anything to do with the labels.
 
     Parameters
@@ -39,7 +39,7 @@ def find_strange_truth(labels: CrowdLabels, *, truth: Any, level: float = 0.05, 
         True labels of some tasks, as for `read_truth`.
     level
         Chance of flagging the right truth of a crowd that agrees with it on half of the way from chance to always.
-    seed
+    random_state
         Not used: nothing here is random.
     """
     kind = "strange truth"

@@ -73,6 +73,7 @@ def run_audit(reading: Reading, asked: Asked) -> tuple[TimedLabels, Audit, Items
     say_if_compiling()
     timed = work.read_timed(reading)
     more = asdict(asked) | {"trusted": _named(asked.trusted, timed.labels.workers)}
+    more["random_state"] = more.pop("seed")
     shows = work.read_shown_items(more.pop("items"), timed.labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # said as a note

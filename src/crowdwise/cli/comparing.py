@@ -26,7 +26,7 @@ def compare_methods(labels: CrowdLabels, methods: str | None, truth: Any, folds:
     from crowdwise.evaluate.compare import compare
 
     named = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
-    return compare(labels, named, folds=folds, truth=truth, seed=seed)
+    return compare(labels, named, folds=folds, truth=truth, random_state=seed)
 
 
 def comparison_facts(comparison: Comparison) -> dict[str, Any]:

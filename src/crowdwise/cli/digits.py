@@ -45,7 +45,7 @@ class Digits:
 
 
 def learnt_digits(seed: int = 0) -> Digits:
-    """Learn scikit-learn's digits from workers who take each digit for one other (000); the same every time."""
+    """Learn scikit-learn's digits from pairwise flippers (Tanno et al. 2019); the same every time."""
     from sklearn.datasets import load_digits
 
     from crowdwise.learner_registry import learner
@@ -54,7 +54,9 @@ def learnt_digits(seed: int = 0) -> Digits:
     digits: Any = load_digits()
     order = np.random.default_rng(seed).permutation(len(digits.target))
     seen, hidden = order[:TRAINING], order[TRAINING:]
-    crowd = pairwise_flippers(TRAINING, WORKERS, labels_per_task=1, skill=SKILL, truth=digits.target[seen], seed=seed)
+    crowd = pairwise_flippers(
+        TRAINING, WORKERS, labels_per_task=1, skill=SKILL, truth=digits.target[seen], random_state=seed
+    )
     accuracy, error, found = {}, {}, crowd.confusion
     for slug in METHODS:
         model = learner(slug).make(**PLAN, seed=seed)

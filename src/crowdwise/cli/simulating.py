@@ -25,7 +25,7 @@ PARAMETERS = {
     "workers": "n_workers",
     "classes": "n_classes",
     "labels-per-task": "labels_per_task",
-    "seed": "seed",
+    "seed": "random_state",
 }
 
 
@@ -57,8 +57,9 @@ def _options(crowd: Any) -> list[str]:
 
 
 def _first_line(crowd: Any) -> str:
-    """Say what a crowd is, without the number of the paper in our own list."""
-    return re.sub(r"\s*\(00\d[^)]*\)$", "", (inspect.getdoc(crowd) or "").partition("\n")[0].rstrip("."))
+    """Say what a crowd is, without the paper that it is from."""
+    summary = (inspect.getdoc(crowd) or "").partition("\n")[0].rstrip(".")
+    return re.sub(r"\s*\([A-Z]\w+ et al\. \d{4}[^)]*\)$", "", summary)
 
 
 def crowds_page(crowds: Sequence[tuple[str, str, list[str]]]) -> None:

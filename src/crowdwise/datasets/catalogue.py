@@ -46,7 +46,7 @@ class Entry:
 
 
 LI = "Li, Rubinstein & Cohn 2019, code of truth-inference-at-scale"
-TUTORIAL = "Tutorial (seed 002), spammer detection"
+TUTORIAL = "Tutorial (Ibrahim et al. 2025), spammer detection"
 
 CATALOGUE: dict[str, Entry] = {
     "anaesthetists": Entry(

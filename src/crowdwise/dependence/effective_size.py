@@ -118,7 +118,9 @@ def kish_size(n_workers: Any, correlation: Any) -> Any:
     return n_workers / (1 + (n_workers - 1) * correlation)
 
 
-def effective_size(labels: CrowdLabels, *, truth: Any = None, level: float = 0.05, seed: int = 0) -> EffectiveSize:
+def effective_size(
+    labels: CrowdLabels, *, truth: Any = None, level: float = 0.05, random_state: int = 0
+) -> EffectiveSize:
     """How many independent workers the crowd is worth.
 
     Parameters
@@ -127,17 +129,19 @@ def effective_size(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
         True labels of some tasks, as for `read_truth`: with twenty or more, errors are counted on them too.
     level
         At which groups are flagged, as for `find_dependence`.
-    seed
+    random_state
         Same seed, same answer.
     """
     check_number("level", level, low=0, high=1, above=True)
-    check_count("seed", seed, low=0)
+    check_count("random_state", random_state, low=0)
     if not labels.n_labels:
         raise InputError("There are no labels to judge. Give at least one answer of one worker to one task.")
-    return estimate_size(labels, detect_groups(labels, level), seed, truth=truth)
+    return estimate_size(labels, detect_groups(labels, level), random_state, truth=truth)
 
 
-def estimate_size(labels: CrowdLabels, dependence: Dependence | None, seed: int, *, truth: Any = None) -> EffectiveSize:
+def estimate_size(
+    labels: CrowdLabels, dependence: Dependence | None, random_state: int, *, truth: Any = None
+) -> EffectiveSize:
     """What the crowd is worth, given the groups that were flagged."""
     groups = np.full(labels.n_workers, -1) if dependence is None else dependence.groups
     per_task = labels.n_labels / np.count_nonzero(labels.labels_per_task)
@@ -152,7 +156,7 @@ def estimate_size(labels: CrowdLabels, dependence: Dependence | None, seed: int,
     who = f"{n_workers:,} workers" + (
         "" if n_workers == labels.n_workers else f" with enough labels to tell (of {labels.n_workers:,})"
     )
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     narrow, told = narrow_classes(kept, gold, rng)
     alone = np.full(n_workers, -1)
     if n_gold < FEWEST_GOLD and not _anyone_differs(kept):

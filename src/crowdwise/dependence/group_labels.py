@@ -63,7 +63,7 @@ def split_by_group(labels: CrowdLabels, groups: IntArray) -> GroupedLabels:
     return GroupedLabels(labels.keep(~together), joint, found % n_tasks, ptr)
 
 
-def resolve_groups(given: Any, labels: CrowdLabels, seed: int) -> IntArray:
+def resolve_groups(given: Any, labels: CrowdLabels, random_state: int) -> IntArray:
     """Group (M,) of each worker, counted from 0, and -1 for those who are alone.
 
     Parameters
@@ -71,17 +71,17 @@ def resolve_groups(given: Any, labels: CrowdLabels, seed: int) -> IntArray:
     given
         "found", a number of groups, a mapping from worker to group, or a group for each worker.
     """
-    check_count("seed", seed, low=0)
+    check_count("random_state", random_state, low=0)
     if isinstance(given, str):
         if given != "found":
             raise InputError(
                 f"groups is {quoted(given)}; it must be 'found', a number of groups, or a mapping from worker to group."
             )
-        dependence = find_groups(labels, level=LEVEL, seed=seed)
+        dependence = find_groups(labels, level=LEVEL, random_state=random_state)
         return np.full(labels.n_workers, -1) if dependence is None else dependence.groups
     if isinstance(given, Integral):
         check_count("groups", given)
-        return cluster_workers(labels, int(given), seed=seed)
+        return cluster_workers(labels, int(given), random_state=random_state)
     if isinstance(given, Mapping):
         places = positions(as_vocabulary(list(given), "worker"), labels.workers)
         strange = [name for name, place in zip(given, places, strict=True) if place < 0]

@@ -36,7 +36,8 @@ of the truth: all is done once more with them.
 | groups | `cluster_pairs`, and copies joined to them by `merge_groups` |
 
 A. Jaffe, E. Fetaya, B. Nadler, T. Jiang and Y. Kluger (2016), "Unsupervised ensemble learning with dependent
-classifiers", AISTATS. P. A. Traganitis and G. B. Giannakis (2022), tutorial, "Identifying annotator dependencies".
+classifiers", AISTATS. P. A. Traganitis and G. B. Giannakis (2022), as told in
+Ibrahim et al. 2025, "Identifying annotator dependencies".
 
 Departures: the papers cluster a score matrix of 2×2 minors of the covariance by its spectrum; here what a common truth
 explains is taken off directly, so that any number of classes and missing labels are dealt with alike, and each worker
@@ -218,7 +219,7 @@ def merge_groups(clusters: list[IntArray], copies: BoolArray) -> list[IntArray]:
     return [np.flatnonzero(number == each) for each in np.flatnonzero(np.bincount(number) > 1)]
 
 
-def find_groups(labels: CrowdLabels, *, level: float, seed: int) -> Dependence | None:
+def find_groups(labels: CrowdLabels, *, level: float, random_state: int) -> Dependence | None:
     """Who depends on whom; None where too few workers share enough tasks.
 
     Begins with likely copies joined, and once more with all joined who agree much more than usual, where that is not
@@ -229,7 +230,7 @@ def find_groups(labels: CrowdLabels, *, level: float, seed: int) -> Dependence |
     members = select_testable(labels)
     if members.size < LEAST_WORKERS:
         return None
-    parts = split_tasks(labels, np.random.default_rng(seed))
+    parts = split_tasks(labels, np.random.default_rng(random_state))
     place = np.full(labels.n_workers, -1)
     place[members] = np.arange(members.size)
     raw = count_agreement(labels, np.sort(np.concatenate(parts)), place, members)
@@ -237,7 +238,8 @@ def find_groups(labels: CrowdLabels, *, level: float, seed: int) -> Dependence |
     if np.array_equal(starts[0], starts[1]):
         starts.pop()
     found = [
-        _search_groups(labels, groups, members, place, parts, level, np.random.default_rng(seed)) for groups in starts
+        _search_groups(labels, groups, members, place, parts, level, np.random.default_rng(random_state))
+        for groups in starts
     ]
     return min(found, key=lambda each: each.background)
 
@@ -248,10 +250,12 @@ def detect_groups(labels: CrowdLabels, level: float) -> Dependence | None:
     The same labels give the same answer whatever the seed of an audit: a group near the level would else come and go
     with it.
     """
-    return find_groups(labels, level=level, seed=SPLIT_SEED) if labels.n_labels and labels.n_classes > 1 else None
+    if not labels.n_labels or labels.n_classes < 2:
+        return None
+    return find_groups(labels, level=level, random_state=SPLIT_SEED)
 
 
-def cluster_workers(labels: CrowdLabels, n_groups: int, *, seed: int) -> IntArray:
+def cluster_workers(labels: CrowdLabels, n_groups: int, *, random_state: int) -> IntArray:
     """A given number of groups (M,), tested or not: the workers who agree most beyond the truth are joined.
 
     -1 for workers who are alone: those of a group of one, and those with too few answers to tell.
@@ -260,7 +264,7 @@ def cluster_workers(labels: CrowdLabels, n_groups: int, *, seed: int) -> IntArra
     groups = np.full(labels.n_workers, -1)
     if members.size <= n_groups:
         return groups
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(random_state)
     tasks = np.sort(np.concatenate(split_tasks(labels, generator)))
     place = np.full(labels.n_workers, -1)
     place[members] = np.arange(members.size)

@@ -268,7 +268,7 @@ class Auto(Aggregator):
     Examples
     --------
     >>> from crowdwise.simulate import simulate
-    >>> crowd = simulate("dawid-skene", n_tasks=150, n_workers=12, n_classes=3, labels_per_task=5, seed=3)
+    >>> crowd = simulate("dawid-skene", n_tasks=150, n_workers=12, n_classes=3, labels_per_task=5, random_state=3)
     >>> model = Auto().fit(crowd.labels)
     >>> model.league().column_names
     ['method', 'weight', 'held_out', 'standard_error']
@@ -342,7 +342,9 @@ class Auto(Aggregator):
             extra["class_prior"] = known.class_prior
         if known.gold.size:
             # A task without labels says nothing of how far labels can be trusted.
-            calibrated = calibrate_from_gold(labels, posterior, np.where(judged, known.gold, -1), seed=self.seed)
+            calibrated = calibrate_from_gold(
+                labels, posterior, np.where(judged, known.gold, -1), random_state=self.seed
+            )
             told = known.gold >= 0
             posterior = calibrated.posterior
             posterior[told] = np.eye(labels.n_classes)[known.gold[told]]

@@ -66,7 +66,7 @@ def compare(
     *,
     folds: int = 5,
     truth: Any = None,
-    seed: int = 0,
+    random_state: int = 0,
 ) -> Comparison:
     """Compare methods without a truth, by how well they predict labels hidden from them; and with one, if given.
 
@@ -80,7 +80,7 @@ def compare(
         Parts into which the labels are cut at random; each is predicted from the others.
     truth
         True labels of some tasks, for scoring alone: a mapping, or a path or table with columns task and label.
-    seed
+    random_state
         For the cut.
 
     Notes
@@ -95,7 +95,7 @@ def compare(
     Examples
     --------
     >>> from crowdwise.simulate import simulate
-    >>> labels = simulate("one-coin", n_tasks=200, n_workers=10, n_classes=3, labels_per_task=5, seed=0).labels
+    >>> labels = simulate("one-coin", n_tasks=200, n_workers=10, n_classes=3, labels_per_task=5, random_state=0).labels
     >>> compare(labels, ["majority-vote", "one-coin"]).best
     'one-coin'
     """
@@ -103,7 +103,7 @@ def compare(
     check_enough(answers)
     slugs = _slugs(methods)
     codes = None if truth is None else truth_codes(truth, answers)
-    cuts = list(parts(answers, folds, seed))
+    cuts = list(parts(answers, folds, random_state))
     found = {slug: _Found.nothing_yet(answers) for slug in slugs}
     jobs = [(slug, cut) for cut in (None, *cuts) for slug in slugs]
     with warnings.catch_warnings(), counted_work("comparing", len(jobs), "fits") as advance:

@@ -111,24 +111,24 @@ class _Pairs:
         )
 
 
-def check_independence(labels: CrowdLabels, *, seed: int = 0) -> Independence | None:
+def check_independence(labels: CrowdLabels, *, random_state: int = 0) -> Independence | None:
     """Check whether workers err independently given the truth; None where too few workers share tasks.
 
     Parameters
     ----------
     labels
         The labels.
-    seed
+    random_state
         For the tasks that are looked at, where there are many, and for the crowds that are drawn.
 
     Examples
     --------
     >>> from crowdwise.simulate import simulate
-    >>> copies = simulate("groups", n_tasks=200, n_workers=20, labels_per_task=8, n_groups=4, seed=0).labels
+    >>> copies = simulate("groups", n_tasks=200, n_workers=20, labels_per_task=8, n_groups=4, random_state=0).labels
     >>> check_independence(copies).failed_check
     'pairs'
     """
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(random_state)
     sample = _drop_rare_workers(_sample_tasks(_keep_busiest(labels), generator))
     pairs = _Pairs(sample)
     if pairs.first.size < FEWEST_PAIRS or sample.n_classes < 2:

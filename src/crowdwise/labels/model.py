@@ -324,20 +324,20 @@ class CrowdLabels:
             self.tasks.filter(pa.array(tasks)), self.workers, self.classes, "all", self.kind, None,
         )  # fmt: skip
 
-    def split(self, held_out: float = 0.2, *, seed: int = 0) -> tuple[CrowdLabels, CrowdLabels]:
+    def split(self, held_out: float = 0.2, *, random_state: int = 0) -> tuple[CrowdLabels, CrowdLabels]:
         """Labels to fit and labels held out, at random: each part keeps all names.
 
         Parameters
         ----------
         held_out
             Share of the labels to hold out, in (0, 1).
-        seed
+        random_state
             Same seed, same split.
         """
         if not 0 < held_out < 1:
             raise InputError(f"held_out is {held_out}; it must lie between 0 and 1, both excluded.")
         out = np.zeros(self.n_labels, np.bool_)
-        chosen = np.random.default_rng(seed).permutation(self.n_labels)[: round(held_out * self.n_labels)]
+        chosen = np.random.default_rng(random_state).permutation(self.n_labels)[: round(held_out * self.n_labels)]
         out[chosen] = True
         return self.keep(~out), self.keep(out)
 

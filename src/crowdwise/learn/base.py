@@ -66,9 +66,9 @@ class Learner(CrowdModel):
     batch_size
         Tasks in a step, at least 1.
     learning_rate, worker_learning_rate
-        Adam's, for the network and for the workers' parameters, above 0. None: ten times the network's, as 004 has it,
-        but above 0.05 only if the network's is; matrices that lag behind leave the network to fit the workers'
-        mistakes. Just the network's where what is learnt is no matrix of each worker (the method says so).
+        Adam's, for the network and for the workers' parameters, above 0. None: ten times the network's, as Kim et al.
+        2022 have it, but above 0.05 only if the network's is; matrices that lag behind leave the network to fit the
+        workers' mistakes. Just the network's where what is learnt is no matrix of each worker (the method says so).
     weight_decay
         Adam's L2 penalty on the network, at least 0.
     schedule
@@ -118,7 +118,8 @@ class Learner(CrowdModel):
 
     slug: ClassVar[str]
     held_out_measure: ClassVar[str] = "mean log-probability; 0 is perfect"  # what `held_out` of the history is
-    workers_faster: ClassVar[float] = 10.0  # rate of the workers' parameters over the network's: appendix D of 004
+    # Rate of the workers' parameters over the network's: appendix D of Kim et al. 2022.
+    workers_faster: ClassVar[float] = 10.0
 
     network: Any = None
     epochs: int | None = None

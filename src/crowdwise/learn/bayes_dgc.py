@@ -19,12 +19,13 @@ Information Sciences 64.
 A step costs O(labels of the batch × K²) and a copy of β, O(M K²), beside the network.
 
 Departures: the paper was not at hand. Model and updates are second hand: from its abstract, from section 3.1 and table
-1 of 004, and from what the authors' program computes. There, too, f and π are multiplied without dividing by their sum
-over classes, so that common classes count twice; the natural gradients are the ones above divided by n_w and N, scaled
-by a constant and given to Adam, and a pre-training on the consensus of labels alone comes first. Here, natural
-gradients are followed as they are, with one step size; a worker who is not in the batch is left as she is, where the
-program draws her to the prior; and there is no pre-training. The program expects 5 right answers and 2 of each wrong
-label of every worker; here (2, 1) in all, as in `deep-mf`. With several devices, all keep the first one's β and γ.
+1 of Kim et al. 2022, and from what the authors' program computes. There, too, f and π are multiplied without dividing
+by their sum over classes, so that common classes count twice; the natural gradients are the ones above divided by n_w
+and N, scaled by a constant and given to Adam, and a pre-training on the consensus of labels alone comes first. Here,
+natural gradients are followed as they are, with one step size; a worker who is not in the batch is left as she is,
+where the program draws her to the prior; and there is no pre-training. The program expects 5 right answers and 2 of
+each wrong label of every worker; here (2, 1) in all, as in `deep-mf`. With several devices, all keep the first one's β
+and γ.
 """
 
 from __future__ import annotations

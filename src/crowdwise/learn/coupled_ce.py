@@ -8,9 +8,9 @@ every class has an anchor (a task that is surely of it) and an expert (a worker 
 true): theorem 1 of Ibrahim et al.
 
 S. Ibrahim, T. Nguyen and X. Fu (2023), "Deep learning from crowdsourced labels: coupled cross-entropy minimization,
-identifiability, and regularization", ICLR; slides "Coupled Cross Entropy Minimization (CCEM)" of 002.
+identifiability, and regularization", ICLR; slides "Coupled Cross Entropy Minimization (CCEM)" of Ibrahim et al. 2025.
 
-| equation of 002 | here |
+| equation of Ibrahim et al. 2025 | here |
 |---|---|
 | p = A_m f(x_n) | `losses.coupled_probability` |
 | 1/|S| Σ over labels of CE(A_m f(x_n), label) | `losses.per_label` of `losses.coupled_sum` |
@@ -18,15 +18,15 @@ identifiability, and regularization", ICLR; slides "Coupled Cross Entropy Minimi
 
 A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices.
 
-How it differs from `trace` with strength 0: the cost is a mean over the *labels* of a batch, where 000 has a mean over
-its tasks, so that the cost does not grow with the labels of a task (Adam hardly notices); and rows are a softmax that
-starts a little nearer to even, where 000's softplus starts at 6·I − 5.
+How it differs from `trace` with strength 0: the cost is a mean over the *labels* of a batch, where Tanno et al. 2019
+have a mean over its tasks, so that the cost does not grow with the labels of a task (Adam hardly notices); and rows are
+a softmax that starts a little nearer to even, where Tanno et al.'s softplus starts at 6·I − 5.
 
-Departures: 002 does not say how A is kept on the simplex or where it starts. Here it starts at `start` on the diagonal,
-because the order of the classes is only pinned by the start. |S| is the number of labels in a batch, so that labels of
-a batch with fewer of them count a little more.
-After training, the matrices are brought to where they go with the chosen epoch's classifier (`caught_up`): that is
-chosen for its own sake, often before they have come far from their start.
+Departures: Ibrahim et al. 2025 do not say how A is kept on the simplex or where it starts. Here it starts at `start` on
+the diagonal, because the order of the classes is only pinned by the start. |S| is the number of labels in a batch, so
+that labels of a batch with fewer of them count a little more. After training, the matrices are brought to where they go
+with the chosen epoch's classifier (`caught_up`): that is chosen for its own sake, often before they have come far from
+their start.
 """
 
 from __future__ import annotations

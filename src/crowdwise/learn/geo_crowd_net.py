@@ -8,9 +8,9 @@ of the classes, where F is scattered well enough ("F": many tasks, maybe no expe
 tasks).
 
 S. Ibrahim, T. Nguyen and X. Fu (2023), "Deep learning from crowdsourced labels: coupled cross-entropy minimization,
-identifiability, and regularization", ICLR; slides "Enhanced identifiability under CCEM" of 002.
+identifiability, and regularization", ICLR; slides "Enhanced identifiability under CCEM" of Ibrahim et al. 2025.
 
-| equation of 002 | here |
+| equation of Ibrahim et al. 2025 | here |
 |---|---|
 | 1/|S| Σ CE(A_m f(x_n), label) | `losses.per_label` of `losses.coupled_sum` |
 | − λ log det(F Fᵀ), "F" | `losses.volume_of_outputs`, F of the batch (K, B) |
@@ -69,7 +69,7 @@ class GeoObjective(Objective):
         self.regularizer, self.strength = regularizer, strength
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
-        """The criterion of 002, sums over tasks and labels as those of the batch."""
+        """The criterion of Ibrahim et al. 2025, sums over tasks and labels as those of the batch."""
         f, confusion = seen.logits.softmax(dim=1), self.workers()
         volume = volume_of_outputs(f, RIDGE) if self.regularizer == "F" else volume_of_workers(confusion, RIDGE)
         return per_label(coupled_sum(f, confusion, batch), batch) - self.strength * volume

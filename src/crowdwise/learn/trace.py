@@ -6,16 +6,16 @@ cannot tell A·P from A for a permuted or blurred classifier P; of all pairs tha
 smallest trace of A is the true one where the crowd's mean matrix is diagonally dominant (theorem 1).
 
 R. Tanno, A. Saeedi, S. Sankaranarayanan, D. C. Alexander and N. Silberman (2019), "Learning from noisy labels by
-regularized estimation of annotator confusion", CVPR (000).
+regularized estimation of annotator confusion", CVPR.
 
-| equation of 000 | here |
+| equation of Tanno et al. 2019 | here |
 |---|---|
 | (2) P(label given x) = Σ_k A[w, k, l] f[k] | `losses.label_probability` |
 | (3) the cross-entropy of all labels | `TraceObjective.loss`, as the mean over the tasks of a batch |
 | (4) + λ tr(A), algorithm 1 | `trace_penalty` |
 | listing 2, ρ = 6·I − 5, softplus, rows normalised | `worker_models.Confusions` |
 | listing 3, probabilities clipped at 1e-10 | `losses.SMALLEST` |
-| (35) of 004, + λ tr(log A) | `trace_penalty` with `log=True` |
+| (35) of Kim et al. 2022, + λ tr(log A) | `trace_penalty` with `log=True` |
 
 A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices, the penalty and Adam.
 
@@ -86,7 +86,7 @@ class TraceRegularized(Learner):
     strength
         λ, at least 0; 0 is coupled cross-entropy from the same start. Too large, and the matrices diffuse.
     log
-        Penalise the trace of log A, equation (35) of 004, instead of A's.
+        Penalise the trace of log A, equation (35) of Kim et al. 2022, instead of A's.
 
     Notes
     -----

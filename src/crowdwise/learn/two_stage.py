@@ -3,11 +3,11 @@
 The generative story is the aggregator's; the features know nothing of it. Stage one gives each training task a
 distribution q[t] over the classes: an aggregator's posterior, or all weight on its largest element. Stage two minimises
 the cross-entropy of the classifier to q, as if it were the truth. With majority vote as the aggregator this is the
-"vanilla CNN" of 000 (hard) and training on the shares of labels (soft).
+"vanilla CNN" of Tanno et al. 2019 (hard) and training on the shares of labels (soft).
 
 V. C. Raykar et al. (2010), "Learning from crowds", JMLR 11, section 5 (the baseline); J. C. Peterson, R. M. Battleday,
 T. L. Griffiths and O. Russakovsky (2019), "Human uncertainty makes classification more robust", ICCV (soft labels);
-R. Tanno et al. (2019), CVPR (000), section 3.3 (majority vote).
+R. Tanno et al. (2019), CVPR, section 3.3 (majority vote).
 
 | equation | here |
 |---|---|

@@ -49,7 +49,7 @@ def everyone(n_tasks: int, n_workers: int) -> Assignment:
 def at_random(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator) -> Assignment:
     """Each task gets `labels_per_task` different workers, every set of them equally likely.
 
-    One label a task is the sparse case of 000 section 3.2. Floyd's sampling: one random number an edge.
+    One label a task is the sparse case of Tanno et al. 2019 section 3.2. Floyd's sampling: one random number an edge.
     """
     per_task = checked_count(labels_per_task, "labels_per_task")
     if per_task > n_workers:
@@ -71,9 +71,9 @@ def at_random(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random
 def regular(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator) -> Assignment:
     """Draw an (l, r)-regular bipartite graph: l workers on every task, r tasks for every worker.
 
-    As in 004 section 4.1; r follows from the rest: `n_tasks * l / n_workers`. Stubs are matched at random and
-    repeated pairs are then removed by random switches that keep all degrees, which is close to uniform over
-    such graphs where they are sparse. Where more than half of all pairs are wanted the complement is drawn.
+    As in Kim et al. 2022 section 4.1; r follows from the rest: `n_tasks * l / n_workers`. Stubs are matched at random
+    and repeated pairs are then removed by random switches that keep all degrees, which is close to uniform over such
+    graphs where they are sparse. Where more than half of all pairs are wanted the complement is drawn.
     """
     per_task = checked_count(labels_per_task, "labels_per_task")
     per_worker, left_over = divmod(n_tasks * per_task, n_workers)

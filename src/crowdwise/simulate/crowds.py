@@ -50,7 +50,7 @@ def simulate(slug: str, **parameters: Any) -> Simulation:
 
     Examples
     --------
-    >>> simulate("one-coin", n_tasks=400, n_workers=300, seed=7).labels
+    >>> simulate("one-coin", n_tasks=400, n_workers=300, random_state=7).labels
     CrowdLabels: 1,200 labels by 300 workers on 400 tasks, 2 classes (0, 1)
     """
     if slug not in CROWDS:

@@ -27,7 +27,7 @@ def simulate_workers(
     kinds: tuple[str, ...] | None = None,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Independent workers with the confusion matrices given.
 
@@ -39,7 +39,7 @@ def simulate_workers(
         Different workers drawn at random for each task; None for all of them.
     classes, workers, kinds
         Names of the classes and the workers, and what each worker is; numbers and None by default.
-    n_tasks, prior, truth, seed
+    n_tasks, prior, truth, random_state
         As for `simulate_crowd`.
 
     Examples
@@ -48,7 +48,7 @@ def simulate_workers(
     >>> simulate_workers([expert, guesser], n_tasks=100).skill.tolist()
     [1.0, 0.5]
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     matrices = checked_confusion(confusion)
     codes, shares = draw_truth(n_tasks, matrices.shape[1], rng, prior=prior, truth=truth)
     assignment = assign(codes.size, matrices.shape[0], labels_per_task, rng)

@@ -1,4 +1,4 @@
-"""004's figures as tables: what they are made of, and that a small version of them says what the paper does."""
+"""Kim et al.'s figures as tables: what they are made of, and that a small version of them says what the paper does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ with_data = pytest.mark.skipif("CROWDWISE_DATA" not in os.environ, reason="needs
 
 
 def plain_mean_field(labels: Any, alpha: tuple[float, float], n_iter: int) -> tuple[Any, Any, Any]:
-    """004, equations 16 and 27-29, for one coin and two classes: posterior of class 1, and right and wrong answers."""
+    """Equations 16 and 27-29 for one coin and two classes: posterior of class 1, and right and wrong answers."""
     right = wrong = np.zeros(labels.n_workers)
     said = np.where(labels.label == 1, 1.0, -1.0)
     for at in range(n_iter):
@@ -45,7 +45,7 @@ def plain_mean_field(labels: Any, alpha: tuple[float, float], n_iter: int) -> tu
 @pytest.mark.parametrize(("alpha", "n_spammers"), [((0.2, 0.1), 0), ((2.0, 1.0), 1), ((2.0, 1.6), 2)])
 @pytest.mark.parametrize("n_iter", [1, 7])
 def test_mean_field_is_the_papers(alpha: tuple[float, float], n_spammers: int, n_iter: int) -> None:
-    labels = one_coin(200, 150, n_spammers=n_spammers, seed=2).labels
+    labels = one_coin(200, 150, n_spammers=n_spammers, random_state=2).labels
     model = cw.MeanField(coin_prior=alpha, share_prior=1e6, max_iter=n_iter, tol=0.0).fit(labels)
     first, right, wrong = plain_mean_field(labels, alpha, n_iter)
     np.testing.assert_allclose(logit(model.posterior_[:, 1]), logit(first), atol=2e-3)
@@ -55,7 +55,7 @@ def test_mean_field_is_the_papers(alpha: tuple[float, float], n_spammers: int, n
 
 
 def test_bound_of_coins_never_falls_and_new_tasks_are_judged_alike() -> None:
-    labels = one_coin(120, 90, n_classes=3, seed=1).labels
+    labels = one_coin(120, 90, n_classes=3, random_state=1).labels
     model = cw.MeanField(coin_prior=(2.0, 1.0), tol=1e-12).fit(labels)
     assert (np.diff(model.objective_) > -1e-9).all()
     np.testing.assert_allclose(model.predict_proba(labels), model.posterior_, atol=1e-9)
@@ -65,7 +65,7 @@ def test_bound_of_coins_never_falls_and_new_tasks_are_judged_alike() -> None:
 
 def test_bound_of_coins() -> None:
     """E[log p(labels, truths, accuracies)] − E[log q], with accuracies on a fine grid."""
-    labels = one_coin(12, 9, n_classes=3, seed=4).labels
+    labels = one_coin(12, 9, n_classes=3, random_state=4).labels
     model = cw.MeanField(coin_prior=(2.0, 1.5), max_iter=3, tol=0.0).fit(labels, class_prior=[0.2, 0.3, 0.5])
     q, coins = model.posterior_, model.coin_counts_
     value = float((q * (np.log([0.2, 0.3, 0.5]) - np.log(q))).sum())
@@ -80,7 +80,7 @@ def test_bound_of_coins() -> None:
 
 
 def test_known_workers_count_as_right_and_wrong_answers() -> None:
-    labels = one_coin(40, 30, seed=0).labels
+    labels = one_coin(40, 30, random_state=0).labels
     matrix = np.array([[0.9, 0.1], [0.3, 0.7]])
     told = cw.MeanField(coin_prior=(2.0, 1.0), max_iter=1, tol=0.0).fit(
         labels, known_workers={3: matrix}, known_weight=10
@@ -91,7 +91,7 @@ def test_known_workers_count_as_right_and_wrong_answers() -> None:
 
 @pytest.mark.parametrize("wrong", [(1.0,), (1.0, 0.0), "x", (1.0, np.inf)])
 def test_bad_coins_are_named(wrong: Any) -> None:
-    labels = one_coin(8, 6, seed=0).labels
+    labels = one_coin(8, 6, random_state=0).labels
     with pytest.raises(cw.InputError, match="coin_prior"):
         cw.MeanField(coin_prior=wrong).fit(labels)
     with pytest.raises(cw.InputError, match="not both"):
@@ -137,7 +137,7 @@ def test_real_crowds_are_thinned_and_spammed() -> None:
 
 
 def test_measures_by_hand() -> None:
-    crowd = one_coin(8, 6, n_spammers=1, seed=0)
+    crowd = one_coin(8, 6, n_spammers=1, random_state=0)
     problem = problems.Problem(crowd.labels, crowd.truth, confusion=crowd.confusion, crowd=crowd)
 
     class Model:

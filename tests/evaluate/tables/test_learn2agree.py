@@ -1,4 +1,4 @@
-"""Learn2Agree's tables (003): folds, votes as one rater, texts in numbers, and Δ."""
+"""Learn2Agree's tables (Wang et al. 2023): folds, votes as one rater, texts in numbers, and Δ."""
 
 from __future__ import annotations
 

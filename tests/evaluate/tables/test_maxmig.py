@@ -1,4 +1,4 @@
-"""The tables of Cao et al. 2019 (001): their crowds are those of appendix B, on training and on test tasks."""
+"""The tables of Cao et al. 2019: their crowds are those of appendix B, on training and on test tasks."""
 
 from __future__ import annotations
 

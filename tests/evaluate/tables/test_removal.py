@@ -64,7 +64,7 @@ def test_every_removal_is_tried() -> None:
 def test_the_seed_is_that_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of({}, SPAMMED, 2)
     assert np.array_equal(
-        removed_workers("covariance-spammers", problem, 2), covariance_spammers(problem.labels, seed=2)
+        removed_workers("covariance-spammers", problem, 2), covariance_spammers(problem.labels, random_state=2)
     )
     seen = []
     monkeypatch.setitem(REMOVALS, "spammers", lambda problem, seed: seen.append(seed) or np.zeros(10, np.bool_))
@@ -79,7 +79,7 @@ def test_somebody_must_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_trust_needs_a_crowd_that_is_known() -> None:
-    crowd = cw.simulate.simulate("colluders", n_tasks=50, n_workers=8, seed=0)
+    crowd = cw.simulate.simulate("colluders", n_tasks=50, n_workers=8, random_state=0)
     with pytest.raises(InputError, match="Nobody knows who is honest in this crowd: there is no worker to trust"):
         removed_workers("trusted-colluders", Problem(crowd.labels, crowd.truth), 0)
 
@@ -91,7 +91,7 @@ class Model:
 
 
 def fitted(kinds: tuple[str, ...] | None, removed: list[bool] | None, groups: list[int] | None = None) -> Fitted:
-    crowd = cw.simulate.simulate("one-coin", n_tasks=4, n_workers=5, labels_per_task=5, seed=0)
+    crowd = cw.simulate.simulate("one-coin", n_tasks=4, n_workers=5, labels_per_task=5, random_state=0)
     known = cw.simulate.Simulation(
         crowd.labels,
         crowd.truth,

@@ -1,4 +1,4 @@
-"""The tutorial's tables (002): who is left in a crowd, what the oracle knows, how ties go."""
+"""The tutorial's tables (Ibrahim et al. 2025): who is left in a crowd, what the oracle knows, how ties go."""
 
 from __future__ import annotations
 

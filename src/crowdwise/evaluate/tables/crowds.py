@@ -32,7 +32,7 @@ def drawn_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
         parameters["truth"] = truth
     if "name" not in crowd:
         raise InputError("The crowd has no name: there is nothing to simulate.")
-    first = simulate(crowd["name"], **parameters, seed=seed)
+    first = simulate(crowd["name"], **parameters, random_state=seed)
     if "only" in crowd:
         return _of_kind(first, crowd["only"])
     if not crowd.get("dominant"):
@@ -41,7 +41,7 @@ def drawn_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
     for draw in range(1, DRAWS):
         if not not_dominant(drawn.confusion.mean(axis=0)):
             return drawn
-        drawn = simulate(crowd["name"], **parameters, seed=seed * DRAWS + draw + TEST_SEED)
+        drawn = simulate(crowd["name"], **parameters, random_state=seed * DRAWS + draw + TEST_SEED)
     return first
 
 

@@ -49,7 +49,7 @@ def _accuracy(fitted: Fitted) -> float:
 
 
 def _forecast(fitted: Fitted) -> float:
-    """Of features and crowd labels together, on test tasks: 001's data-crowds forecaster."""
+    """Of features and crowd labels together, on test tasks: Cao et al.'s (2019) data-crowds forecaster."""
     x, truth = _tested(fitted)
     return accuracy(truth, fitted.model.predict_proba(x, fitted.problem.test_labels).argmax(axis=1))
 
@@ -66,7 +66,7 @@ def _first_of_ties(fitted: Fitted) -> float:
 
 
 def _agreement_ratio(fitted: Fitted) -> float:
-    """003, equation 10: with the raters, on test tasks."""
+    """Wang et al. 2023, equation 10: with the raters, on test tasks."""
     x, _ = _tested(fitted)
     if fitted.problem.test_labels is None:
         raise InputError("The raters have said nothing of the test tasks.")
@@ -74,7 +74,7 @@ def _agreement_ratio(fitted: Fitted) -> float:
 
 
 def _confusion_error(fitted: Fitted) -> float:
-    """000, section 3.2: of the workers' matrices; not a number where the method has none."""
+    """Tanno et al. 2019, section 3.2: of the workers' matrices; not a number where the method has none."""
     if fitted.problem.confusion is None:
         raise InputError("The true matrices are not known: the crowd is not simulated.")
     found = getattr(fitted.model, "confusion_", None)
@@ -89,7 +89,7 @@ def _last(fitted: Fitted) -> float:
 
 
 def _inference(fitted: Fitted) -> float:
-    """004's: of the most probable classes, the first of those that tie; in two stages, of the labels-only stage."""
+    """As Kim et al. 2022: of the most probable classes the first; in two stages, of the labels-only stage."""
     first = getattr(fitted.model, "aggregator", None)
     if first is None:
         return _first_of_ties(fitted)
@@ -103,7 +103,7 @@ def _log_score(fitted: Fitted) -> float:
 
 
 def _sure(fitted: Fitted) -> float:
-    """Share of tasks with a class that the model holds for at least 95 % probable (004, figure 4a)."""
+    """Share of tasks with a class that the model holds for at least 95 % probable (Kim et al. 2022, figure 4a)."""
     return float((fitted.model.posterior_.max(axis=1) >= SURE).mean())
 
 
@@ -113,7 +113,7 @@ def _overconfidence(fitted: Fitted) -> float:
 
 
 def _spammer(fitted: Fitted) -> float:
-    """Accuracy that the model believes extreme spammers to have, who guess (004, figure 4c)."""
+    """Accuracy that the model believes extreme spammers to have, who guess (Kim et al. 2022, figure 4c)."""
     return float(_spammers(fitted).mean())
 
 

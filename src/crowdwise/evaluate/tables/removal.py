@@ -26,26 +26,26 @@ __all__ = ["REMOVALS", "removed_workers"]
 
 
 def _by_covariance(problem: Problem, seed: int) -> BoolArray:
-    """002's algorithm 1 for spammers."""
-    return covariance_spammers(problem.labels, seed=seed)
+    """Ibrahim et al.'s (2025) algorithm 1 for spammers."""
+    return covariance_spammers(problem.labels, random_state=seed)
 
 
 def _by_test(problem: Problem, seed: int) -> BoolArray:
     """Spammers whom the audit is sure of."""
-    return _flagged(problem, find_spammers(problem.labels, seed=seed))
+    return _flagged(problem, find_spammers(problem.labels, random_state=seed))
 
 
 def _colluders(problem: Problem, seed: int) -> BoolArray:
-    """002's "Alg. 1 – H": at least half of the workers are taken to be honest."""
-    return _flagged(problem, find_colluders(problem.labels, seed=seed))
+    """Ibrahim et al.'s "Alg. 1 – H": at least half of the workers are taken to be honest."""
+    return _flagged(problem, find_colluders(problem.labels, random_state=seed))
 
 
 def _colluders_by_trust(problem: Problem, seed: int) -> BoolArray:
-    """002's "Alg. 1 – TA": one honest worker is known, here the first of them."""
+    """Ibrahim et al.'s "Alg. 1 – TA": one honest worker is known, here the first of them."""
     if problem.crowd is None or problem.crowd.kinds is None or "honest" not in problem.crowd.kinds:
         raise InputError("Nobody knows who is honest in this crowd: there is no worker to trust.")
     trusted = problem.labels.workers[problem.crowd.kinds.index("honest")].as_py()
-    return _flagged(problem, find_colluders(problem.labels, seed=seed, trusted=[trusted]))
+    return _flagged(problem, find_colluders(problem.labels, random_state=seed, trusted=[trusted]))
 
 
 def _flagged(problem: Problem, screen: Screen) -> BoolArray:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from crowdwise.evaluate.tables.measures import Fitted, measured
 from crowdwise.evaluate.tables.problems import problem_of
 from crowdwise.evaluate.tables.removal import removed_workers
+from crowdwise.fitting.parameters import seed_parameter
 from crowdwise.fitting.variational import predicted
 from crowdwise.labels.errors import InputError
 from crowdwise.learner_registry import learner
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-ORACLE = "oracle"  # 002's classifier that knows the workers' matrices and the shares of the classes
+ORACLE = "oracle"  # Ibrahim et al.'s (2025) classifier that knows the workers' matrices and the shares of the classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +87,19 @@ def _fitted(problem: Problem, asked: Job, device: str) -> Any:
         if slug == ORACLE:
             return Oracle(problem)
         made = method(slug).load()
-        seeded = {"seed": asked["seed"]} if "seed" in inspect.signature(made).parameters else {}
-        return made(**seeded | parameters).fit(problem.labels)
+        return made(**_seeded(made, asked["seed"]) | parameters).fit(problem.labels)
     entry = learner(slug)
     if entry.needs == "confusion":
         parameters["confusion"] = problem.confusion
-    training = asked["training"] | {"seed": asked["seed"], "device": device}
+    training = asked["training"] | _seeded(entry.load(), asked["seed"]) | {"device": device}
     tasks = problem.labels.tasks.to_pylist()  # rows and tasks are in one order, whatever the tasks are called
     return entry.make(**training | parameters).fit(problem.x, problem.labels, tasks=tasks, valid=_named(problem))
+
+
+def _seeded(made: type[Any], seed: int) -> dict[str, int]:
+    """The seed as the parameter that the method has for it, if it draws at random."""
+    name = seed_parameter(inspect.signature(made).parameters)
+    return {} if name is None else {name: seed}
 
 
 def _named(problem: Problem) -> Any:
