@@ -4,7 +4,7 @@ Every task with a given answer g is one of three kinds, and its labels are drawn
 
 | kind | P(worker w says l) |
 |---|---|
-| ordinary | A_w[g, l] |
+| ordinary | A_w[g, l], or what `difficulty` says of easy and hard tasks, if that is more |
 | wrong answer: the truth is k ≠ g | A_w[k, l], as on an ordinary task of class k |
 | misleading: drawn to a class k ≠ g, or hard | (1 - h) A_w[g, l] + h 1[l = k]; or + h × share of l |
 
@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["GoldKinds", "classify_gold", "compare_classes", "count_matrices", "misled_likelihoods", "pull_weights", "share_priors"]
+__all__ = [
+    "GoldKinds",
+    "classify_gold",
+    "compare_classes",
+    "count_matrices",
+    "misled_likelihoods",
+    "pull_weights",
+    "share_priors",
+]
 
 STEPS = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95])  # values of h
 PULLS = np.array([0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93])  # values of m

@@ -14,16 +14,19 @@ task, and nearly all at 25.
 **Probable mislabels** (`find_mislabels`). The label g that a task has: the truth or gold given, else the majority's.
 With A the workers' matrices counted against g over all tasks, a task's label is doubted by
 
-    s = log max_k prior[k] Π_w A[w, k, l_w] − log prior[g] Π_w A[w, g, l_w],    score = 1 − P(g | labels of the crowd).
+    s = log max_k prior[k] Π_w A[w, k, l_w] − log prior[g] Π_w A[w, g, l_w].
 
 As if every g were right and no task misled the crowd, labels are drawn anew from A and g, and the share of draws whose
-largest s of all tasks reaches a task's own is its p-value: the crowd contradicts g. Whether g is wrong, or the task
-misleads the crowd, is another question: where g was given, `gold_doubt` compares the two readings. A "mislabel" is
-found where a wrong answer has a probability of `SURE` or more; else the task is a "disputed answer", a question to an
-expert. (Dawid and Skene's own posterior is too sure of itself where labels are few: flagging the least probable labels
-while the sum of their posteriors stays under 0.05 doubted right ones in 25 of 60 simulated honest crowds.) The score of
-a majority's label is that of cleanlab for many annotators (Goh et al. 2022, "CROWDLAB"), with the crowd's model in
-place of a classifier; that of a given label is the probability that it is wrong.
+largest s of all tasks reaches a task's own is its p-value: the crowd contradicts g. Where g was given, tasks may be
+harder for everyone, and right answers to those are contradicted by many: how many and how hard they are is told from
+the answers given (`difficulty`), labels are drawn from easy and hard tasks accordingly, and each class counts in s by
+the better of the two. Whether g is wrong, or the task misleads the crowd, is another question: `gold_doubt` compares
+the two readings. A "mislabel" is found where a wrong answer has a probability of `SURE` or more; else the task is a
+"disputed answer", a question to an expert. (Dawid and Skene's own posterior is too sure of itself where labels are few:
+flagging the least probable labels while the sum of their posteriors stays under 0.05 doubted right ones in 25 of 60
+simulated honest crowds.) The score of a majority's label, 1 − P(g | labels of the crowd), is that of cleanlab for many
+annotators (Goh et al. 2022, "CROWDLAB"), with the crowd's model in place of a classifier; that of a given label is the
+probability that it is wrong.
 
 **Classes mixed up** (`find_confused_classes`): see `confused_classes`.
 
@@ -192,8 +195,8 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     truth
         The labels that tasks are given as true or gold, as for `read_truth`.
     level
-        Chance that any task is found where all these labels are right, workers err independently, and no task is
-        hard for everyone or misleads.
+        Chance that any task is found where all these labels are right, workers err independently but for the
+        difficulty of given tasks, and no task misleads.
     seed
         Same seed, same answer.
     """
@@ -222,16 +225,17 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     how = f"labels drawn as if all were right and no task misled the crowd, {draws} draws, largest of all tasks"
     findings = []
     for t in flagged[np.lexsort((-observed[flagged], -wrong[flagged]))]:
-        task, likely, doubted = quoted(labels.tasks[int(t)].as_py()), _class(labels, likeliest[t]), _class(labels, given[t])
+        name = labels.tasks[int(t)].as_py()
+        likely, doubted = (_class(labels, int(each[t])) for each in (likeliest, given))
         words = MAJORITY if truth is None else MISLABEL if wrong[t] >= SURE else DISPUTED
         said = np.count_nonzero(labels.label[labels.task == t] == likeliest[t])
         findings.append(
             Finding(
                 kind=words.kind,
                 about="task",
-                names=(labels.tasks[int(t)].as_py(),),
+                names=(name,),
                 score=float(wrong[t]),
-                verdict=f"Task {task}{words.verdict.format(likely=likely, doubted=doubted)}",
+                verdict=f"Task {quoted(name)}{words.verdict.format(likely=likely, doubted=doubted)}",
                 evidence=f"{said} of its {labels.labels_per_task[t]} labels say {likely}{words.evidence}",
                 p_value=float(p_value[t]),
                 how=how,
@@ -345,4 +349,4 @@ def _draws(labels: CrowdLabels) -> int:
 
 
 def _class(labels: CrowdLabels, k: int) -> str:
-    return quoted(labels.classes[int(k)].as_py())
+    return quoted(labels.classes[k].as_py())
