@@ -27,18 +27,19 @@ def drawn_scores(
 ) -> tuple[FloatArray, FloatArray]:
     """Labels of n tasks drawn anew B times: the score of each task's best class, and of its truth, both (B, n).
 
-    The score of class k is log_prior[k] + Σ_e log_table[worker_e, label_e, k]. Several draws at a time, so that the
-    rows of a task's workers are fetched once for all.
+    A task is in one of R states, a multiple of the number K of classes; the class of state r is r modulo K. The score
+    of a state is log_prior[r] + Σ_e log_table[worker_e, label_e, r], and that of a class the highest of its states.
+    Several draws at a time, so that the rows of a task's workers are fetched once for all.
 
     Parameters
     ----------
     truth : (B, n)
-        From which labels are drawn.
+        States from which labels are drawn.
     uniform : (B, S)
         Numbers from 0 to 1, one for each label of these tasks.
-    cumulative : (M, K, K) [worker, truth, label]
+    cumulative : (M, R, K) [worker, state, label]
         Chance of each label or one before it.
-    log_table : (M, K, K) [worker, label, truth]
+    log_table : (M, K, R) [worker, label, state]
         C-ordered, both.
     """
     best, own = np.empty((2, *truth.shape))
@@ -60,7 +61,7 @@ def _draw(
     best: FloatArray,
     own: FloatArray,
 ) -> None:
-    total, last = np.empty(log_prior.size), log_prior.size - 1
+    total, last = np.empty(log_prior.size), cumulative.shape[2] - 1
     # All matrices of a worker in one row, to be asked for while the task before is drawn.
     tables = cumulative.reshape(cumulative.shape[0], -1), log_table.reshape(log_table.shape[0], -1)
     for task in range(best.shape[1]):
@@ -82,4 +83,6 @@ def _draw(
             highest = -np.inf
             for k in range(total.size):
                 highest = max(highest, log_prior[k] + total[k])
-            best[draw, task], own[draw, task] = highest, log_prior[right] + total[right]
+            best[draw, task], own[draw, task] = highest, -np.inf
+            for k in range(right % (last + 1), total.size, last + 1):
+                own[draw, task] = max(own[draw, task], log_prior[k] + total[k])
