@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
@@ -82,6 +81,8 @@ def m_step(labels: CrowdLabels, right: FloatArray, current: GladParameters) -> G
         return -value, -gradient
 
     start = np.concatenate([current.ability, current.log_ease])
+    from scipy.optimize import minimize
+
     found = minimize(negative, start, jac=True, method="L-BFGS-B", options={"maxiter": CLIMB_STEPS})
     return GladParameters(found.x[:n_workers], found.x[n_workers:])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.fitting.crowd_model import CrowdModel, Fit, ModelNotFittedError
+from crowdwise.fitting.crowd_model import CrowdModel, Fit
 from crowdwise.fitting.estimator import estimator
 from crowdwise.fitting.knowledge import GOLD, knowledge_of
 from crowdwise.fitting.parameters import check_count, check_number
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Aggregator", "Fit", "ModelNotFittedError", "check_enough"]
+__all__ = ["Aggregator", "Fit", "check_enough"]
 
 FEWEST_WORKERS = 3  # whose joint answers can be told apart
 
