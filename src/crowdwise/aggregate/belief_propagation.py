@@ -34,7 +34,7 @@ import numpy as np
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import log_of
 from crowdwise.fitting.em import warn
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.intervals import matched_beta
 from crowdwise.fitting.knowledge import GOLD, PRIOR

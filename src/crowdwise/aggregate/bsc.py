@@ -36,7 +36,7 @@ import numpy as np
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.chains import allowed_steps, steps_of
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import STRUCTURE
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS

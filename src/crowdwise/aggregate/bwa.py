@@ -34,7 +34,7 @@ from scipy.special import gammaln
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import judged_as_coins
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import VOTES
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_number

@@ -33,7 +33,7 @@ from scipy.stats import rankdata
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_count, check_number

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import PRIOR
 from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, towards_majority

@@ -32,7 +32,7 @@ import numpy as np
 from sklearn.base import clone
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_count, check_number

@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.intervals import share_sureness
 from crowdwise.fitting.knowledge import GOLD, PRIOR

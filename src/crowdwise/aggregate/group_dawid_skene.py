@@ -32,7 +32,7 @@ from crowdwise.aggregate import dawid_skene
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, portrait
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.opinions import groups_of, opinions_of

@@ -34,7 +34,7 @@ from crowdwise.aggregate import dawid_skene
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, statistics_of
 from crowdwise.fitting.chains import allowed_steps, steps_of
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import STRUCTURE
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
 from crowdwise.fitting.parameters import check_flag, check_number

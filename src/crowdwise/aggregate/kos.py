@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import softmax
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import PRIOR
 from crowdwise.fitting.rank_one import (

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import PRIOR
 from crowdwise.fitting.parameters import check_count

@@ -31,7 +31,7 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import statistics_of, sureness
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import VOTES
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR

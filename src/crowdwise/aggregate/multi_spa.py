@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.moments import Estimate, align_each, core_fit, prior_of_pairs

@@ -23,7 +23,7 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import coin_parameters, fit_votes, log_of, starting_votes
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_number

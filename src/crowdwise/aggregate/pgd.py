@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import PRIOR
 from crowdwise.fitting.rank_one import (

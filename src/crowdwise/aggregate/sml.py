@@ -36,7 +36,7 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import PRIOR
 from crowdwise.fitting.one_vs_rest import confusion_of_rates

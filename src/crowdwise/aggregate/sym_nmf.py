@@ -31,7 +31,7 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.moments import (

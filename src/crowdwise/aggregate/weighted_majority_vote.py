@@ -21,7 +21,7 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import judged_as_coins
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import VOTES
 from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.knowledge import GOLD

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.fitting.crowd_model import CrowdModel, Fit, ModelNotFittedError
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.knowledge import GOLD, knowledge_of
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass

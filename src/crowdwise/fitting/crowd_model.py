@@ -11,7 +11,7 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from crowdwise.fitting.estimator import rename_parameters
+from crowdwise.fitting.estimators import rename_parameters
 from crowdwise.fitting.intervals import beta_interval
 from crowdwise.fitting.shared_errors import FEWEST_LABELS, labels_can_tell
 from crowdwise.labels.errors import InputError, listed

@@ -15,7 +15,7 @@ import torch
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.categorical_em import portrait
 from crowdwise.fitting.crowd_model import CrowdModel
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.read import read_labels
