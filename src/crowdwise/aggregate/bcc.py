@@ -200,8 +200,6 @@ class BayesianClassifierCombination(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = BayesianClassifierCombination().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

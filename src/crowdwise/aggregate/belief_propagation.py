@@ -129,8 +129,6 @@ class BeliefPropagation(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> BeliefPropagation().fit(labels).skill_.round(2).tolist()
     [0.79, 0.79, 0.59]
     """

@@ -172,8 +172,6 @@ class BayesianWeightedAverage(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = BayesianWeightedAverage().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

@@ -198,8 +198,6 @@ class CommunityBcc(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = CommunityBcc(n_communities=2).fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

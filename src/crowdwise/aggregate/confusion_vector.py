@@ -90,8 +90,6 @@ class ConfusionVector(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> ConfusionVector().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """

@@ -126,8 +126,6 @@ class DawidSkene(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = DawidSkene().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

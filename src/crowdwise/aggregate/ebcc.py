@@ -170,8 +170,6 @@ class EnhancedBcc(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = EnhancedBcc(n_subtypes=2).fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

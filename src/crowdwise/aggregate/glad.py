@@ -127,8 +127,6 @@ class Glad(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> Glad().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """

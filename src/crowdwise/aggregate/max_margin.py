@@ -142,8 +142,6 @@ class MaxMarginMajorityVote(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = MaxMarginMajorityVote(inference="m3v").fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

@@ -243,8 +243,6 @@ class MeanField(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = MeanField().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

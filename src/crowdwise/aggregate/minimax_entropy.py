@@ -192,8 +192,6 @@ class MinimaxEntropy(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = MinimaxEntropy(regularisation=0.25).fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

@@ -77,8 +77,6 @@ class OneCoin(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> OneCoin().fit(labels).skill_.round(2).tolist()
     [1.0, 1.0, 0.5]
     """

@@ -137,8 +137,6 @@ class SpectralMetaLearner(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> SpectralMetaLearner().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """

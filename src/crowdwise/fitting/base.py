@@ -92,6 +92,11 @@ class Aggregator(CrowdModel):
         there is none.
     n_iter_, converged_
         How the iterations ended; 1 and True where there are none.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import CrowdLabels
+    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     """
 
     label_kind: ClassVar[str] = "categorical"

@@ -194,12 +194,6 @@ class DeepBeliefPropagation(Learner):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> labels = cw.CrowdLabels.from_dense(said)
     >>> model = cw.DeepBeliefPropagation(network="linear", epochs=30, learning_rate=0.03).fit(X, labels)
     >>> model.score(X, truth) > 0.9
     True

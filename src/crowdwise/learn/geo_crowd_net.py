@@ -102,13 +102,7 @@ class GeoCrowdNet(Learner):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.GeoCrowdNet(regularizer="W", network="linear", epochs=30, learning_rate=0.01)
-    >>> model = model.fit(X, cw.CrowdLabels.from_dense(said))
+    >>> model = cw.GeoCrowdNet(regularizer="W", network="linear", epochs=30, learning_rate=0.01).fit(X, labels)
     >>> model.slug, model.score(X, truth) > 0.9
     ('geo-w', True)
     """
