@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.intervals import share_sureness
 from crowdwise.fitting.knowledge import GOLD, PRIOR
@@ -128,8 +128,6 @@ class Glad(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> Glad().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """

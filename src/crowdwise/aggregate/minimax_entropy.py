@@ -38,7 +38,7 @@ from scipy.special import log_softmax, softmax
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import statistics_of, sureness
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import DIFFICULTY
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
@@ -192,8 +192,6 @@ class MinimaxEntropy(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = MinimaxEntropy(regularisation=0.25).fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

@@ -41,7 +41,7 @@ from crowdwise.evaluate.tempering import ExpectedWrong, count_interval, count_mo
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import statistics_of
 from crowdwise.fitting.em import NotConverged
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import COMBINATION
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR, Knowledge
 from crowdwise.fitting.parameters import check_number

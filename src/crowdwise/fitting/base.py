@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.fitting.crowd_model import CrowdModel, Fit
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.knowledge import GOLD, knowledge_of
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
@@ -92,6 +92,11 @@ class Aggregator(CrowdModel):
         there is none.
     n_iter_, converged_
         How the iterations ended; 1 and True where there are none.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import CrowdLabels
+    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     """
 
     label_kind: ClassVar[str] = "categorical"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.fitting.estimator import rename_parameters
+from crowdwise.fitting.estimators import rename_parameters
 from crowdwise.fitting.intervals import beta_interval
 from crowdwise.fitting.model_parameters import Estimator
 from crowdwise.fitting.shared_errors import FEWEST_LABELS, labels_can_tell

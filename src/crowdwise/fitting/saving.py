@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crowdwise.fitting.crowd_model import Fit
-from crowdwise.fitting.estimator import rename_parameters
+from crowdwise.fitting.estimators import rename_parameters
 from crowdwise.fitting.parameters import check_choice
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import written_folder

@@ -15,7 +15,7 @@ import torch
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.categorical_em import portrait
 from crowdwise.fitting.crowd_model import CrowdModel
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.read import read_labels
@@ -129,6 +129,15 @@ class Learner(CrowdModel):
         Their names, where they came with some: features with other names are then refused.
     device_ : str
         What it was trained on: "cpu", or the name of the GPU.
+
+    Examples
+    --------
+    >>> import numpy as np, crowdwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
+    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    >>> labels = cw.CrowdLabels.from_dense(said)
     """
 
     models_workers: ClassVar[bool] = True

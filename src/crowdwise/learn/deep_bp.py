@@ -37,7 +37,7 @@ import torch
 
 from crowdwise.aggregate.belief_propagation import BeliefPropagation
 from crowdwise.fitting.em import NotConverged
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError

@@ -31,7 +31,7 @@ import torch
 from sklearn.base import clone
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import TARGETS, Variant
 from crowdwise.fitting.parameters import check_flag
 from crowdwise.labels.errors import InputError, listed, quoted
