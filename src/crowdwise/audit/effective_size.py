@@ -36,6 +36,7 @@ from crowdwise.audit.family_model import arrange_edges, error_correlation, narro
 from crowdwise.audit.family_search import search_families, task_sample
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.labels.errors import InputError
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.truth import truth_codes
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def kish_size(n_workers: Any, correlation: Any) -> Any:
     return n_workers / (1 + (n_workers - 1) * correlation)
 
 
+@accept_seed
 def effective_size(
     labels: CrowdLabels, *, truth: Any = None, level: float = 0.05, random_state: int = 0
 ) -> EffectiveSize:

@@ -129,7 +129,7 @@ class Predicted:
 
     def facts(self) -> dict[str, Any]:
         """Give what `--json` prints."""
-        classes = [str(name) for name in self.model.classes_.to_pylist()]
+        classes = [str(name) for name in self.model.classes_.tolist()]
         rows = self.table.select(["task", "label", "confidence"]).to_pylist()
         chances = [dict(zip(classes, row, strict=True)) for row in self.shares.tolist()]
         return {
@@ -259,16 +259,16 @@ def predicted(asking: Asking) -> Predicted:
     table = pa.table(
         {
             "task": names,
-            "label": model.classes_.take(pa.array(chosen)),
+            "label": model._names.classes.take(pa.array(chosen)),
             "confidence": shares[np.arange(chosen.size), chosen],
-            **{f"p_{visible(name)}": shares[:, k] for k, name in enumerate(model.classes_.to_pylist())},
+            **{f"p_{visible(name)}": shares[:, k] for k, name in enumerate(model.classes_.tolist())},
         }
     )
     scores: dict[str, Any] = {}
     if asking.truth is not None:
-        codes, more = work.known_truth(asking.truth, _nobody(names, model.classes_))
+        codes, more = work.known_truth(asking.truth, _nobody(names, model._names.classes))
         notes += more
-        scores = work.scores_of(table, shares, model.classes_, codes)
+        scores = work.scores_of(table, shares, model._names.classes, codes)
     notes += work.defused_names(table)
     return Predicted(model=model, table=table, tasks=names, shares=shares, scores=scores, notes=notes)
 
@@ -276,7 +276,7 @@ def predicted(asking: Asking) -> Predicted:
 def _strangers(model: Learner, answers: CrowdLabels) -> list[str]:
     from crowdwise.labels.vocabulary import positions
 
-    new = int((positions(answers.workers, model.workers_) < 0).sum())
+    new = int((positions(answers.workers, model._names.workers) < 0).sum())
     return [f"{counted(new, 'worker')} the model has not met: each counts as the average of its crowd."] if new else []
 
 

@@ -90,7 +90,7 @@ def predict_page(result: Predicted, asking: Asking, out: str) -> None:
         console_tables.heading(console, f"Against the truth of {result.scores['n_truth']:,} tasks")
         console.print(console_tables.score_table(result.scores))
     console_tables.heading(console, "Classes")
-    names = result.model.classes_.to_pylist()
+    names = result.model.classes_.tolist()
     columns = {"of these tasks": result.shares.mean(axis=0), "in training": result.model.prior_}
     console.print(console_tables.class_table(console, names, columns))
     if result.notes:

@@ -27,6 +27,7 @@ from crowdwise.fitting.em import NotConverged
 from crowdwise.fitting.progress import counted_work
 from crowdwise.kernels import n_threads, use_threads
 from crowdwise.labels.errors import CrowdwiseError, InputError
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import truth_codes
 from crowdwise.metrics.calibration import binned, mean_gap, wilson_interval
@@ -60,6 +61,7 @@ class _Found:
         return cls(np.empty(size), np.empty(size), np.empty(size, np.bool_), np.empty((0, 0)), np.empty(0, np.int64))
 
 
+@accept_seed
 def compare(
     labels: Any,
     methods: Iterable[str] | None = None,

@@ -75,10 +75,10 @@ def set_table(model: Aggregator, coverage: float, labels: CrowdLabels | None) ->
     sizes = chosen.sum(axis=1)
     order = np.argsort(-np.where(chosen, posterior, -1.0), axis=1, kind="stable")
     members = order[np.arange(order.shape[1]) < sizes[:, None]]
-    names = model.classes_.take(pa.array(members))
+    names = model._names.classes.take(pa.array(members))
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
     columns = {
-        "task": model.tasks_ if labels is None else labels.tasks,
+        "task": model._names.tasks if labels is None else labels.tasks,
         "labels": pa.ListArray.from_arrays(offsets, names),
         "size": sizes,
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from crowdwise.fitting.progress import progress
 
@@ -21,7 +22,7 @@ __all__ = ["Climb", "NotConverged", "climb", "warn"]
 P = TypeVar("P")
 
 
-class NotConverged(UserWarning):
+class NotConverged(ConvergenceWarning):  # type: ignore[misc,unused-ignore]
     """The fit stopped at `max_iter` while its objective was still rising."""
 
 

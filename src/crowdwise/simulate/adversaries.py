@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.assignment import assign
 from crowdwise.simulate.checks import as_generator, checked_count, checked_share
 from crowdwise.simulate.draws import draw_labels, draw_truth
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["colluders", "malicious", "spammers"]
 
 
+@accept_seed
 def spammers(
     n_tasks: int = 10_000,
     n_workers: int = 20,
@@ -64,6 +66,7 @@ def spammers(
     return Simulation.assembled(assignment, label, codes, confusion, shares, kinds=kinds)
 
 
+@accept_seed
 def malicious(
     n_tasks: int = 10_000,
     n_workers: int = 20,
@@ -105,6 +108,7 @@ def malicious(
     return Simulation.assembled(assignment, label, codes, confusion, shares, kinds=kinds)
 
 
+@accept_seed
 def colluders(
     n_tasks: int = 5000,
     n_workers: int = 60,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.checks import as_generator, checked_count, checked_share
 from crowdwise.simulate.known import simulate_workers
 from crowdwise.simulate.workers import flippers, hammers, symmetric
@@ -39,6 +40,7 @@ NEIGHBOUR = 0.5  # the rest is halved between the class before and the class aft
 ADVERSARY = 0.15  # the rest goes to the class half the list away, never a similar or neighbouring one
 
 
+@accept_seed
 def pairwise_flippers(
     n_tasks: int = 1000,
     n_workers: int = 5,
@@ -73,6 +75,7 @@ def pairwise_flippers(
     return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, random_state=rng)
 
 
+@accept_seed
 def hammer_spammers(
     n_tasks: int = 1000,
     n_workers: int = 5,
@@ -131,6 +134,7 @@ def cifar_confusion() -> FloatArray:
     return matrices
 
 
+@accept_seed
 def cifar_annotators(
     n_tasks: int = 1000,
     labels_per_task: int | None = None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.assignment import Assignment, everyone, joined, regular
 from crowdwise.simulate.checks import as_generator, checked_count
 from crowdwise.simulate.draws import draw_labels, draw_truth
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["one_coin", "two_coin"]
 
 
+@accept_seed
 def one_coin(
     n_tasks: int = 1000,
     n_workers: int = 750,
@@ -68,6 +70,7 @@ def one_coin(
     )
 
 
+@accept_seed
 def two_coin(
     n_tasks: int = 1000,
     n_workers: int = 750,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.labels.errors import InputError
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.assignment import assign
 from crowdwise.simulate.checks import as_generator, checked_count
 from crowdwise.simulate.draws import draw_from_rows, draw_truth
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["dependent_groups"]
 
 
+@accept_seed
 def dependent_groups(
     n_tasks: int = 5000,
     n_workers: int = 40,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.annotators import CIFAR10
 from crowdwise.simulate.assignment import everyone
 from crowdwise.simulate.checks import as_generator, checked_count
@@ -50,6 +51,7 @@ LAZY = {"high": 5, "low": 15}  # case B.2: juniors who say the first class
 COPIES = {"high": (0, 0, 2, 2, 2), "low": (0, 2)}  # case B.3: the senior (A is 0, C is 2) each junior copies
 
 
+@accept_seed
 def independent_mistakes(
     n_tasks: int = 1000,
     *,
@@ -75,6 +77,7 @@ def independent_mistakes(
     return _experts(n_tasks, data, level, "none", prior=prior, truth=truth, random_state=random_state)
 
 
+@accept_seed
 def naive_majority(
     n_tasks: int = 1000,
     *,
@@ -100,6 +103,7 @@ def naive_majority(
     return _experts(n_tasks, data, level, "lazy", prior=prior, truth=truth, random_state=random_state)
 
 
+@accept_seed
 def correlated_mistakes(
     n_tasks: int = 1000,
     *,
@@ -126,6 +130,7 @@ def correlated_mistakes(
     return _experts(n_tasks, data, level, "copies", prior=prior, truth=truth, random_state=random_state)
 
 
+@accept_seed
 def copied_coin(
     n_tasks: int = 1000, n_workers: int = 101, *, prior: Any = None, truth: Any = None, random_state: Seed = 0
 ) -> Simulation:

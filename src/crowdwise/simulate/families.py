@@ -20,6 +20,7 @@ from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
 from crowdwise.labels.errors import InputError
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.assignment import assign
 from crowdwise.simulate.checks import as_generator, checked_count
 from crowdwise.simulate.draws import draw_truth
@@ -36,6 +37,7 @@ __all__ = ["error_correlations", "judge_families"]
 SHARING = ("draw", "factor")
 
 
+@accept_seed
 def judge_families(
     n_tasks: int = 1000,
     n_workers: int = 15,

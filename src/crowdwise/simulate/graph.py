@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.assignment import assign
 from crowdwise.simulate.checks import as_generator, checked_count, checked_share
 from crowdwise.simulate.draws import draw_labels, draw_truth
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["joined_tasks"]
 
 
+@accept_seed
 def joined_tasks(
     n_tasks: int = 1000,
     n_workers: int = 20,

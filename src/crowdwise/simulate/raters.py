@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.assignment import everyone
 from crowdwise.simulate.checks import as_generator
 from crowdwise.simulate.draws import draw_labels, draw_truth
@@ -35,6 +36,7 @@ def of_kappa(kappas: FloatArray, shares: FloatArray) -> FloatArray:
     return weight * np.eye(shares.size) + (1 - weight) * unrelated(np.tile(shares, (kappas.size, 1)))
 
 
+@accept_seed
 def kappa_raters(
     n_tasks: int = 1000,
     n_classes: int = 2,
