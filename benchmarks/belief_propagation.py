@@ -1,4 +1,4 @@
-"""Belief propagation with the exact worker integral of one-coin priors against 004's sampled one.
+"""Belief propagation with the exact worker integral of one-coin priors against Kim et al.'s (2022) sampled one.
 
     python benchmarks/belief_propagation.py [SEEDS]
 

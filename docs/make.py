@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from compare_tables import compare_tables
 from families import FAMILIES, LEARNER_FAMILIES
 from figure import Row, drawn
-from reproduction import FOLDER
-from reproduction import pages as reproduction_pages
 
 import crowdwise as cw
+from reproduction import FOLDER
+from reproduction import pages as reproduction_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -360,8 +360,8 @@ def learning(results: Path = RESULTS / "learning.json") -> str:
     note = (
         "Test: accuracy on tasks that nobody labelled, from the features alone. Consensus: accuracy on the training "
         "tasks, from features and labels together; of the aggregators at the end, which see no features, from labels. "
-        f"Mean ± standard deviation over {most} seeds; default parameters (but Max-MIG on LabelMe: 1e-4, as 001, and "
-        "100 epochs), an MLP, the epoch by held-out labels; "
+        f"Mean ± standard deviation over {most} seeds; default parameters (but Max-MIG on LabelMe: 1e-4, "
+        "as Cao et al. 2019, and 100 epochs), an MLP, the epoch by held-out labels; "
         "no truth was used in any fit. `python benchmarks/learning.py`."
     )
     return f"{table(['method', *headings], lines)}\n\n{note}"

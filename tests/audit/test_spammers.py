@@ -345,7 +345,7 @@ def test_level_is_kept_at_the_bound_itself():
 
 @pytest.mark.parametrize(("name", "tasks"), [data("temp", [462, 452, 442]), data("rte", [800, 760, 700, 540])])
 def test_extreme_spammers_of_real_crowds(name, tasks):
-    """Appendix H of 004: those who labelled very many tasks at random."""
+    """Appendix H of Kim et al. 2022: those who labelled very many tasks at random."""
     labels = load(name).labels
     named = dict(zip(labels.workers.to_pylist(), labels.labels_per_worker, strict=True))
     found = sorted((int(named[worker]) for worker in flagged(find_spammers(labels))), reverse=True)

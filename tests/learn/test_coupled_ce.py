@@ -15,7 +15,7 @@ from crowdwise.simulate import simulate_workers
 
 
 def dense_loss(logits: torch.Tensor, rho: torch.Tensor, labels: cw.CrowdLabels) -> torch.Tensor:
-    """1/|S| Σ over (m, n) in S of CE(A_m f(x_n), label), one label at a time; A_m has truths in its columns (002)."""
+    """1/|S| Σ over (m, n) in S of CE(A_m f(x_n), label), one label at a time; A_m has truths in its columns."""
     total = torch.zeros((), dtype=logits.dtype)
     for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
         a_m = torch.softmax(rho[worker], dim=1).T

@@ -1,4 +1,4 @@
-"""Deep mean field: its updates climb 004's bound, and with points for matrices the bound is coupled cross-entropy."""
+"""Deep mean field: its updates climb the bound of Kim et al. 2022; with point matrices it is coupled cross-entropy."""
 
 from __future__ import annotations
 

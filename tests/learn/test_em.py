@@ -26,7 +26,7 @@ FLIPPER, GOOD = [[0.15, 0.85], [0.85, 0.15]], [[0.9, 0.1], [0.2, 0.8]]
 
 
 def dense(labels: cw.CrowdLabels) -> np.ndarray:
-    """Labels as 000 has them, tasks × workers, −1 where there is none."""
+    """Labels as Tanno et al. 2019 have them, tasks × workers, −1 where there is none."""
     table = np.full((labels.n_tasks, labels.n_workers), -1)
     table[labels.task, labels.worker] = labels.label
     return table
@@ -148,7 +148,7 @@ def test_learns_a_classifier_and_who_flips(steps: int | None) -> None:
 
 @pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 def test_with_one_label_a_task_the_matrices_stay_at_the_identity() -> None:
-    """000, figure 4: the M-step then knows of no disagreement."""
+    """Tanno et al. 2019, figure 4: the M-step then knows of no disagreement."""
     crowd = simulate_workers([GOOD, GOOD, FLIPPER], n_tasks=300, labels_per_task=1, random_state=1)
     X = np.random.default_rng(1).normal(size=(300, 2)) + 2 * crowd.truth[:, None]
     model = cw.GeneralizedEm(network="linear", epochs=5, learning_rate=0.05).fit(X, crowd.labels)

@@ -25,7 +25,7 @@ from crowdwise.simulate.experts import copied_coin
 DIVERGENCES = ("kl", "pearson", "js")
 ignore_identifiability = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 
-# Table 1 of 001, as it is printed.
+# Table 1 of Cao et al. 2019, as it is printed.
 GENERATORS = {
     "kl": lambda t: t * np.log(t),
     "pearson": lambda t: (t - 1) ** 2,
@@ -266,7 +266,7 @@ def test_it_learns_from_a_plain_crowd(divergence, prior):
 @ignore_identifiability
 @pytest.mark.parametrize("seed", [0, 4])
 def test_a_hundred_copies_of_a_coin_do_not_outvote_one_who_knows(seed):
-    """Example E.2 of 001; with seed 4 the network begins on the wrong side, and the weights give the classes names."""
+    """Example E.2 of Cao et al. 2019; with seed 4 the network starts wrong; the weights name the classes."""
     crowd = copied_coin(500, 101, random_state=seed)
     X = separated(crowd.truth, seed, 0.2)
     model = cw.MaxMig(network="linear", epochs=40, learning_rate=1e-3, seed=seed).fit(X, crowd.labels)
@@ -276,7 +276,7 @@ def test_a_hundred_copies_of_a_coin_do_not_outvote_one_who_knows(seed):
 
 @ignore_identifiability
 def test_the_likelihood_of_independent_workers_prefers_the_coin():
-    """Theorem E.3 of 001: what the posterior of an MLE names is the coin."""
+    """Theorem E.3 of Cao et al. 2019: what the posterior of an MLE names is the coin."""
     crowd = copied_coin(500, 101, random_state=0)
     X = separated(crowd.truth, 0, 0.2)
     model = cw.GeneralizedEm(network="linear", epochs=40).fit(X, crowd.labels)

@@ -1,4 +1,4 @@
-"""Model-bootstrapped EM: one step against algorithm 3 of 000 written out, and crowds with one label a task."""
+"""Model-bootstrapped EM: one step against algorithm 3 of Tanno et al. 2019, and crowds with one label a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Baselines of 000 and 003: one matrix for all, soft bootstrapping, learning from all labels, and the oracle."""
+"""Baselines of papers: one matrix for all, soft bootstrapping, learning from all labels, and the oracle.
+
+Tanno et al. 2019 and Wang et al. 2023 compare with them.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def dense(slug: str, **parameters: object) -> tuple[np.ndarray, np.ndarray]:
     return labels.label.reshape(labels.n_tasks, labels.n_workers), simulation.truth
 
 
-# ---- 000: section 3.1, appendix B ------------------------------------------------------------------------
+# ---- Tanno et al. 2019: section 3.1, appendix B ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("skill", [0.1, 0.3, 0.9])
@@ -71,12 +71,12 @@ def test_cifar_annotators_are_as_described() -> None:
     assert np.flatnonzero(matrices[2, 4]).tolist() == [3, 4, 5]
     assert (matrices[3].argmax(axis=1) != np.arange(10)).all()  # the adversary's likeliest label is wrong …
     assert np.unique(matrices[3].argmax(axis=1)).size == 10  # … and every class goes to another
-    mean = matrices.mean(axis=0)  # theorem 1 of 000 asks for a mean matrix with a dominant diagonal
+    mean = matrices.mean(axis=0)  # theorem 1 of Tanno et al. 2019 ask for a mean matrix with a dominant diagonal
     assert (np.diag(mean) > (mean - np.diag(np.diag(mean))).max(axis=1)).all()
     assert (np.diag(mean) > (mean - np.diag(np.diag(mean))).max(axis=0)).all()
 
 
-# ---- 001: cases 4.1 to 4.3, appendix B, example E.2 ------------------------------------------------------
+# ---- Cao et al. 2019: cases 4.1 to 4.3, appendix B, example E.2 ------------------------------------------
 
 
 def test_expertise_of_appendix_b() -> None:
@@ -147,7 +147,7 @@ def test_example_e2() -> None:
     assert abs((labels[:, 1] == truth).mean() - 0.5) < 4.5 * np.sqrt(0.25 / 1000)
 
 
-# ---- 004: section 4.1 ------------------------------------------------------------------------------------
+# ---- Kim et al. 2022: section 4.1 ------------------------------------------------------------------------
 
 
 def test_one_coin_defaults_are_the_papers() -> None:
@@ -191,7 +191,7 @@ def test_extreme_spammers_label_everything() -> None:
     assert simulation.kinds[-4:] == ("worker", "spammer", "spammer", "spammer")
 
 
-# ---- 002: part III ---------------------------------------------------------------------------------------
+# ---- Ibrahim et al. 2025: part III -----------------------------------------------------------------------
 
 
 def test_sizes_of_the_tutorial() -> None:
@@ -250,7 +250,7 @@ def test_group_marginals_are_the_product() -> None:
     assert simulation.extras["opinion"].shape == (5000, 3)
 
 
-# ---- 003: MURA -------------------------------------------------------------------------------------------
+# ---- Wang et al. 2023: MURA ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prior", [[0.5, 0.5], [0.9, 0.1], [0.2, 0.3, 0.5]])

@@ -1,4 +1,4 @@
-"""Belief propagation on crowds of 004, figures 2 and 3: better than mean field, and calibrated.
+"""Belief propagation on crowds of Kim et al. 2022, figures 2 and 3: better than mean field, and calibrated.
 
 The table `belief-inference` has all settings of the figures with 50 seeds each; here are the ends of them.
 """
@@ -16,7 +16,7 @@ from crowdwise.simulate.coins import one_coin
 
 
 def mean_field(labels: Any, alpha: tuple[float, float]) -> Any:
-    """004, equations 16 and 27-29, one coin, two classes."""
+    """Kim et al. 2022, equations 16 and 27-29, one coin, two classes."""
     right = wrong = np.zeros(labels.n_workers)
     said = np.where(labels.label == 1, 1.0, -1.0)
     for _ in range(300):

@@ -1,6 +1,6 @@
 """Bias: groups of workers who label unlike the others, everywhere or on a group of tasks.
 
-The tutorial (002, "Taking bias into account") writes a worker's matrix for tasks with attribute z as
+The tutorial (Ibrahim et al. 2025, "Taking bias into account") writes a worker's matrix for tasks with attribute z as
 
     [A_m(z)]_{k,k'} = Pr(label = k | truth = k', z),
 

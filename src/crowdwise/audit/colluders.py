@@ -6,8 +6,9 @@ themselves agree beyond that, with each other only:
 
     Σ = low rank + diagonal,   except for the block of the colluders.
 
-P. Traganitis and G. Giannakis (2021), "Detecting adversaries in crowdsourcing", ICDM; as told in 002, "Annotator
-agreement matrix". The block is told from the honest by a trusted worker, or because at least half are honest.
+P. Traganitis and G. Giannakis (2021), "Detecting adversaries in crowdsourcing", ICDM; as told in Ibrahim et al. 2025,
+"Annotator agreement matrix". The block is told from the honest by a trusted worker, or because at least half are
+honest.
 
 | step | here |
 |---|---|

@@ -6,7 +6,7 @@ low rank, for they vary together only as the truth does:
     C = V Vᵀ + D,   V of M × K, D diagonal,   rows of V near 0 for spammers.
 
 P. Traganitis and G. Giannakis (2021), "Identifying spammers to boost crowdsourced classification", ICASSP; as told in
-002, "Flagging spammers with cross-covariances".
+Ibrahim et al. 2025, "Flagging spammers with cross-covariances".
 
 | step | here |
 |---|---|

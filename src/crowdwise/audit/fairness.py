@@ -5,10 +5,10 @@
 | demographic parity | P(ŷ = c given Z) − P(ŷ = c given not Z) | labels |
 | equal opportunity (Hardt, Price & Srebro 2016) | P(ŷ = c given y = c, Z) − P(ŷ = c given y = c, not Z) | a truth |
 
-002, "Bias and fairness in crowdsourcing", names both; a difference of 0 is fair. Demographic parity is also missed
-where the groups truly differ, which is for a person to judge. Equal opportunity is about the consensus' errors, which
-the crowd itself cannot know: without a truth it is not given, and with the truth of a trusted subset the answer is
-about tasks like those. ŷ is the most probable class of a Dawid–Skene fit that has not seen the truth.
+Ibrahim et al. 2025, "Bias and fairness in crowdsourcing", names both; a difference of 0 is fair. Demographic parity is
+also missed where the groups truly differ, which is for a person to judge. Equal opportunity is about the consensus'
+errors, which the crowd itself cannot know: without a truth it is not given, and with the truth of a trusted subset the
+answer is about tasks like those. ŷ is the most probable class of a Dawid–Skene fit that has not seen the truth.
 
 The attribute is dealt anew over tasks, for equal opportunity within each true class, and the largest difference of all
 groups, classes and both measures gives the p-values (`resampling.max_statistic`). Assumes that tasks are independent of

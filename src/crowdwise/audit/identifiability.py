@@ -5,9 +5,9 @@
 | do workers agree more than by chance? | everyone | `agreeing` |
 | are all workers linked by tasks in common? | every method that compares workers | `linked_crowd` |
 | do three groups of workers tell all classes apart? | Dawid–Skene by moments (Zhang et al. 2014) | `three_views` |
-| is the mean matrix diagonally dominant? | Tanno et al. 2019 (seed 000), theorem 1; EM's start | `dominant` |
-| does the consensus tell all classes apart? | 002's log det criterion | `apart` |
-| has every class an anchor task or an expert? | separability, 002 | `anchored` |
+| is the mean matrix diagonally dominant? | Tanno et al. 2019, theorem 1; EM's start | `dominant` |
+| does the consensus tell all classes apart? | Ibrahim et al.'s log det criterion | `apart` |
+| has every class an anchor task or an expert? | separability, Ibrahim et al. 2025 | `anchored` |
 
 Answers are yes, no, or "the labels do not show it". No is said of what is plain from who labelled what, or where a
 bootstrap of tasks is sure at `level`.

@@ -36,8 +36,8 @@ model: all is done once more with them.
 | companies | `clusters`, and copies joined to them by `joined` |
 
 A. Jaffe, E. Fetaya, B. Nadler, T. Jiang and Y. Kluger (2016), "Unsupervised ensemble learning with dependent
-classifiers", AISTATS. P. A. Traganitis and G. B. Giannakis (2022), as told in seed 002, "Identifying annotator
-dependencies".
+classifiers", AISTATS. P. A. Traganitis and G. B. Giannakis (2022), as told in Ibrahim et al. 2025, "Identifying
+annotator dependencies".
 
 Departures: the papers cluster a score matrix of 2×2 minors of the covariance by its spectrum; here what a common truth
 explains is taken off directly, so that any number of classes and missing labels are dealt with alike, and each worker

@@ -21,6 +21,7 @@ from crowdwise.labels.rows import LabelRows
 from crowdwise.labels.tables import native_table
 from crowdwise.learn.alignment import labels_of_rows, true_classes
 from crowdwise.learn.batches import Crowd
+from crowdwise.learn.diagnosis import diagnose_fit
 from crowdwise.learn.features import features_of
 from crowdwise.learn.identifiability import warn_of
 from crowdwise.learn.loop import forecasts, train
@@ -66,9 +67,9 @@ class Learner(CrowdModel):
     batch_size
         Tasks in a step, at least 1.
     learning_rate, worker_learning_rate
-        Adam's, for the network and for the workers' parameters, above 0. None: ten times the network's, as 004 has it,
-        but above 0.05 only if the network's is; matrices that lag behind leave the network to fit the workers'
-        mistakes. Just the network's where what is learnt is no matrix of each worker (the method says so).
+        Adam's, for the network and for the workers' parameters, above 0. None: ten times the network's, as Kim et al.
+        2022 have it, but above 0.05 only if the network's is; matrices that lag behind leave the network to fit the
+        workers' mistakes. Just the network's where what is learnt is no matrix of each worker (the method says so).
     weight_decay
         Adam's L2 penalty on the network, at least 0.
     schedule
@@ -118,7 +119,8 @@ class Learner(CrowdModel):
 
     slug: ClassVar[str]
     held_out_measure: ClassVar[str] = "mean log-probability; 0 is perfect"  # what `held_out` of the history is
-    workers_faster: ClassVar[float] = 10.0  # rate of the workers' parameters over the network's: appendix D of 004
+    # Rate of the workers' parameters over the network's: appendix D of Kim et al. 2022.
+    workers_faster: ClassVar[float] = 10.0
 
     network: Any = None
     epochs: int | None = None
@@ -304,6 +306,16 @@ class Learner(CrowdModel):
         said = self._with_stranger(self.confusion_)[answers.worker, :, answers.label]
         chance = (self.predict_proba(X)[answers.task] * said).sum(axis=1)
         return float(np.log(np.maximum(chance, SMALLEST)).mean())
+
+    def diagnose(self, X: Any, labels: Any, *, tasks: Any = None) -> list[str]:
+        """What speaks against the result, in sentences; X and labels are those of the fit.
+
+        A loss that is no number, a last epoch that was the best, and skills that promise more right labels than the
+        classifier finds. `crowdwise train` says the same.
+        """
+        self._check_fitted()
+        features = features_of(X)
+        return diagnose_fit(self, features, labels_of_rows(labels, features, tasks))
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder (JSON, Parquet, npz and safetensors; no pickle).

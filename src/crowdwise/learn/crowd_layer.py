@@ -12,7 +12,7 @@ F. Rodrigues and F. C. Pereira (2018), "Deep learning from crowds", AAAI.
 | f_r(σ) = W^r σ; w^r ⊙ σ; σ + b^r; w^r ⊙ σ + b^r | `scores` |
 | softmax cross-entropy, labels that are missing masked | `CrowdLayerObjective.loss`: labels there are, no mask |
 | start at the identity: W = I, w = 1, b = 0 | `start="identity"` |
-| (2) of 001, which 001 starts it from on CIFAR-10 | `start="labels"`, for MW |
+| (2) of Cao et al. 2019, its start there on CIFAR-10 | `start="labels"`, for MW |
 
 A step costs O(labels of the batch × K²) beside the network.
 
@@ -120,12 +120,8 @@ class CrowdLayer(Learner):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> labels = cw.CrowdLabels.from_dense(said)
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
     >>> cw.CrowdLayer(network="linear", epochs=30, learning_rate=0.01).fit(X, labels).score(X, truth) > 0.9
     True
     """

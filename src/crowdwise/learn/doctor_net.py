@@ -155,13 +155,9 @@ class DoctorNet(Learner):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.DoctorNet(network="mlp", epochs=10).fit(X, cw.CrowdLabels.from_dense(said))
-    >>> model.score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.DoctorNet(network="mlp", epochs=10).fit(X, labels).score(X, truth) > 0.9
     True
     """
 

@@ -4,10 +4,10 @@ The generative story. A label of task t is drawn from f(x_t), whoever gives it. 
 of all labels. A task with many labels counts as so many tasks, which is all that sets this apart from training on the
 shares of the labels (`soft-labels`).
 
-C. Wang et al. (2023), "Learn2Agree: fitting with multiple annotators without objective ground truth" (003), the
+C. Wang et al. (2023), "Learn2Agree: fitting with multiple annotators without objective ground truth", the
 "learn-from-all" rows of table 1, with logarithmic loss and without annotation balance.
 
-| equation of 003 | here |
+| equation of Wang et al. 2023 | here |
 |---|---|
 | log-loss of every annotation | `label_cost` |
 
@@ -62,13 +62,9 @@ class LearnFromAll(Learner):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.LearnFromAll(network="linear", epochs=30, learning_rate=0.02)
-    >>> model.fit(X, cw.CrowdLabels.from_dense(said)).score(X, truth) > 0.95
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.LearnFromAll(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.95
     True
     """
 

@@ -7,9 +7,9 @@ information gain: rewarded where they agree on one task, punished where f of one
 value is the mutual information of features and labels, and is reached where both are the Bayes posteriors.
 
 P. Cao, Y. Xu, Y. Kong and Y. Wang (2019), "Max-MIG: an information theoretic approach for joint learning from crowds",
-ICLR (001).
+ICLR.
 
-| equation of 001 | here |
+| equation of Cao et al. 2019 | here |
 |---|---|
 | (1) MIG of a batch: agreement on its tasks, less that on its pairs i ≠ j | `information_gain` |
 | table 1: ∂f(K) and f*(∂f(K)) of KL, Pearson χ², Jensen–Shannon | `reward`, `punishment` |
@@ -214,23 +214,20 @@ class MaxMig(Learner):
     The weights W are in `module_.weights` (M, K, K) [worker, truth, label]; a worker who adds nothing to the others has
     equal columns. Output `module_.order[k]` of `network_` is class k.
 
-    Other parameters are those of every learner. Where `worker_learning_rate` is None it is `learning_rate`, as in 001.
+    Other parameters are those of every learner. Where `worker_learning_rate` is None it is `learning_rate`, as in Cao
+    et al. 2019.
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.MaxMig(network="linear", epochs=30, learning_rate=0.01).fit(X, cw.CrowdLabels.from_dense(said))
-    >>> model.score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.MaxMig(network="linear", epochs=30, learning_rate=0.01).fit(X, labels).score(X, truth) > 0.9
     True
     """
 
     slug: ClassVar[str] = "max-mig"
     held_out_measure: ClassVar[str] = "information shared with the classifier; 0 is none"
-    workers_faster: ClassVar[float] = 1.0  # 001 has one rate for both
+    workers_faster: ClassVar[float] = 1.0  # Cao et al. 2019 have one rate for both
 
     divergence: str = "kl"
     prior: Any = "uniform"

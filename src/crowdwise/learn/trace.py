@@ -6,16 +6,16 @@ cannot tell A·P from A for a permuted or blurred classifier P; of all pairs tha
 smallest trace of A is the true one where the crowd's mean matrix is diagonally dominant (theorem 1).
 
 R. Tanno, A. Saeedi, S. Sankaranarayanan, D. C. Alexander and N. Silberman (2019), "Learning from noisy labels by
-regularized estimation of annotator confusion", CVPR (000).
+regularized estimation of annotator confusion", CVPR.
 
-| equation of 000 | here |
+| equation of Tanno et al. 2019 | here |
 |---|---|
 | (2) P(label given x) = Σ_k A[w, k, l] f[k] | `losses.label_probability` |
 | (3) the cross-entropy of all labels | `TraceObjective.loss`, as the mean over the tasks of a batch |
 | (4) + λ tr(A), algorithm 1 | `trace_penalty` |
 | listing 2, ρ = 6·I − 5, softplus, rows normalised | `worker_models.Confusions` |
 | listing 3, probabilities clipped at 1e-10 | `losses.SMALLEST` |
-| (35) of 004, + λ tr(log A) | `trace_penalty` with `log=True` |
+| (35) of Kim et al. 2022, + λ tr(log A) | `trace_penalty` with `log=True` |
 
 A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices, the penalty and Adam.
 
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, ClassVar
 from crowdwise.fitting.parameters import check_flag, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, label_probability, per_task
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import Confusions
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["TraceRegularized"]
 
@@ -52,14 +53,13 @@ def trace_penalty(diagonal: Tensor, *, log: bool) -> Tensor:
     return (diagonal.clamp(min=SMALLEST).log() if log else diagonal).sum() / len(diagonal)
 
 
-class TraceObjective(Objective):
+class TraceObjective(ConfusionObjective):
     """Coupled cross-entropy and λ times the mean trace."""
 
-    lags: ClassVar[bool] = True
+    workers: Confusions
 
     def __init__(self, crowd: Crowd, strength: float, *, log: bool) -> None:
-        super().__init__(crowd)
-        self.workers = Confusions(crowd.n_workers, crowd.n_classes)
+        super().__init__(crowd, Confusions(crowd.n_workers, crowd.n_classes))
         self.strength, self.log = strength, log
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
@@ -68,11 +68,6 @@ class TraceObjective(Objective):
         chance = label_probability(seen.logits.softmax(dim=1), said, batch)
         cost = per_task(-chance.clamp(min=SMALLEST).log().sum(), batch)
         return cost + self.strength * trace_penalty(diagonal, log=self.log)
-
-    def confusion(self) -> Tensor:
-        """Each worker's matrix."""
-        matrices: Tensor = self.workers()
-        return matrices
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -86,7 +81,7 @@ class TraceRegularized(Learner):
     strength
         λ, at least 0; 0 is coupled cross-entropy from the same start. Too large, and the matrices diffuse.
     log
-        Penalise the trace of log A, equation (35) of 004, instead of A's.
+        Penalise the trace of log A, equation (35) of Kim et al. 2022, instead of A's.
 
     Notes
     -----
@@ -97,14 +92,9 @@ class TraceRegularized(Learner):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.TraceRegularized(network="linear", epochs=30, learning_rate=0.02)
-    >>> _ = model.fit(X, cw.CrowdLabels.from_dense(said))
-    >>> model.score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.TraceRegularized(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.9
     True
     """
 

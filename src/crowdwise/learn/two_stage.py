@@ -3,11 +3,11 @@
 The generative story is the aggregator's; the features know nothing of it. Stage one gives each training task a
 distribution q[t] over the classes: an aggregator's posterior, or all weight on its largest element. Stage two minimises
 the cross-entropy of the classifier to q, as if it were the truth. With majority vote as the aggregator this is the
-"vanilla CNN" of 000 (hard) and training on the shares of labels (soft).
+"vanilla CNN" of Tanno et al. 2019 (hard) and training on the shares of labels (soft).
 
 V. C. Raykar et al. (2010), "Learning from crowds", JMLR 11, section 5 (the baseline); J. C. Peterson, R. M. Battleday,
 T. L. Griffiths and O. Russakovsky (2019), "Human uncertainty makes classification more robust", ICCV (soft labels);
-R. Tanno et al. (2019), CVPR (000), section 3.3 (majority vote).
+R. Tanno et al. (2019), CVPR, section 3.3 (majority vote).
 
 | equation | here |
 |---|---|
@@ -114,13 +114,10 @@ class TwoStage(Learner):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.TwoStage(aggregator="one-coin", network="linear", epochs=30, learning_rate=0.02)
-    >>> model.fit(X, cw.CrowdLabels.from_dense(said)).score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> model = cw.TwoStage(aggregator="one-coin", network="linear", epochs=30, learning_rate=0.02).fit(X, labels)
+    >>> model.score(X, truth) > 0.9
     True
     """
 

@@ -7,7 +7,8 @@ return confusion matrices), an assignment (`assignment`, who labels what) and th
 
 from crowdwise.simulate.crowds import CROWDS, simulate
 from crowdwise.simulate.dawid_skene import simulate_crowd
+from crowdwise.simulate.features import simulate_features
 from crowdwise.simulate.known import simulate_workers
 from crowdwise.simulate.simulation import Simulation
 
-__all__ = ["CROWDS", "Simulation", "simulate", "simulate_crowd", "simulate_workers"]
+__all__ = ["CROWDS", "Simulation", "simulate", "simulate_crowd", "simulate_features", "simulate_workers"]

@@ -14,7 +14,7 @@ from crowdwise.report.claims import skill_sentences
 from crowdwise.report.graph import MOST_GROUPS, busiest
 from crowdwise.report.items import Room
 from crowdwise.report.kinds import kind_of
-from crowdwise.report.names import shown
+from crowdwise.report.names import display_name
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -121,7 +121,7 @@ def told_findings(audit: Audit, items: Items | None = None, room: Room | None = 
     skill = skill_sentences(audit, [each.names[0] for each in first])
     return [
         {
-            "title": shown(kind_of(kind).title),
+            "title": display_name(kind_of(kind).title),
             "n": len(found),
             "about": found[0].about,
             "advice": _shared_advice(found[:MOST_OF_A_KIND]),
@@ -139,22 +139,22 @@ def told_findings(audit: Audit, items: Items | None = None, room: Room | None = 
 def _shared_advice(findings: list[Finding]) -> str:
     """What to do about all of several findings; "" where it differs."""
     advice = {each.advice for each in findings}
-    return shown(advice.pop(), LONGEST_SENTENCE) if len(advice) == 1 else ""
+    return display_name(advice.pop(), LONGEST_SENTENCE) if len(advice) == 1 else ""
 
 
 def _told(finding: Finding) -> dict[str, Any]:
-    verdict = shown(finding.verdict, LONGEST_SENTENCE)
+    verdict = display_name(finding.verdict, LONGEST_SENTENCE)
     alone = verdict[:1].isupper()  # a sentence by itself, and not what is said of those named
     named = alone and all(quoted(name) in verdict for name in finding.names)
     return {
-        "names": [] if named else [shown(name) for name in finding.names[:MOST_NAMES]],
+        "names": [] if named else [display_name(name) for name in finding.names[:MOST_NAMES]],
         "more": max(0, len(finding.names) - MOST_NAMES),
         "who": NOUNS.get(finding.about, ""),
         "alone": alone,
         "verdict": verdict if verdict.endswith((".", "!", "?", "…")) else f"{verdict}.",
         "score": finding.score,
         "p_value": finding.p_value,
-        **{name: shown(getattr(finding, name), LONGEST_SENTENCE) for name in ("evidence", "how", "advice")},
+        **{name: display_name(getattr(finding, name), LONGEST_SENTENCE) for name in ("evidence", "how", "advice")},
     }
 
 
@@ -170,9 +170,9 @@ def told_tests(audit: Audit) -> list[tuple[str, str, str]]:
     rows = []
     for screen in audit.screens:
         found = counted(len(screen.findings), "finding") if screen.findings else kind_of(screen.kind).nothing
-        skipped = f"Not tested: {shown(screen.skipped, LONGEST_SENTENCE)}"
+        skipped = f"Not tested: {display_name(screen.skipped, LONGEST_SENTENCE)}"
         kind = kind_of(screen.kind)
-        rows.append((shown(kind.title), kind.asks, skipped if screen.skipped else found))
+        rows.append((display_name(kind.title), kind.asks, skipped if screen.skipped else found))
     return rows
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.report.graph import agreement_graph
-from crowdwise.report.names import labelled, shown
+from crowdwise.report.names import display_name, distinct_names
 from crowdwise.report.scores import LEVEL, gold_tasks
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Portrait:
     def __init__(self, audit: Audit) -> None:
         self.audit, self.labels, self.model = audit, audit.labels, audit.model
         model = self.model
-        self.classes = labelled(self.labels.classes.to_pylist(), 40)
+        self.classes = distinct_names(self.labels.classes.to_pylist(), 40)
         self.chosen: IntArray = model._decide(model.posterior_)
         self.confidence: FloatArray = model.posterior_[np.arange(self.chosen.size), self.chosen]
         votes = self.labels.vote_counts()
@@ -158,7 +158,7 @@ class Portrait:
     @cached_property
     def workers(self) -> list[str]:
         """Names of the workers, no two alike."""
-        return labelled(self.labels.workers.to_pylist())
+        return distinct_names(self.labels.workers.to_pylist())
 
     @cached_property
     def mean_confusion(self) -> FloatArray:
@@ -210,7 +210,7 @@ class Portrait:
             found.append(
                 Dispute(
                     task,
-                    shown(name),
+                    display_name(name),
                     self.classes[self.chosen[task]],
                     float(self.confidence[task]),
                     int(votes.sum()),
