@@ -57,7 +57,7 @@ def test_a_fitted_aggregator_is_used_as_it_is_by_the_names_of_workers_and_classe
     model = cw.DawidSkene(smoothing=0.1).fit(old)
     new = cw.read_labels({"task": [0, 1], "worker": ["dee", "ann"], "label": ["n", "y"]}, classes=["n", "y"])
     found = consensus_of(model, new)
-    flipped = [model.classes_.to_pylist().index(name) for name in ("n", "y")]
+    flipped = [model.classes_.tolist().index(name) for name in ("n", "y")]
     np.testing.assert_allclose(found, model.predict_proba(new)[:, flipped])
     assert found[1, 1] > 0.9  # ann said y, and is right
 

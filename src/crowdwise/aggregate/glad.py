@@ -188,7 +188,7 @@ class Glad(Aggregator):
         return ease
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        known = positions(labels.tasks, self.tasks_)
+        known = positions(labels.tasks, self._names.tasks)
         ease = np.where(known >= 0, self.ease_[known], np.exp(np.log(self.ease_).mean()))
         ability = self._with_stranger(self.ability_)
         with np.errstate(divide="ignore"):

@@ -6,7 +6,6 @@ import importlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from crowdwise.fitting.crowd_model import CrowdModel, Fit
 from crowdwise.fitting.estimators import estimator
@@ -170,7 +169,7 @@ class Aggregator(CrowdModel):
             New labels, by known workers; by default the tasks of `fit`.
         """
         chosen = self._decide(self.predict_proba(labels))
-        return self.classes_.take(pa.array(chosen)).to_numpy(zero_copy_only=False)
+        return self.classes_[chosen]
 
     def predict_proba(self, labels: Any = None) -> FloatArray:
         """Posterior of each task, tasks × classes.

@@ -156,7 +156,7 @@ def aggregate(
 
 def fit_method(files: LabelFiles, options: AggregateOptions, labels: CrowdLabels) -> Result:
     """Fit the method, and score it where the truth is given."""
-    from crowdwise.fitting.em import NotConverged
+    from crowdwise.fitting.em import StillImproving
     from crowdwise.labels.truth import read_truth
     from crowdwise.labels.vocabulary import positions
     from crowdwise.report.scores import score_posterior
@@ -173,7 +173,7 @@ def fit_method(files: LabelFiles, options: AggregateOptions, labels: CrowdLabels
     notes += _note_missing_structure(options)
     started = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # said as a note
+        warnings.simplefilter("ignore", StillImproving)  # said as a note
         model.fit(labels, **known)
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
