@@ -62,6 +62,7 @@ def test_skills_that_promise_more_than_the_classifier_finds() -> None:
     assert found[0].endswith("Compare --method em.")
 
 
+@pytest.mark.filterwarnings("ignore::crowdwise.NotIdentifiable")
 def test_a_learner_diagnoses_itself() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
