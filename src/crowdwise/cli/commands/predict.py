@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output
+from crowdwise.cli import console_tables, fitted_models, output
 from crowdwise.cli.escaping import escape_unprintable
-from crowdwise.cli.fitted_models import (
-    note_defused_names,
-    print_notes_section,
-    print_scores,
-    read_scoring_truth,
-    say_notes,
-)
+from crowdwise.cli.fitted_models import note_defused_names, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, read_files
 from crowdwise.cli.options import (
     ColumnOptions,
@@ -110,7 +104,7 @@ def predict(
     if not json or out != "-":
         output.output_csv(result.table, out)
     if json or out == "-":
-        say_notes([*([] if json else _scores_as_notes(result)), *result.notes])
+        fitted_models.say_notes([*([] if json else _scores_as_notes(result)), *result.notes])
     else:
         _print_page(result, "features" if files is None else "features and labels", out)
 
@@ -213,12 +207,12 @@ def _print_page(result: Predictions, given: str, out: str) -> None:
             f"{unsure:,} less than 60%, by the model's own confidence{'' if result.scores else ', unchecked'}."
         )
     )
-    print_scores(console, result.scores)
+    fitted_models.print_scores(console, result.scores)
     console_tables.print_heading(console, "Classes")
     names = result.model.classes_.tolist()
     columns = {"of these tasks": result.shares.mean(axis=0), "in training": result.model.prior_}
     console.print(console_tables.class_table(console, names, columns))
-    print_notes_section(console, result.notes)
+    fitted_models.print_notes_section(console, result.notes)
     console_tables.print_heading(console, "Written")
     what = "label, confidence and the probability of every class"
     console.print(Text(f"  {escape_unprintable(out)}  {what}"), soft_wrap=True)
