@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from rich.padding import Padding
 from rich.text import Text
 
+from crowdwise.audit.claims import Claim, consensus_claims, skill_sentences
+from crowdwise.audit.descriptor import finding_kind
 from crowdwise.audit.findings import FACT
+from crowdwise.audit.scores import score_consensus
 from crowdwise.cli import console_tables, work
 from crowdwise.cli.escaping import shell, shown, visible
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.source_location import counted
-from crowdwise.report.claims import Claim, consensus_claims, skill_sentences
-from crowdwise.report.kinds import kind_of
-from crowdwise.report.scores import score_consensus
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -219,8 +219,9 @@ class AuditPage:
         model = self.found.model
         console_tables.heading(console, f"The consensus, by {model.slug}")
         console_tables.claims(console, consensus_claims(self.found, score_consensus(self.found)))
-        if not model.converged_:
-            console_tables.notes(console, [f"The fit was still changing after {model.n_iter_:,} iterations."])
+        failed = [told for fine, told in self.found.checks() if not fine]
+        if failed:
+            console_tables.notes(console, failed)
 
     def _findings(self, console: Console) -> None:
         findings = self.found.findings
@@ -248,7 +249,7 @@ class AuditPage:
 
     def _kind(self, console: Console, findings: list[Finding], skills: dict[Any, str]) -> None:
         """All findings of a kind, the surest first, and what to do about them once."""
-        console.print(Text(f"  {visible(kind_of(findings[0].kind).title)}", style="bold"))
+        console.print(Text(f"  {visible(finding_kind(findings[0].kind).title)}", style="bold"))
         for finding in findings[:MOST]:
             console.print(Padding(Text.assemble(_who(finding), visible(finding.verdict)), (0, 0, 0, 4)))
             for line in self._shows(finding):

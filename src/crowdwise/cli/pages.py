@@ -9,10 +9,10 @@ import numpy as np
 from rich.padding import Padding
 from rich.text import Text
 
+from crowdwise.audit.claims import confidence_claims
 from crowdwise.cli import console_tables
 from crowdwise.cli.digits import METHODS
 from crowdwise.cli.escaping import shell, shown, visible
-from crowdwise.report.claims import confidence_claims
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

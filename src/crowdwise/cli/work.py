@@ -288,8 +288,8 @@ def _lacking(request: Request) -> list[str]:
 
 def expected_wrong_facts(model: Any) -> dict[str, Any]:
     """How many answers are expected to be wrong, for JSON; nothing where the model has no such estimate."""
-    from crowdwise.report.claims import expected_wrong
-    from crowdwise.report.scores import LEVEL
+    from crowdwise.audit.claims import expected_wrong
+    from crowdwise.audit.scores import LEVEL
 
     wrong = expected_wrong(model)
     if wrong is None:
@@ -301,7 +301,7 @@ def expected_wrong_facts(model: Any) -> dict[str, Any]:
 def scores_of(decided: pa.Table, posterior: FloatArray, classes: pa.Array, truth: IntArray) -> dict[str, Any]:
     """How good decisions (a column label) and a posterior are, where the truth is known (not -1)."""
     from crowdwise import metrics
-    from crowdwise.report.scores import Score
+    from crowdwise.audit.scores import Score
 
     known = truth >= 0
     predicted = positions(decided["label"].combine_chunks(), classes)
