@@ -112,7 +112,7 @@ class Audit:
     def mean_confusion(self) -> FloatArray:
         """The crowd's mean matrix (K, K) [truth, label], each worker weighed by their answers."""
         if hasattr(self.model, "confusion_"):
-            return crowd_confusion(self.model.confusion_, self.labels.labels_per_worker)
+            return crowd_confusion(self.model.confusion_, self.labels.labels_per_worker.astype(np.float64))
         return count_confusion(self.model.posterior_, self.labels.task, self.labels.label)
 
     def summary(self, *, truth: Any = None) -> list[Claim]:
