@@ -74,7 +74,7 @@ def run(settings: dict[str, Any], device: str) -> dict[str, Any]:
     import torch
 
     import crowdwise as cw
-    from crowdwise.learner_registry import learner
+    from crowdwise.registry import learner
 
     torch.set_num_threads(1)
     data, seed = mnist(), settings["seed"]

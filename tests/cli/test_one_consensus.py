@@ -13,8 +13,9 @@ import pytest
 import crowdwise
 from crowdwise.audit.audit import Audit
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.cli.audit_pages import Asked, AuditPage
-from crowdwise.cli.work import Reading
+from crowdwise.cli.commands.audit import AuditPage
+from crowdwise.cli.label_files import LabelFiles
+from crowdwise.cli.options import AuditOptions
 from crowdwise.report.items import read_items
 from crowdwise.simulate import simulate
 
@@ -138,7 +139,7 @@ def test_items_stand_beside_tasks_that_are_doubted(
     model = crowdwise.MajorityVote().fit(labels)
     audit = Audit(labels, model, (Screen("mislabel", (finding,)),), np.full(9, -1), 0.05)
     items = read_items(str(files["items"]), labels.tasks)
-    AuditPage(audit, Reading(str(files["labels"])), Asked(), None, items).put(None, None)
+    AuditPage(audit, LabelFiles(str(files["labels"])), AuditOptions(), None, items).print_page(None, None)
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     at = lines.index("Two are wrong.")
     assert lines[at - 1 : at + 4] == [

@@ -12,7 +12,7 @@ from tests.learn.crowds import N_CLASSES, crowded, logits_of, ragged, whole
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen
 from crowdwise.learn.two_stage import TargetObjective, TwoStage, consensus_of
-from crowdwise.learner_registry import learner
+from crowdwise.registry import learner
 from crowdwise.simulate import simulate
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.scores import score_consensus
 from crowdwise.audit.summary import list_citations
 from crowdwise.dependence.effective_size import effective_size
-from crowdwise.evaluate.compare import Comparison, Standing
+from crowdwise.evaluate.comparing import Comparison, Standing
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.calibration import reliability_table
 from crowdwise.report.audit_page import tables
@@ -31,8 +31,8 @@ from crowdwise.report.audit_page.view import (
     confusion_of,
     drawn_workers,
 )
-from crowdwise.report.names import labelled, shown
-from crowdwise.report.page import escaped_json, made_report, write_report
+from crowdwise.report.names import display_name, distinct_names
+from crowdwise.report.page import escaped_json, make_report, write_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -182,12 +182,12 @@ def test_tests_are_told_with_what_they_ask(portrait: Portrait) -> None:
     asked = {title: (asks, result) for title, asks, result in tables.told_tests(portrait.audit)}
     assert asked["Spammers"] == ("Whose labels carry no information, or say the opposite?", "12 findings")
     assert asked["Drift"][1] == "Not tested: The labels have no order in time."
-    assert "at least 95 of 100 such audits would flag no worker at all" in made_report(portrait.audit)
+    assert "at least 95 of 100 such audits would flag no worker at all" in make_report(portrait.audit)
 
 
 def test_what_the_crowd_is_worth_is_told(portrait: Portrait) -> None:
     worth = effective_size(portrait.labels)
-    assert f"What the crowd is worth: {worth.summary}" in made_report(replace(portrait.audit, effective=worth))
+    assert f"What the crowd is worth: {worth.summary}" in make_report(replace(portrait.audit, effective=worth))
 
 
 def test_a_crowd_of_one_volume_is_told_as_such(portrait: Portrait) -> None:
@@ -199,7 +199,7 @@ def test_a_crowd_of_one_volume_is_told_as_such(portrait: Portrait) -> None:
 
 def test_nothing_to_find_is_said_so(portrait: Portrait) -> None:
     calm = Audit(portrait.labels, portrait.model, (Screen("spammer"),), np.full(40, -1), 0.05)
-    page = made_report(calm)
+    page = make_report(calm)
     assert "No worker is flagged" in page
     assert "Nothing was found." in page
     assert "No group of workers was found" in page
@@ -250,13 +250,13 @@ def test_citations_name_method_and_tests(portrait: Portrait) -> None:
 )
 def test_pages_of_other_crowds(audited: Any, options: dict[str, Any], charts_drawn: set[str]) -> None:
     audit, _ = audited(**options)
-    assert set(data_of(made_report(audit))["charts"]) == charts_drawn
+    assert set(data_of(make_report(audit))["charts"]) == charts_drawn
 
 
 def test_the_smallest_crowd_has_a_page() -> None:
     labels = cw.CrowdLabels.from_codes([0], [0], [0], tasks=["t", "never"], workers=["w", "idle"], classes=["a", "b"])
     audit = Audit(labels, cw.MajorityVote().fit(labels), (), np.full(2, -1), 0.05)
-    page = made_report(audit, truth={"t": "a"})
+    page = make_report(audit, truth={"t": "a"})
     assert "2 workers gave 1 label on 2 tasks" in page
     assert "nan" not in re.sub(r"<script.*?</script>|<svg.*?</svg>", "", page, flags=re.DOTALL)
     assert [row[0] for row in data_of(page)["tables"]["workers"]] == ["w", "idle"]
@@ -266,7 +266,7 @@ def test_league_is_shown_with_notes_for_what_failed(audited: Any) -> None:
     audit, truth = audited()
     done = Standing("majority-vote", -1.25, 0.01, 0.0, 0.0, 0.1, 1.0, 0.75, 0.05, 0.5)
     league = Comparison((done, Standing("kos", note="needs <two> classes")), np.eye(2), n_truth=300)
-    page = made_report(audit, league=league, truth=truth)
+    page = make_report(audit, league=league, truth=truth)
     row = page[page.index("majority-vote</th>") :].partition("</tr>")[0]
     assert re.findall(r">([^<>]+)</td>", row) == ["-1.250 ± 0.010", "best", "100.0%", "75.0%", "0.050", "0.5"]
     assert '<td colspan="6">needs &lt;two&gt; classes</td>' in page
@@ -288,7 +288,7 @@ def test_markup_of_the_page_is_the_same_whatever_the_names(
     """Same crowd, other names: the same elements in the same order."""
     harmless, truth = audited(n_classes=len(hostile), n_tasks=400)
     ours, their_truth = hostile_audit
-    one, other = made_report(harmless, truth=truth), made_report(ours, truth=their_truth)
+    one, other = make_report(harmless, truth=truth), make_report(ours, truth=their_truth)
     tags = [
         re.findall(r"</?[a-zA-Z!][a-zA-Z0-9-]*", re.sub(r"<noscript>.*?</noscript>", "", page)) for page in (one, other)
     ]
@@ -296,7 +296,7 @@ def test_markup_of_the_page_is_the_same_whatever_the_names(
 
 
 def test_pictures_hold_hostile_names_as_text(hostile_audit: Any, hostile: tuple[str, ...]) -> None:
-    pictures = re.findall(r"<noscript>(<svg.*?</svg>)</noscript>", made_report(hostile_audit[0]), re.DOTALL)
+    pictures = re.findall(r"<noscript>(<svg.*?</svg>)</noscript>", make_report(hostile_audit[0]), re.DOTALL)
     assert len(pictures) == 4
     for picture in pictures:
         root = ET.fromstring(picture)  # noqa: S314
@@ -305,7 +305,7 @@ def test_pictures_hold_hostile_names_as_text(hostile_audit: Any, hostile: tuple[
 
 
 def test_names_are_data_of_charts_and_nothing_else(hostile_audit: Any, hostile: tuple[str, ...]) -> None:
-    specs = data_of(made_report(hostile_audit[0]))["charts"]
+    specs = data_of(make_report(hostile_audit[0]))["charts"]
     assert set(specs) == {"confidence", "workers", "agreement", "confusion"}
     for spec in specs.values():
         kept = json.dumps({name: value for name, value in spec.items() if name != "datasets"})
@@ -322,17 +322,17 @@ def test_json_in_a_page_has_no_markup() -> None:
 
 
 def test_names_shown() -> None:
-    assert shown("  ") == "‘  ’"
-    assert shown("") == "‘’"
-    assert shown("שלום") == "שלום"
-    assert len(shown("x" * 10_240)) == 120
-    assert len(shown("\n" * 10_240)) <= 122
-    assert labelled(["a", "x" * 200, "x" * 300], 50)[1:] == ["x" * 49 + "… (2)", "x" * 49 + "… (3)"]
+    assert display_name("  ") == "‘  ’"
+    assert display_name("") == "‘’"
+    assert display_name("שלום") == "שלום"
+    assert len(display_name("x" * 10_240)) == 120
+    assert len(display_name("\n" * 10_240)) <= 122
+    assert distinct_names(["a", "x" * 200, "x" * 300], 50)[1:] == ["x" * 49 + "… (2)", "x" * 49 + "… (3)"]
 
 
 def test_a_page_of_long_names_stays_small(audited: Any) -> None:
     audit, _ = audited(workers=[f"{at}" + "x" * 10_240 for at in range(40)])
-    assert len(made_report(audit)) < 1_500_000
+    assert len(make_report(audit)) < 1_500_000
 
 
 # ---- files ------------------------------------------------------------------------------------------------
@@ -351,4 +351,4 @@ def test_a_page_that_fails_leaves_the_old_one(tmp_path: Path, audited: Any) -> N
 
 
 def test_same_audit_same_page(audited: Any) -> None:
-    assert made_report(audited()[0]) == made_report(audited()[0])
+    assert make_report(audited()[0]) == make_report(audited()[0])

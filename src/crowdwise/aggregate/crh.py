@@ -27,15 +27,17 @@ Weights below 0 are not allowed; who has weight 0 decides only where nobody else
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import judged_as_coins
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import VOTES
 from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.knowledge import GOLD
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ def objective(loss: FloatArray, weights: FloatArray) -> float:
     return float(loss @ weights)
 
 
+@estimator
 class Crh(Aggregator):
     """Votes weighed so that the weighted disagreement with the winners is smallest.
 
@@ -116,12 +119,8 @@ class Crh(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
+    >>> from crowdwise.labels import CrowdLabels
+    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = Crh().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -129,16 +128,21 @@ class Crh(Aggregator):
     [1.95, 1.95, 0.34]
     """
 
-    slug: ClassVar[str] = "crh"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD})
+    slug = "crh"
+    summary = "votes weigh as minus the logarithm of their worker's share of all disagreement with the winners"
+    paper = "Li et al. 2014, SIGMOD"
+    fails = "most workers share a mistake; workers with a bias towards some class"
+    family = VOTES
+    complexity = "O(labels) an iteration"
+    uses = frozenset({GOLD})
 
-    def __init__(self, *, smoothing: float = 0.5, max_iter: int = 100) -> None:
-        self.smoothing = smoothing
-        self.max_iter = max_iter
+    smoothing: float = 0.5
+    max_iter: int = 100
+
+    def _check(self) -> None:
+        check_number("smoothing", self.smoothing, low=0, above=True)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_number("smoothing", self.smoothing, low=0, above=True)
-        check_count("max_iter", self.max_iter)
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
         counted = effort(labels, self.smoothing)
         weights = np.ones(labels.n_workers)

@@ -24,7 +24,7 @@ votes, and the truth as the mean of the opinions, so that z has the names of the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,8 +33,10 @@ from crowdwise.dependence.group_labels import resolve_groups, split_by_group
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, portrait
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.structured_em import evidence_of
 from crowdwise.kernels import NO_GOLD, blocks_of, log_rows, scatter, vote_shares
 
@@ -157,6 +159,7 @@ def log_density(parameters: GroupParameters, pseudo: FloatArray) -> float:
     return value
 
 
+@estimator
 class GroupDawidSkene(Aggregator):
     """Consensus with a confusion matrix for every worker and one for every group of workers who err together, by EM.
 
@@ -168,19 +171,11 @@ class GroupDawidSkene(Aggregator):
         for each worker, None or -1 for those in no group.
     smoothing : float, 0 or more
         Pseudo-count of every cell of every matrix; 0 is maximum likelihood.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
-    seed : int
+    random_state : int
         For finding groups.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
-    prior_ : (K,)
-        Share of each class.
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l]; of workers in groups, Ξ Ã.
     group_ : (M,)
@@ -191,10 +186,6 @@ class GroupDawidSkene(Aggregator):
         Ã: P(worker says l | opinion is z) at [worker, z, l]; of workers in no group, the opinion is the truth.
     skill_ : (M,)
         Chance that a worker is right, as for Dawid–Skene.
-    log_likelihood_, objective_ : (n_iter_,)
-        Log-probability of the labels, and with the log-density of the prior added, at each iteration.
-    n_iter_, converged_
-        How EM ended.
 
     Notes
     -----
@@ -219,23 +210,21 @@ class GroupDawidSkene(Aggregator):
     ['y', 'y', 'x']
     """
 
-    slug: ClassVar[str] = "group-dawid-skene"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "group-dawid-skene"
+    summary = "workers of a group share a hidden opinion on each task; group and worker have a confusion matrix each"
+    paper = "Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS"
+    fails = "one group outweighs the rest of the crowd; few tasks, where groups cannot be found"
+    family = EM
+    complexity = "O(labels × K + groups of a task × K²) an iteration, and finding groups"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
+    random = True
 
-    def __init__(
-        self,
-        *,
-        groups: Any = "found",
-        smoothing: float = 0.0,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        seed: int = 0,
-    ) -> None:
-        self.groups = groups
-        self.smoothing = smoothing
-        self.max_iter = max_iter
-        self.tol = tol
-        self.seed = seed
+    groups: Any = "found"
+    smoothing: float = 0.0
+    max_iter: int = 500
+    tol: float = 1e-6
+    random_state: int = 0
 
     @property
     def group_(self) -> IntArray:
@@ -258,10 +247,11 @@ class GroupDawidSkene(Aggregator):
         rows: FloatArray = np.exp(self.extra_["log_table"]).transpose(0, 2, 1)
         return rows
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _check(self) -> None:
         check_number("smoothing", self.smoothing, low=0)
-        check_climb(self.max_iter, self.tol)
-        groups = resolve_groups(self.groups, labels, self.seed)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        groups = resolve_groups(self.groups, labels, self.random_state)
         laid = Laid.of(labels, groups)
         pseudo = np.full((1, labels.n_classes, labels.n_classes), float(self.smoothing))
 

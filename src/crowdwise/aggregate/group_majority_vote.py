@@ -15,13 +15,15 @@ Departures: a tie in a group is an opinion in equal parts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crowdwise.dependence.group_labels import resolve_groups, split_by_group
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import judged_as_coins
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import VOTES
 from crowdwise.fitting.intervals import mean_agreement
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ def shares(labels: CrowdLabels, groups: IntArray, otherwise: FloatArray) -> Floa
     return posterior
 
 
+@estimator
 class GroupMajorityVote(Aggregator):
     """The class with most votes, where workers who err together have one vote together.
 
@@ -58,7 +61,7 @@ class GroupMajorityVote(Aggregator):
         Who belongs together: found from the labels, where the evidence is strong enough, and nobody otherwise; as many
         groups as this, of those who agree most beyond the truth; or given, as a mapping from worker to group or a group
         for each worker, None or -1 for those in no group.
-    seed : int
+    random_state : int
         For finding groups.
 
     Attributes
@@ -95,11 +98,16 @@ class GroupMajorityVote(Aggregator):
     [[0.33, 0.67]]
     """
 
-    slug: ClassVar[str] = "group-majority-vote"
+    slug = "group-majority-vote"
+    summary = "every group of workers who err together has one vote, as has everyone else"
+    paper = "Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS"
+    fails = "groups differ in skill, or one worker outside is no match for a good group"
+    family = VOTES
+    complexity = "O(labels), once, and finding groups: O(pairs of labels of a task × K²)"
+    random = True
 
-    def __init__(self, *, groups: Any = "found", seed: int = 0) -> None:
-        self.groups = groups
-        self.seed = seed
+    groups: Any = "found"
+    random_state: int = 0
 
     @property
     def group_(self) -> IntArray:
@@ -109,7 +117,7 @@ class GroupMajorityVote(Aggregator):
         return group
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        groups = resolve_groups(self.groups, labels, self.seed)
+        groups = resolve_groups(self.groups, labels, self.random_state)
         posterior = shares(labels, groups, labels.class_shares)
         prior = posterior.mean(axis=0)
         skill, skill_beta = judged_as_coins(labels, known, posterior, prior)

@@ -26,7 +26,7 @@ tasks is Dawid–Skene's.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,8 +34,10 @@ from crowdwise.aggregate import dawid_skene
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, statistics_of
 from crowdwise.fitting.chains import allowed_steps, steps_of
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import STRUCTURE
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
-from crowdwise.fitting.parameters import check_climb, check_flag, check_number
+from crowdwise.fitting.parameters import check_flag, check_number
 from crowdwise.fitting.structured_em import evidence_of, fit_structured, pseudo_counts
 from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, vote_shares
 from crowdwise.labels.sequences import read_sequences, rule_for_new
@@ -85,6 +87,7 @@ def m_step(found: Statistics, steps: FloatArray, allowed: BoolArray, pseudo: Flo
     return ChainParameters(matrices.log_prior, matrices.log_table, step_rows(steps, allowed))
 
 
+@estimator
 class HmmCrowd(Aggregator):
     """Consensus of tasks in sequences: a confusion matrix for every worker, a Markov chain for the truth, by EM.
 
@@ -100,10 +103,6 @@ class HmmCrowd(Aggregator):
     smoothing : float, 0 or more
         Pseudo-count of every cell of every confusion matrix: a Dirichlet(1 + smoothing) prior on its rows, and
         the estimate is the highest posterior. 0 is maximum likelihood.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
@@ -115,14 +114,8 @@ class HmmCrowd(Aggregator):
         Share of each class among the first tasks of sequences.
     transition_ : (K, K)
         P(the next truth is l | the truth is k) at [k, l].
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l].
     skill_ : (M,)
         Chance that a worker is right, as for Dawid–Skene.
-    log_likelihood_, objective_ : (n_iter_,)
-        Log-probability of the labels, and with the log-density of the prior added, at each iteration.
-    n_iter_, converged_
-        How EM ended.
 
     Notes
     -----
@@ -151,23 +144,21 @@ class HmmCrowd(Aggregator):
     [1.0, 0.0]
     """
 
-    slug: ClassVar[str] = "hmm-crowd"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, KNOWN_WORKERS})
+    slug = "hmm-crowd"
+    summary = "every worker has a confusion matrix; the truth along a sequence of tasks is a Markov chain"
+    paper = "Nguyen et al. 2017, ACL"
+    fails = "a worker's mistakes depend on each other along a sequence, as when a whole span is missed"
+    family = STRUCTURE
+    complexity = "O(labels × K + tasks × K²) an iteration"
+    uses = frozenset({GOLD, KNOWN_WORKERS})
+    climbs = True
+    needs = "sequences"
 
-    def __init__(
-        self,
-        *,
-        sequences: Any = None,
-        bio: bool = True,
-        smoothing: float = 0.0,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-    ) -> None:
-        self.sequences = sequences
-        self.bio = bio
-        self.smoothing = smoothing
-        self.max_iter = max_iter
-        self.tol = tol
+    sequences: Any = None
+    bio: bool = True
+    smoothing: float = 0.0
+    max_iter: int = 500
+    tol: float = 1e-6
 
     @property
     def start_(self) -> FloatArray:
@@ -181,10 +172,11 @@ class HmmCrowd(Aggregator):
         rows: FloatArray = self.extra_["steps"][:-1]
         return rows
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _check(self) -> None:
         check_flag("bio", self.bio)
         check_number("smoothing", self.smoothing, low=0)
-        check_climb(self.max_iter, self.tol)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         sequences = read_sequences(self.sequences, labels.tasks)
         blocks = blocks_of(labels)
         allowed = allowed_steps(labels, sequences, self.bio)

@@ -14,14 +14,15 @@ Departures: none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import judged_as_coins
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import VOTES
 from crowdwise.fitting.intervals import mean_agreement
-from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import NO_GOLD, vote_shares
 
 if TYPE_CHECKING:
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
 __all__ = ["MajorityVote"]
 
 
+@estimator
 class MajorityVote(Aggregator):
     """The class with most votes, and the share of votes as confidence.
 
     Parameters
     ----------
-    seed : int, optional
+    random_state : int, optional
         Break ties at random with this seed; by default they are broken by rule, never at random.
 
     Attributes
@@ -63,14 +65,16 @@ class MajorityVote(Aggregator):
     [[0.67, 0.33]]
     """
 
-    slug: ClassVar[str] = "majority-vote"
+    slug = "majority-vote"
+    summary = "every vote counts the same; the share of votes is the confidence"
+    paper = "folklore"
+    fails = "workers differ in skill, or a majority shares a mistake"
+    family = VOTES
+    complexity = "O(labels), once"
 
-    def __init__(self, *, seed: int | None = None) -> None:
-        self.seed = seed
+    random_state: int | None = None
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        if self.seed is not None:
-            check_count("seed", self.seed, low=0)
         posterior = vote_shares(labels, known.gold)
         prior = posterior.mean(axis=0)
         skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
@@ -86,8 +90,8 @@ class MajorityVote(Aggregator):
         return vote_shares(labels, NO_GOLD)
 
     def _decide(self, posterior: FloatArray) -> IntArray:
-        if self.seed is None:
+        if self.random_state is None:
             return super()._decide(posterior)
-        order = np.random.default_rng(self.seed).random(posterior.shape)
+        order = np.random.default_rng(self.random_state).random(posterior.shape)
         chosen: IntArray = np.where(self._tied(posterior), order, -1.0).argmax(axis=1)
         return chosen

@@ -25,14 +25,15 @@ enough answers beside others' are estimated; the rest are completed as `fitting.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.moments import Estimate, align_each, core_fit, prior_of_pairs
-from crowdwise.fitting.parameters import check_count
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -104,14 +105,9 @@ def estimate(shared: Shared) -> Estimate | None:
     return Estimate(shared.workers[found], prior, confusion[found])
 
 
+@estimator
 class MultiSpa(Aggregator):
     """Consensus with a confusion matrix for every worker, from the corners of joint answers.
-
-    Parameters
-    ----------
-    max_workers : int
-        Most workers whose matrix is found from joint answers: those with the most answers beside others'. The rest
-        get the matrix that one M-step finds.
 
     Attributes
     ----------
@@ -119,10 +115,6 @@ class MultiSpa(Aggregator):
         Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
     prior_ : (K,)
         Share of each class; that given as `class_prior`, which the matrices do not depend on.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l].
-    skill_ : (M,)
-        Chance that a worker is right.
     log_likelihood_ : (1,)
         Log-probability of the labels under what was found.
 
@@ -152,12 +144,15 @@ class MultiSpa(Aggregator):
     [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
     """
 
-    slug: ClassVar[str] = "multi-spa"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "multi-spa"
+    summary = "a worker's matrix is the corners of their joint answers with others"
+    paper = "Ibrahim et al. 2019, NeurIPS"
+    fails = "no class experts, few shared tasks"
+    family = MOMENTS
+    complexity = "O(pairs of workers × K³), once"
+    uses = frozenset({GOLD, PRIOR})
 
-    def __init__(self, *, max_workers: int = 500) -> None:
-        self.max_workers = max_workers
+    max_workers: int = 500
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_count("max_workers", self.max_workers, low=3)
         return core_fit(labels, known, self.max_workers, lambda shared: (estimate(shared), None))

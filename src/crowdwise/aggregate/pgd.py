@@ -24,12 +24,13 @@ Bayes' rule.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import PRIOR
-from crowdwise.fitting.parameters import check_climb
 from crowdwise.fitting.rank_one import (
     Descent,
     accuracies_of,
@@ -70,6 +71,7 @@ def complete(pairs: Pairs, *, low: float, max_iter: int, tol: float, name: str) 
     return climb([starting_skills(pairs)], step, max_iter=max_iter, tol=tol, name=name)
 
 
+@estimator
 class RankOneCompletion(Aggregator):
     """Consensus with one skill for every worker, fitted to how often workers agree.
 
@@ -104,12 +106,8 @@ class RankOneCompletion(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
+    >>> from crowdwise.labels import CrowdLabels
+    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = RankOneCompletion().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -117,15 +115,19 @@ class RankOneCompletion(Aggregator):
     [0.83, 0.83, 0.5]
     """
 
-    slug: ClassVar[str] = "pgd"
-    uses: ClassVar[frozenset[str]] = frozenset({PRIOR})
+    slug = "pgd"
+    summary = "one skill for every worker; the matrix of their agreements is rank one, completed by gradient descent"
+    paper = "Ma et al. 2018, ICML"
+    fails = "workers who share few tasks, copy each other or favour some class"
+    family = MOMENTS
+    complexity = "O(pairs of workers who share a task) an iteration"
+    uses = frozenset({PRIOR})
+    climbs = True
 
-    def __init__(self, *, max_iter: int = 1000, tol: float = 1e-12) -> None:
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 1000
+    tol: float = 1e-12
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_climb(self.max_iter, self.tol)
         pairs = agreement(labels)
         low = -1 / (labels.n_classes - 1)
         ended = complete(pairs, low=low, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)

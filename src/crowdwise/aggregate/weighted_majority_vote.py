@@ -15,15 +15,17 @@ Departures: weights may also be given, by worker.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import judged_as_coins
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import VOTES
 from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.knowledge import GOLD
-from crowdwise.fitting.parameters import as_numbers, check_count
+from crowdwise.fitting.parameters import as_numbers
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.vocabulary import as_vocabulary, positions
@@ -43,6 +45,7 @@ def agreement(labels: CrowdLabels, winners: IntArray) -> FloatArray:
     return share
 
 
+@estimator
 class WeightedMajorityVote(Aggregator):
     """Votes weighed by given weights, or by how often their worker agrees with the weighted vote (Wawa).
 
@@ -76,15 +79,18 @@ class WeightedMajorityVote(Aggregator):
     [[0.25, 0.75]]
     """
 
-    slug: ClassVar[str] = "weighted-majority-vote"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD})
+    slug = "weighted-majority-vote"
+    summary = "votes weigh as much as their worker agrees with the weighted vote"
+    paper = "folklore (Wawa: worker agreement with aggregate)"
+    fails = "most workers share a mistake: agreement is then rewarded, not skill"
+    family = VOTES
+    complexity = "O(labels) an iteration"
+    uses = frozenset({GOLD})
 
-    def __init__(self, *, weights: Any = None, max_iter: int = 100) -> None:
-        self.weights = weights
-        self.max_iter = max_iter
+    weights: Any = None
+    max_iter: int = 100
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_count("max_iter", self.max_iter)
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
         if self.weights is not None:
             weights, n_iter, converged = _given_weights(self.weights, labels), 1, True

@@ -20,7 +20,7 @@ from crowdwise.audit.spammers import TEST as SPAMMERS
 from crowdwise.audit.summary import check_reliability, summarise
 from crowdwise.dependence.effective_size import estimate_size
 from crowdwise.fitting.base import check_enough
-from crowdwise.fitting.parameters import check_count, check_number, seed_parameter
+from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.progress import counted_work
 from crowdwise.labels.attributes import usable_attributes
 from crowdwise.labels.errors import quoted
@@ -259,7 +259,7 @@ def fit_method(labels: CrowdLabels, slug: str, gold: Truth | None, random_state:
     """Fit a method of the registry, found by its slug, with the seed where it draws at random."""
     model: Aggregator = method_called(slug).load()()
     parameters = model.get_params()
-    name = seed_parameter(parameters)
-    if name is not None and (random_state or parameters[name] is not None):  # without one, the vote has a rule for ties
-        model.set_params(**{name: random_state})
+    # Without a random state, the vote has a rule for ties.
+    if "random_state" in parameters and (random_state or parameters["random_state"] is not None):
+        model.set_params(random_state=random_state)
     return model.fit(labels, gold=gold)

@@ -37,6 +37,7 @@ __all__ = [
     "percent",
     "rests_on",
     "skill_sentences",
+    "usual_mistake",
 ]
 
 SURE, UNSURE = 0.9, 0.6
@@ -144,6 +145,14 @@ def skill_sentences(audit: Audit, names: Sequence[Any]) -> dict[Any, str]:
         for name, at in zip(each, place, strict=True)
         if at >= 0
     }
+
+
+def usual_mistake(model: Any, worker: int) -> tuple[int, int, float]:
+    """The mistake that a worker makes most often: the true class, what they say, and how often they say it then."""
+    wrong = model.confusion_[worker] * model.prior_[:, None]
+    np.fill_diagonal(wrong, 0)
+    truth, label = (int(at) for at in np.unravel_index(int(wrong.argmax()), wrong.shape))
+    return truth, label, float(model.confusion_[worker, truth, label])
 
 
 # ---- what a truth says of it ------------------------------------------------------------------------------

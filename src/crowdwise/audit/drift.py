@@ -30,14 +30,15 @@ Cost: O(labels × K²), and about 20 passes over a worker's labels; thousands fo
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
 from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen, holm
 from crowdwise.audit.leave_out_consensus import fit_reference
+from crowdwise.kernels.choice import choose_engine
 from crowdwise.labels.arrays import as_column
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.vocabulary import positions
@@ -55,6 +56,7 @@ FEWEST = 20  # timed labels of a worker who is tested
 REACHED = 10  # deals that reach D, after which no more are made
 FEWEST_DEALS = 999
 MOST_WORK = 3 * 10**8  # deals × labels of one worker
+DEAL_COST = 64  # labels of other loops that one label here costs: dealt tens of times, and not by vectors
 
 
 def label_times(labels: CrowdLabels, task: Any, worker: Any, time: Any) -> Any:
@@ -207,30 +209,33 @@ def _deal(z: FloatArray, moves: BoolArray, rng: np.random.Generator, deals: int)
     """p-value of D, and the last label before the change."""
     path = np.where(moves, np.abs(np.cumsum(z)), -1.0)
     last = int(path.argmax())
-    reached, made = _deals(z.copy(), moves, float(path[last]) * (1 - 1e-9), rng, deals, REACHED)
+    reached, made = _count_deals(z, moves, float(path[last]) * (1 - 1e-9), rng, deals)
     return (reached / made if reached == REACHED else (reached + 1) / (made + 1)), last
 
 
-@njit(cache=True, nogil=True)
-def _deals(
-    z: FloatArray, moves: BoolArray, observed: float, rng: np.random.Generator, most: int, enough: int
+def _count_deals(
+    z: FloatArray, moves: BoolArray, observed: float, rng: np.random.Generator, most: int
 ) -> tuple[int, int]:
     """Shuffle z again and again: how many shuffles reach the observed statistic, of how many."""
+    if choose_engine(z.size * DEAL_COST, 1) == "numba":
+        from crowdwise.kernels.compiled.deals import count_deals
+
+        found: tuple[int, int] = count_deals(z.copy(), moves, observed, rng, most, REACHED)
+        return found
+    values, moving, last = z.tolist(), moves.tolist(), z.size - 1
+    numbers = itertools.chain.from_iterable(rng.random(1024).tolist() for _ in itertools.count())
     reached = 0
     for deal in range(most):
         total = 0.0
-        hit = False
-        for i in range(z.size - 1):
-            other = i + int(rng.random() * (z.size - i))
-            z[i], z[other] = z[other], z[i]
-            total += z[i]
-            if moves[i] and abs(total) >= observed:
-                hit = True  # the rest of the shuffle is not needed: what is left is shuffled the next time
+        for i in range(last):
+            other = i + int(next(numbers) * (last + 1 - i))
+            values[i], values[other] = values[other], values[i]
+            total += values[i]
+            if moving[i] and abs(total) >= observed:
+                reached += 1  # the rest of the shuffle is not needed: what is left is shuffled the next time
                 break
-        if hit:
-            reached += 1
-            if reached == enough:
-                return reached, deal + 1
+        if reached == REACHED:
+            return reached, deal + 1
     return reached, most
 
 

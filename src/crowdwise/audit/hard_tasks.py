@@ -21,12 +21,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.parametric_bootstrap import class_scores, drawn_again, largest_p_values, n_draws
+from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.groups import sum_groups
 from crowdwise.labels.errors import quoted
 
 if TYPE_CHECKING:
@@ -132,20 +133,21 @@ def expected_differing(labels: CrowdLabels, reference: Reference) -> FloatArray:
     same = np.zeros(labels.n_tasks)
     prior = np.exp(reference.log_prior)
     for k in range(labels.n_classes):
-        total = np.zeros((labels.n_tasks, labels.n_classes))
-        alone = np.zeros(labels.n_tasks)
-        _add_rows(labels.task, labels.worker, reference.confusion[:, k], total, alone)
+        total, alone = _add_rows(labels, reference.confusion[:, k])
         same += prior[k] * ((total**2).sum(axis=1) - alone)
     return np.asarray(1 - same / pairs, np.float64)
 
 
-@njit(cache=True, nogil=True)
-def _add_rows(task: IntArray, worker: IntArray, rows: FloatArray, total: FloatArray, squares: FloatArray) -> None:
-    for edge in range(task.size):
-        for k in range(total.shape[1]):
-            chance = rows[worker[edge], k]
-            total[task[edge], k] += chance
-            squares[task[edge]] += chance * chance
+def _add_rows(labels: CrowdLabels, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Sum (N, K) of the rows (M, K) of each task's labellers, and of their squares (N,)."""
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
+        said = rows[labels.worker]
+        return sum_groups(said, labels.task_ptr), sum_groups((said**2).sum(axis=1), labels.task_ptr)
+    from crowdwise.kernels.compiled.task_rows import add_rows
+
+    total, squares = np.zeros((labels.n_tasks, labels.n_classes)), np.zeros(labels.n_tasks)
+    add_rows(labels.task, labels.worker, rows, total, squares)
+    return total, squares
 
 
 TEST = AuditTest(

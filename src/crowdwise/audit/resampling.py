@@ -18,10 +18,12 @@ bundles are dealt; what is left over (less than a bundle of each kind) is left a
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from crowdwise.kernels.choice import choose_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -151,19 +153,25 @@ def _bundled(contrast: Contrast, rng: np.random.Generator) -> tuple[IntArray, In
 
 def _dealt(prepared: _Prepared, count: int, rng: np.random.Generator) -> IntArray:
     dealt = np.repeat(prepared.code[None].astype(np.int8), count, axis=0)
-    _shuffle(dealt, prepared.bounds, rng)
-    return dealt
+    if choose_engine(dealt.size, 1) == "numba":
+        from crowdwise.kernels.compiled.deals import shuffle
+
+        shuffle(dealt, prepared.bounds, rng)
+        return dealt
+    return _shuffle(dealt, prepared.bounds, rng)
 
 
-@njit(cache=True, nogil=True)
-def _shuffle(rows: IntArray, bounds: IntArray, rng: np.random.Generator) -> None:
-    """Shuffle each row within the bounds (Fisher and Yates)."""
-    for row in rows:
-        for part in range(bounds.size - 1):
-            start = bounds[part]
-            for last in range(bounds[part + 1] - 1, start, -1):
-                other = start + int(rng.random() * (last - start + 1))
-                row[last], row[other] = row[other], row[last]
+def _shuffle(rows: IntArray, bounds: IntArray, rng: np.random.Generator) -> IntArray:
+    """Shuffle each row within the bounds (Fisher and Yates): all rows at once, by the numbers that one by one draw."""
+    start = np.repeat(bounds[:-1], np.maximum(np.diff(bounds) - 1, 0))
+    last = np.concatenate([np.arange(end - 1, begin, -1) for begin, end in itertools.pairwise(bounds)])
+    others = start + (rng.random((len(rows), last.size)) * (last - start + 1)).astype(np.int64)
+    columns, everyone = np.ascontiguousarray(rows.T), np.arange(len(rows))
+    for place, other in zip(last, np.ascontiguousarray(others.T), strict=True):
+        mine = columns[place].copy()
+        columns[place] = columns[other, everyone]
+        columns[other, everyone] = mine
+    return np.ascontiguousarray(columns.T)
 
 
 def _studentised(prepared: _Prepared, codes: IntArray, tested: IntArray) -> FloatArray:

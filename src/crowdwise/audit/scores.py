@@ -10,12 +10,25 @@ from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import positions
 from crowdwise.metrics.calibration import binned, mean_gap, wilson_interval
+from crowdwise.metrics.with_truth import brier, log_loss
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from crowdwise.audit.audit import Audit
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["LEVEL", "Bin", "Score", "codes_for", "gold_bins", "gold_calibration", "gold_tasks", "score_consensus"]
+__all__ = [
+    "LEVEL",
+    "Bin",
+    "Score",
+    "codes_for",
+    "gold_bins",
+    "gold_calibration",
+    "gold_tasks",
+    "score_consensus",
+    "score_posterior",
+]
 
 ERROR_BINS = 15  # of the calibration error, everywhere
 N_BINS = 10  # of charts and tables
@@ -94,6 +107,15 @@ def score_consensus(audit: Audit, truth: Any = None) -> Score | None:
     chosen = audit.model._decide(audit.model.posterior_)
     sure = audit.model.posterior_[np.arange(chosen.size), chosen]
     return Score(np.minimum(sure[known], 1.0), chosen[known] == codes[known])
+
+
+def score_posterior(decided: pa.Table, posterior: FloatArray, classes: pa.Array, truth: IntArray) -> dict[str, Any]:
+    """How good decisions (a column label) and a posterior are, where the truth is known (not -1)."""
+    known = truth >= 0
+    predicted = positions(decided["label"].combine_chunks(), classes)
+    found = Score(np.minimum(posterior[known].max(axis=1), 1.0), predicted[known] == truth[known]).facts()
+    ece = found.pop("ece")
+    return found | {"log_loss": log_loss(truth, posterior), "brier": brier(truth, posterior), "ece": ece}
 
 
 def gold_calibration(model: Any, n_gold: int) -> list[Bin]:

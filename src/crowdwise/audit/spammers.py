@@ -55,7 +55,7 @@ from crowdwise.audit.colluders import TEST as COLLUDERS
 from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen, holm
 from crowdwise.audit.leave_out_consensus import others_say
-from crowdwise.audit.prune import prune
+from crowdwise.audit.pruning import prune
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import answer_sums, worker_sums
 from crowdwise.kernels.habit_mixture import profile_likelihood

@@ -31,9 +31,8 @@ from crowdwise.audit.findings import FINE
 from crowdwise.audit.scores import gold_tasks
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.source_location import counted
-from crowdwise.learner_registry import learner
 from crowdwise.metrics.dominance import not_dominant
-from crowdwise.registry import method
+from crowdwise.registry import learner, method
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from crowdwise.fitting.estimator import rename_parameters
 from crowdwise.fitting.intervals import beta_interval
 from crowdwise.fitting.shared_errors import FEWEST_LABELS, labels_can_tell
 from crowdwise.labels.errors import InputError, listed
@@ -19,7 +20,10 @@ from crowdwise.labels.tables import native_table
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from crowdwise.fitting.em import Climb
+    from crowdwise.fitting.facts import Family
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
@@ -83,6 +87,11 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
     """Base of all that is fitted to a crowd's labels: the consensus and the workers, once there is a `Fit`."""
 
     slug: ClassVar[str]
+    summary: ClassVar[str]
+    paper: ClassVar[str]
+    fails: ClassVar[str]
+    family: ClassVar[Family]
+    needs: ClassVar[str] = ""
     _skill_beta: FloatArray | Deferred
 
     def consensus(self) -> Any:
@@ -165,6 +174,11 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
         self._check_fitted()
         # Found by name: the room of charts lies above this one, and needs an extra that fitting does not.
         return importlib.import_module("crowdwise.report.charts").plot(self, what, **options)
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters, as scikit-learn's estimators do; `seed` is an old name of `random_state`."""
+        changed: Self = super().set_params(**rename_parameters(parameters))
+        return changed
 
     def _remember(self, labels: CrowdLabels, fit: Fit) -> None:
         self.tasks_, self.workers_, self.classes_ = labels.tasks, labels.workers, labels.classes

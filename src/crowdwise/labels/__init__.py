@@ -1,7 +1,5 @@
 """The data model: labels of many workers on many tasks, read from and written to tables."""
 
-from crowdwise.labels.errors import CrowdwiseError, InputError, InputWarning
-from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.read import read_labels
+import lazy_loader
 
-__all__ = ["CrowdLabels", "CrowdwiseError", "InputError", "InputWarning", "read_labels"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

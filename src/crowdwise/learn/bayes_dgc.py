@@ -30,11 +30,12 @@ and γ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
@@ -126,7 +127,7 @@ def _columns(label: Tensor, n_classes: int) -> Tensor:
     return label[:, None, None].expand(-1, n_classes, 1)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class BayesDgc(Learner):
     """A classifier, and Dirichlet posteriors of class shares and workers' matrices by stochastic natural gradients.
 
@@ -155,22 +156,20 @@ class BayesDgc(Learner):
     Given labels of new tasks, `predict_proba` is q with the posteriors learnt; a worker unknown to the model counts as
     the average of its crowd.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 9)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> labels = cw.CrowdLabels.from_dense(said)
-    >>> model = cw.BayesDgc(network="linear", epochs=30, learning_rate=0.03).fit(X, labels)
-    >>> model.score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features(n_workers=9)
+    >>> cw.BayesDgc(network="linear", epochs=30, learning_rate=0.03).fit(X, labels).score(X, truth) > 0.9
     True
     """
 
-    slug: ClassVar[str] = "bayes-dgc"
+    slug = "bayes-dgc"
+    summary = "matrices and truths with Dirichlet priors, by natural gradients"
+    paper = "Li et al. 2021, SCIENCE CHINA 64"
+    fails = "a prior that is far from the crowd"
+    family = ALTERNATION
+    alternates = True
 
     alpha: Any = None
     share_prior: float = 1.0

@@ -26,13 +26,14 @@ the last epoch (`MeanConfusions`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn import functional
 
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import INSTANCES
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import per_label
@@ -112,7 +113,7 @@ class CommonObjective(Objective):
         return matrices
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class Conal(Learner):
     """A classifier and two layers at once: of mistakes that all make and of each worker's own.
 
@@ -130,21 +131,21 @@ class Conal(Learner):
     When it fails: workers with few labels have layers that are hardly theirs; a crowd that is mostly wrong in the same
     way is believed, for nothing but the start says which class is which.
 
-    Other parameters are those of every learner; `worker_learning_rate` is 0.01, as in the authors' program.
+    `worker_learning_rate` is 0.01, as in the authors' program.
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.Conal(network="linear", epochs=30, learning_rate=0.01).fit(X, cw.CrowdLabels.from_dense(said))
-    >>> model.score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.Conal(network="linear", epochs=30, learning_rate=0.01).fit(X, labels).score(X, truth) > 0.9
     True
     """
 
-    slug: ClassVar[str] = "conal"
+    slug = "conal"
+    summary = "a mistake is the worker's own or everyone's, which an auxiliary network tells by task and worker"
+    paper = "Chu, Ma & Wang 2021, AAAI"
+    fails = "few labels per worker"
+    family = INSTANCES
 
     worker_learning_rate: float | None = 0.01
     strength: float = 1e-5

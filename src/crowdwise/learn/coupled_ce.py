@@ -31,15 +31,16 @@ their start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, per_label
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import SoftmaxConfusions
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["CoupledCrossEntropy"]
 
@@ -59,26 +61,18 @@ def near_identity(n_workers: int, n_classes: int, diagonal: float) -> Tensor:
     return matrix.repeat(n_workers, 1, 1)
 
 
-class CoupledObjective(Objective):
+class CoupledObjective(ConfusionObjective):
     """The mean cross-entropy of the labels."""
 
-    lags: ClassVar[bool] = True
-
     def __init__(self, crowd: Crowd, start: float) -> None:
-        super().__init__(crowd)
-        self.workers = SoftmaxConfusions(near_identity(crowd.n_workers, crowd.n_classes, start))
+        super().__init__(crowd, SoftmaxConfusions(near_identity(crowd.n_workers, crowd.n_classes, start)))
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """1/|S| Σ CE(A_m f(x_n), label) over the batch's labels."""
         return per_label(coupled_sum(seen.logits.softmax(dim=1), self.workers(), batch), batch)
 
-    def confusion(self) -> Tensor:
-        """Each worker's matrix."""
-        matrices: Tensor = self.workers()
-        return matrices
 
-
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class CoupledCrossEntropy(Learner):
     """A classifier and confusion matrices at once, by the cross-entropy of the labels alone.
 
@@ -94,22 +88,19 @@ class CoupledCrossEntropy(Learner):
     When it fails: some class has neither a task that is surely of it nor an expert (a warning says so), most labels are
     wrong, or a worker's mistakes depend on the features. Trained for long, the network learns the noise into f.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.CoupledCrossEntropy(network="linear", epochs=30, learning_rate=0.02)
-    >>> model = model.fit(X, cw.CrowdLabels.from_dense(said))
-    >>> model.score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.CoupledCrossEntropy(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.9
     True
     """
 
-    slug: ClassVar[str] = "coupled-ce"
+    slug = "coupled-ce"
+    summary = "the classifier's output through each worker's matrix explains their labels"
+    paper = "Ibrahim et al. 2023, ICLR"
+    fails = "no experts or no sure tasks of some class"
+    family = MATRICES
 
     start: float = 0.9
 

@@ -31,13 +31,14 @@ chosen for its own sake, often before they have come far from their start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import MATRICES, Variant
 from crowdwise.fitting.parameters import check_choice, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, log_det, per_label, volume_of_outputs
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import Confusions
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["RIDGE", "GeoCrowdNet"]
 
@@ -58,14 +60,11 @@ def volume_of_workers(confusion: Tensor, ridge: float) -> Tensor:
     return log_det((confusion @ confusion.mT).sum(dim=0), ridge)
 
 
-class GeoObjective(Objective):
+class GeoObjective(ConfusionObjective):
     """Coupled cross-entropy less λ times a log-volume."""
 
-    lags: ClassVar[bool] = True
-
     def __init__(self, crowd: Crowd, regularizer: str, strength: float) -> None:
-        super().__init__(crowd)
-        self.workers = Confusions(crowd.n_workers, crowd.n_classes)
+        super().__init__(crowd, Confusions(crowd.n_workers, crowd.n_classes))
         self.regularizer, self.strength = regularizer, strength
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
@@ -74,13 +73,8 @@ class GeoObjective(Objective):
         volume = volume_of_outputs(f, RIDGE) if self.regularizer == "F" else volume_of_workers(confusion, RIDGE)
         return per_label(coupled_sum(f, confusion, batch), batch) - self.strength * volume
 
-    def confusion(self) -> Tensor:
-        """Each worker's matrix."""
-        matrices: Tensor = self.workers()
-        return matrices
 
-
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class GeoCrowdNet(Learner):
     """A classifier and confusion matrices at once, of which one kind is spread as wide as the labels allow.
 
@@ -99,20 +93,32 @@ class GeoCrowdNet(Learner):
     When it fails: "F" with a class so rare that a batch seldom has it, or batches smaller than the classes; "W" where
     no worker knows some class; both where a worker's mistakes depend on the features.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.GeoCrowdNet(regularizer="W", network="linear", epochs=30, learning_rate=0.01)
-    >>> model = model.fit(X, cw.CrowdLabels.from_dense(said))
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> model = cw.GeoCrowdNet(regularizer="W", network="linear", epochs=30, learning_rate=0.01).fit(X, labels)
     >>> model.slug, model.score(X, truth) > 0.9
     ('geo-w', True)
     """
+
+    family = MATRICES
+    variants = (
+        Variant(
+            "geo-f",
+            summary="as coupled-ce, with the classifier's outputs spread as wide as can be",
+            paper="Ibrahim et al. 2023, ICLR",
+            fails="few tasks; classes that are rare",
+            parameters={"regularizer": "F"},
+        ),
+        Variant(
+            "geo-w",
+            summary="as coupled-ce, with the workers' matrices spread as wide as can be",
+            paper="Ibrahim et al. 2023, ICLR",
+            fails="no expert for some class",
+            parameters={"regularizer": "W"},
+        ),
+    )
 
     regularizer: str = "F"
     strength: float = 0.01

@@ -19,9 +19,10 @@ Departures: none. The rows of table 1 with annotation balance and with the weigh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import TARGETS
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import per_label
 from crowdwise.learn.objective import TargetedObjective
@@ -50,7 +51,7 @@ class AllObjective(TargetedObjective):
         return label_cost(seen.logits, batch)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class LearnFromAll(Learner):
     """A classifier of all labels, as if each were the truth.
 
@@ -62,17 +63,18 @@ class LearnFromAll(Learner):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.LearnFromAll(network="linear", epochs=30, learning_rate=0.02)
-    >>> model.fit(X, cw.CrowdLabels.from_dense(said)).score(X, truth) > 0.95
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.LearnFromAll(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.95
     True
     """
 
-    slug: ClassVar[str] = "learn-from-all"
+    slug = "learn-from-all"
+    summary = "every label is a target as good as any"
+    paper = "baseline of Wang et al. 2023"
+    fails = "workers who differ in skill"
+    family = TARGETS
+    models_workers = False
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return AllObjective(crowd)

@@ -27,11 +27,12 @@ labels)` use the classifier and A, not p and A: they speak of features and label
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from torch.nn.functional import one_hot
 
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.em import EmObjective, e_step, m_step
@@ -73,7 +74,7 @@ class MbemObjective(EmObjective):
         self.alternate(log_f)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class ModelBootstrappedEm(Learner):
     """EM in which the classifier's decisions, not the posterior, grade the workers.
 
@@ -92,21 +93,20 @@ class ModelBootstrappedEm(Learner):
     where most labels are wrong, and with steps of so few iterations that it grades before it has learnt anything.
     Trained long on one posterior, it repeats the labels and finds all workers perfect.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.ModelBootstrappedEm(network="linear", epochs=30, learning_rate=0.02)
-    >>> model.fit(X, cw.CrowdLabels.from_dense(said)).score(X, truth) > 0.95
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.ModelBootstrappedEm(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.95
     True
     """
 
-    slug: ClassVar[str] = "mbem"
+    slug = "mbem"
+    summary = "the classifier's own decisions grade the workers"
+    paper = "Khetan et al. 2018, ICLR"
+    fails = "a classifier that is often wrong"
+    family = ALTERNATION
+    alternates = True
 
     steps: int = 2
     smoothing: float = 0.01

@@ -20,9 +20,10 @@ Departures: a tied vote is spread over the classes that tie.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import TARGETS
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import cross_entropy_to, winners
@@ -59,7 +60,7 @@ class BootstrapObjective(TargetedObjective):
         return bootstrapped(seen.logits, self.vote[batch.task], self.trust)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class SoftBootstrap(Learner):
     """A classifier trained on the majority vote and, a little, on its own opinion.
 
@@ -73,21 +74,20 @@ class SoftBootstrap(Learner):
     When it fails: labels that are often wrong in the same way, and where trust is low: the classifier then becomes sure
     of what it happened to think first.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.SoftBootstrap(network="linear", epochs=30, learning_rate=0.02)
-    >>> model.fit(X, cw.CrowdLabels.from_dense(said)).score(X, truth) > 0.95
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.SoftBootstrap(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.95
     True
     """
 
-    slug: ClassVar[str] = "soft-bootstrap"
+    slug = "soft-bootstrap"
+    summary = "a target is the vote's winner and a little of the classifier's own opinion"
+    paper = "Reed et al. 2014"
+    fails = "labels that are often wrong in the same way"
+    family = TARGETS
+    models_workers = False
 
     trust: float = 0.95
 

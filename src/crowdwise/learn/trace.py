@@ -28,13 +28,14 @@ chosen for its own sake, often before they have come far from their start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import check_flag, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, label_probability, per_task
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import Confusions
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["TraceRegularized"]
 
@@ -52,14 +54,13 @@ def trace_penalty(diagonal: Tensor, *, log: bool) -> Tensor:
     return (diagonal.clamp(min=SMALLEST).log() if log else diagonal).sum() / len(diagonal)
 
 
-class TraceObjective(Objective):
+class TraceObjective(ConfusionObjective):
     """Coupled cross-entropy and λ times the mean trace."""
 
-    lags: ClassVar[bool] = True
+    workers: Confusions
 
     def __init__(self, crowd: Crowd, strength: float, *, log: bool) -> None:
-        super().__init__(crowd)
-        self.workers = Confusions(crowd.n_workers, crowd.n_classes)
+        super().__init__(crowd, Confusions(crowd.n_workers, crowd.n_classes))
         self.strength, self.log = strength, log
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
@@ -69,13 +70,8 @@ class TraceObjective(Objective):
         cost = per_task(-chance.clamp(min=SMALLEST).log().sum(), batch)
         return cost + self.strength * trace_penalty(diagonal, log=self.log)
 
-    def confusion(self) -> Tensor:
-        """Each worker's matrix."""
-        matrices: Tensor = self.workers()
-        return matrices
 
-
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class TraceRegularized(Learner):
     """A classifier and confusion matrices at once, the matrices with the smallest trace that explains the labels.
 
@@ -93,22 +89,19 @@ class TraceRegularized(Learner):
     When it fails: the crowd's mean matrix is not diagonally dominant (a warning says so), workers copy each other, or a
     worker's mistakes depend on the features.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> model = cw.TraceRegularized(network="linear", epochs=30, learning_rate=0.02)
-    >>> _ = model.fit(X, cw.CrowdLabels.from_dense(said))
-    >>> model.score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.TraceRegularized(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.9
     True
     """
 
-    slug: ClassVar[str] = "trace"
+    slug = "trace"
+    summary = "as coupled-ce, with workers as confused as the labels allow"
+    paper = "Tanno et al. 2019, CVPR"
+    fails = "the crowd's mean matrix is not diagonally dominant, copying workers"
+    family = MATRICES
 
     strength: float = 0.01
     log: bool = False

@@ -74,12 +74,8 @@ def balanced_accuracy(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 def macro_f1(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     """F1 of each class that occurs in the truth or in the predictions, averaged over those classes.
 
-    A class that is never right has F1 zero, as in scikit-learn's `f1_score(average="macro")`.
-
-    Parameters
-    ----------
-    truth, predicted : arrays (n_tasks,)
-        As in `accuracy`.
+    A class that is never right has F1 zero, as in scikit-learn's `f1_score(average="macro")`. Parameters are those of
+    `accuracy`.
 
     Examples
     --------

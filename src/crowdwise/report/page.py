@@ -33,7 +33,7 @@ from crowdwise.report.audit_page import tables
 from crowdwise.report.audit_page.charts import CONFIG, audit_charts
 from crowdwise.report.audit_page.view import Portrait
 from crowdwise.report.items import Room, read_items
-from crowdwise.report.names import shown
+from crowdwise.report.names import display_name
 
 try:
     import altair as alt
@@ -48,9 +48,9 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
     from crowdwise.audit.scores import Score
-    from crowdwise.evaluate.compare import Comparison
+    from crowdwise.evaluate.comparing import Comparison
 
-__all__ = ["made_report", "write_report"]
+__all__ = ["make_report", "write_report"]
 
 FIRST = 25  # rows that are there without JavaScript; a page of the table with it
 
@@ -79,12 +79,12 @@ def write_report(
         What the tasks show: a path or table with a column task and a column text, or image, path or url with local
         pictures. Shown beside tasks in dispute or in doubt.
     """
-    text = made_report(audit, truth=truth, league=league, title=title, items=items)
+    text = make_report(audit, truth=truth, league=league, title=title, items=items)
     with written_file(Path(path)) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
-def made_report(
+def make_report(
     audit: Audit,
     *,
     truth: Any = None,
@@ -116,7 +116,7 @@ def made_report(
     }  # fmt: skip
     return _template().render(
         fact=FACT,
-        title=shown(title, 200) if title else f"Audit of {counted(audit.labels.n_workers, 'worker')}",
+        title=display_name(title, 200) if title else f"Audit of {counted(audit.labels.n_workers, 'worker')}",
         policy=_policy(bundle, script),
         styles=Markup(styles),  # noqa: S704
         bundle=Markup(bundle),  # noqa: S704

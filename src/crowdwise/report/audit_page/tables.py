@@ -15,7 +15,7 @@ from crowdwise.labels.source_location import counted
 from crowdwise.report.audit_page.view import drawn_workers, one_volume
 from crowdwise.report.graph import MOST_GROUPS, busiest
 from crowdwise.report.items import Room
-from crowdwise.report.names import shown
+from crowdwise.report.names import display_name
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -122,7 +122,7 @@ def told_findings(audit: Audit, items: Items | None = None, room: Room | None = 
     skill = skill_sentences(audit, [each.names[0] for each in first])
     return [
         {
-            "title": shown(finding_kind(kind).title),
+            "title": display_name(finding_kind(kind).title),
             "n": len(found),
             "about": found[0].about,
             "advice": _shared_advice(found[:MOST_OF_A_KIND]),
@@ -140,22 +140,22 @@ def told_findings(audit: Audit, items: Items | None = None, room: Room | None = 
 def _shared_advice(findings: list[Finding]) -> str:
     """What to do about all of several findings; "" where it differs."""
     advice = {each.advice for each in findings}
-    return shown(advice.pop(), LONGEST_SENTENCE) if len(advice) == 1 else ""
+    return display_name(advice.pop(), LONGEST_SENTENCE) if len(advice) == 1 else ""
 
 
 def _told(finding: Finding) -> dict[str, Any]:
-    verdict = shown(finding.verdict, LONGEST_SENTENCE)
+    verdict = display_name(finding.verdict, LONGEST_SENTENCE)
     alone = verdict[:1].isupper()  # a sentence by itself, and not what is said of those named
     named = alone and all(quoted(name) in verdict for name in finding.names)
     return {
-        "names": [] if named else [shown(name) for name in finding.names[:MOST_NAMES]],
+        "names": [] if named else [display_name(name) for name in finding.names[:MOST_NAMES]],
         "more": max(0, len(finding.names) - MOST_NAMES),
         "who": NOUNS.get(finding.about, ""),
         "alone": alone,
         "verdict": verdict if verdict.endswith((".", "!", "?", "…")) else f"{verdict}.",
         "score": finding.score,
         "p_value": finding.p_value,
-        **{name: shown(getattr(finding, name), LONGEST_SENTENCE) for name in ("evidence", "how", "advice")},
+        **{name: display_name(getattr(finding, name), LONGEST_SENTENCE) for name in ("evidence", "how", "advice")},
     }
 
 
@@ -169,7 +169,7 @@ def _shows(finding: Finding, items: Items | None, room: Room | None) -> list[Ite
 def told_tests(audit: Audit) -> list[tuple[str, str, str]]:
     """Every test, what it asks, and what came of it."""
     rows = list_tests(audit)
-    return [(shown(title), question, shown(result, LONGEST_SENTENCE)) for title, question, result in rows]
+    return [(display_name(title), question, display_name(result, LONGEST_SENTENCE)) for title, question, result in rows]
 
 
 def told_confusions(portrait: Portrait) -> list[tuple[str, str, float]]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from crowdwise.audit.audit import count_confusion
 from crowdwise.audit.scores import LEVEL, gold_tasks
 from crowdwise.report.graph import agreement_graph
-from crowdwise.report.names import labelled, shown
+from crowdwise.report.names import display_name, distinct_names
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -114,7 +114,7 @@ class Portrait:
     def __init__(self, audit: Audit) -> None:
         self.audit, self.labels, self.model = audit, audit.labels, audit.model
         model = self.model
-        self.classes = labelled(self.labels.classes.to_pylist(), 40)
+        self.classes = distinct_names(self.labels.classes.to_pylist(), 40)
         self.chosen: IntArray = model._decide(model.posterior_)
         self.confidence: FloatArray = model.posterior_[np.arange(self.chosen.size), self.chosen]
         votes = self.labels.vote_counts()
@@ -146,7 +146,7 @@ class Portrait:
     @cached_property
     def workers(self) -> list[str]:
         """Names of the workers, no two alike."""
-        return labelled(self.labels.workers.to_pylist())
+        return distinct_names(self.labels.workers.to_pylist())
 
     @property
     def mean_confusion(self) -> FloatArray:
@@ -198,7 +198,7 @@ class Portrait:
             found.append(
                 Dispute(
                     task,
-                    shown(name),
+                    display_name(name),
                     self.classes[self.chosen[task]],
                     float(self.confidence[task]),
                     int(votes.sum()),
