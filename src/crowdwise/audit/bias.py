@@ -351,7 +351,14 @@ def _finding(
 TEST = AuditTest(
     order=40,
     kinds=(
-        FindingKind(KIND, "Bias", "with a bias", "with a bias"),
+        FindingKind(
+            KIND,
+            "Bias",
+            "with a bias",
+            "with a bias",
+            means="a group of workers labels unlike the others, everywhere or on a group of tasks",
+            assumes="attributes of workers or tasks",
+        ),
         FindingKind("bias of groups", "Bias", "bias of a group", "biases of groups"),
     ),
     question="Do workers, or groups of them, label unlike the others?",

@@ -296,7 +296,17 @@ def _spread(values: FloatArray, busiest: IntArray, labels: CrowdLabels) -> Float
 
 TEST = AuditTest(
     order=30,
-    kinds=(FindingKind(KIND, "Colluding workers", "colluder", "colluders"),),
+    kinds=(
+        FindingKind(
+            KIND,
+            "Colluding workers",
+            "colluder",
+            "colluders",
+            means="a block agrees with each other far beyond what their skill explains; those who merely "
+            "copy are dependent workers",
+            assumes="half of the crowd is honest, or `trusted`",
+        ),
+    ),
     question="Does a block of workers agree on the same wrong answers?",
     run=lambda crowd, level: find_colluders(
         crowd.labels,

@@ -183,7 +183,16 @@ def _confusion(
 
 TEST = AuditTest(
     order=100,
-    kinds=(FindingKind(KIND, "Classes mixed up", "pair of classes mixed up", "pairs of classes mixed up"),),
+    kinds=(
+        FindingKind(
+            KIND,
+            "Classes mixed up",
+            "pair of classes mixed up",
+            "pairs of classes mixed up",
+            means="workers lean to the same wrong class together, more than its share of the labels explains",
+            assumes="three classes",
+        ),
+    ),
     question="Which classes do many mix up?",
     run=lambda crowd, level: find_confused_classes(
         crowd.labels, level=level, random_state=crowd.random_state, reference=crowd.reference

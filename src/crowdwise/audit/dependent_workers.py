@@ -135,7 +135,16 @@ def _finding(labels: CrowdLabels, dependence: Dependence, members: IntArray, row
 
 TEST = AuditTest(
     order=10,
-    kinds=(FindingKind(KIND, "Dependent workers", "dependent worker", "dependent workers"),),
+    kinds=(
+        FindingKind(
+            KIND,
+            "Dependent workers",
+            "dependent worker",
+            "dependent workers",
+            means="a group answers as one: copies, a shared account, the same model",
+            assumes="five workers who share tasks; not of someone who is nearly always right",
+        ),
+    ),
     question="Who agrees more than skill explains?",
     run=lambda crowd, _: screen_of(crowd.labels, crowd.dependence),
     accuses=True,

@@ -40,12 +40,18 @@ class FindingKind:
         Above its findings.
     one, many
         What is counted: so many workers, or tasks, classes, …
+    means
+        In the docs: what was found.
+    assumes
+        In the docs: what the test assumes, or needs.
     """
 
     name: str
     title: str
     one: str
     many: str
+    means: str = ""
+    assumes: str = ""
 
 
 @dataclass(frozen=True)

@@ -285,7 +285,16 @@ def _finding(
 
 TEST = AuditTest(
     order=60,
-    kinds=(FindingKind(KIND, "Drift", "who changed on the way", "who changed on the way"),),
+    kinds=(
+        FindingKind(
+            KIND,
+            "Drift",
+            "who changed on the way",
+            "who changed on the way",
+            means="a worker's agreement with the others changes on the way",
+            assumes="a time for each label",
+        ),
+    ),
     question="Does anyone get better or worse on the way?",
     run=lambda crowd, level: find_drift(
         crowd.labels,

@@ -197,7 +197,16 @@ def _finding(
 
 TEST = AuditTest(
     order=50,
-    kinds=(FindingKind(KIND, "Disparity", "disparity", "disparities"),),
+    kinds=(
+        FindingKind(
+            KIND,
+            "Disparity",
+            "disparity",
+            "disparities",
+            means="the consensus gives a class to one group of tasks more often, or misses it more often",
+            assumes="attributes of tasks",
+        ),
+    ),
     question="Does the consensus treat groups of tasks differently?",
     run=lambda crowd, level: find_disparity(
         crowd.labels,

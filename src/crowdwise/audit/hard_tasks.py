@@ -152,7 +152,16 @@ def _add_rows(labels: CrowdLabels, rows: FloatArray) -> tuple[FloatArray, FloatA
 
 TEST = AuditTest(
     order=90,
-    kinds=(FindingKind(KIND, "Hard tasks", "hard task", "hard tasks"),),
+    kinds=(
+        FindingKind(
+            KIND,
+            "Hard tasks",
+            "hard task",
+            "hard tasks",
+            means="labellers differ more than their skills explain",
+            assumes="several labels a task",
+        ),
+    ),
     question="On which tasks do workers differ more than skill explains?",
     run=lambda crowd, level: find_hard_tasks(
         crowd.labels, level=level, random_state=crowd.random_state, reference=crowd.reference

@@ -326,6 +326,8 @@ TEST = AuditTest(
             "What these labels cannot tell",
             "doubt whether these labels can tell",
             "doubts whether these labels can tell",
+            means="do workers agree more than by chance, and what the theorems need: linked workers, "
+            "dominant classes, …",
         ),
     ),
     question="Can the truth and the workers be told from these labels at all?",

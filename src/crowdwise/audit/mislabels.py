@@ -206,9 +206,21 @@ def _class(labels: CrowdLabels, k: int) -> str:
 TEST = AuditTest(
     order=80,
     kinds=(
-        FindingKind(KIND, "Probably wrong labels", "probably wrong label", "probably wrong labels"),
         FindingKind(
-            DISPUTE, "Given answers that the crowd contradicts", "disputed given answer", "disputed given answers"
+            KIND,
+            "Probably wrong labels",
+            "probably wrong label",
+            "probably wrong labels",
+            means="the given label of a task, or the majority's, is probably wrong",
+            assumes="of given labels: several that are disputed, and ten labels a task or so",
+        ),
+        FindingKind(
+            DISPUTE,
+            "Given answers that the crowd contradicts",
+            "disputed given answer",
+            "disputed given answers",
+            means="the crowd contradicts a given label; it may be wrong, or the task may mislead",
+            assumes="an expert to look at it",
         ),
     ),
     question="Which labels, given as true or by the majority, are probably wrong?",

@@ -297,8 +297,23 @@ def _run_without_colluders(crowd: Crowd, level: float) -> Screen:
 TEST = AuditTest(
     order=20,
     kinds=(
-        FindingKind(KIND, "Spammers", "spammer", "spammers"),
-        FindingKind(OPPOSITE, "Workers who say the opposite", "who says the opposite", "who say the opposite"),
+        FindingKind(
+            KIND,
+            "Spammers",
+            "spammer",
+            "spammers",
+            means="labels carry next to no information about what others see in the same tasks: always "
+            "one answer, or guesses",
+            assumes="20 labels beside others'",
+        ),
+        FindingKind(
+            OPPOSITE,
+            "Workers who say the opposite",
+            "who says the opposite",
+            "who say the opposite",
+            means="agrees with the others less than by guessing: classes may have been mixed up",
+            assumes="the majority is right",
+        ),
     ),
     question="Whose labels carry no information, or say the opposite?",
     run=_run_without_colluders,

@@ -81,6 +81,8 @@ TEST = AuditTest(
             "The truth that was given",
             "truth that does not fit the labels",
             "truths that do not fit the labels",
+            means="the truth given agrees with the majority no more than by chance: other codes, other rows",
+            assumes="ten truths",
         ),
     ),
     question="Is the truth about these labels at all?",
