@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from crowdwise.kernels import blocks_of, confusion_pass
-from crowdwise.kernels.compiled_loops import soften
+from crowdwise.kernels.compiled.em_passes import soften
 from crowdwise.kernels.em_passes import NO_GOLD
 from crowdwise.kernels.threads import run_lanes
 from crowdwise.simulate import simulate

@@ -10,8 +10,7 @@ import pytest
 from scipy.optimize import minimize
 from tests.conftest import tiny_labels
 
-from crowdwise.kernels import triple_counts, triple_error, triple_sweep
-from crowdwise.kernels.triples import onto_simplex
+from crowdwise.kernels.triples import onto_simplex, triple_counts, triple_error, triple_sweep
 
 
 @pytest.mark.parametrize("repeats", [False, True])

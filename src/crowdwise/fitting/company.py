@@ -62,6 +62,7 @@ from crowdwise.fitting.excess import background_of, chosen_mates, clusters, err_
 from crowdwise.fitting.pooled import fit_pooled
 from crowdwise.kernels import answer_sums
 from crowdwise.kernels.company import Voices, mates_pass, pairs_pass
+from crowdwise.kernels.truth_first import by_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,7 +139,7 @@ def heard(labels: CrowdLabels, groups: IntArray, generator: np.random.Generator)
     voice = spokesmen(labels, groups, generator)
     speaks = voice == np.arange(labels.n_labels)
     log_prior, log_table = fit_pooled(labels if speaks.all() else labels.keep(speaks))
-    return Voices(labels.task_ptr, labels.worker, labels.label, voice, log_prior, log_table)
+    return Voices(labels.task_ptr, labels.worker, labels.label, voice, log_prior, by_label(log_table))
 
 
 def testable(labels: CrowdLabels) -> IntArray:

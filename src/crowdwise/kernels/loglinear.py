@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from crowdwise.kernels.exponential import exp_of_nonpositive
+from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
+from crowdwise.kernels.compiled.softmax import settled
 from crowdwise.kernels.layout import cut, task_lanes
-from crowdwise.kernels.softmax import settled
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:
