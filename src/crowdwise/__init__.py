@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from crowdwise.audit.audit import audit_crowd as audit_crowd
     from crowdwise.audit.findings import Finding as Finding
     from crowdwise.audit.prune import prune as prune
+    from crowdwise.engines import use_engine
     from crowdwise.evaluate.auto import Auto
     from crowdwise.evaluate.compare import Comparison, compare
     from crowdwise.evaluate.held_out import held_out_log_probability
@@ -181,6 +182,7 @@ _HOMES = {
     "read_timed_labels": "labels.times",
     "read_truth": "labels.truth",
     "truth_codes": "labels.truth",
+    "use_engine": "engines",
     "use_threads": "kernels.threads",
 }
 _ROOMS = ("datasets", "evaluate", "metrics", "simulate")
@@ -272,6 +274,7 @@ __all__ = [
     "read_truth",
     "simulate",
     "truth_codes",
+    "use_engine",
     "use_threads",
 ]
 

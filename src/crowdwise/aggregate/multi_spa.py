@@ -85,7 +85,7 @@ def project(pairs: PairCounts, reference: FloatArray, draw: float = DRAW) -> tup
     for one in range(n_workers):
         mine = order[ptr[one] : ptr[one + 1]]
         as_first, as_second = mine[mine < pairs.first.size], mine[mine >= pairs.first.size] - pairs.first.size
-        blocks = np.concatenate([pairs.counts[as_first], np.einsum("pab->pba", pairs.counts[as_second])])
+        blocks = np.concatenate([pairs.counts[as_first], np.moveaxis(pairs.counts[as_second], 1, 2)])
         if not blocks.any():
             continue
         cloud = stack(blocks, draw)

@@ -84,7 +84,7 @@ def seen_of(pairs: PairCounts, n_workers: int) -> Seen:
     """Every pair's shares of joint answers, from both sides."""
     worker, other = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
     order = np.lexsort((other, worker))
-    share = np.concatenate([pairs.counts, np.einsum("pab->pba", pairs.counts)])[order]
+    share = np.concatenate([pairs.counts, np.moveaxis(pairs.counts, 1, 2)])[order]
     shared = np.tile(pairs.shared, 2)[order]
     share /= shared[:, None, None]
     return Seen(
@@ -95,7 +95,7 @@ def seen_of(pairs: PairCounts, n_workers: int) -> Seen:
 def squared_error(seen: Seen, factor: FloatArray) -> float:
     """Σ over pairs of weight × ‖R̂ − U_m U_nᵀ‖², factor (C, K, K) [worker, label, column]."""
     worker = np.repeat(np.arange(factor.shape[0]), np.diff(seen.ptr))
-    left = seen.share - np.einsum("pak,pbk->pab", factor[worker], factor[seen.other])
+    left = seen.share - factor[worker] @ np.moveaxis(factor[seen.other], 1, 2)
     return float(np.einsum("p,pab,pab->", seen.weight, left, left)) / 2
 
 

@@ -10,6 +10,6 @@ __all__ = ["say_if_compiling"]
 
 def say_if_compiling() -> None:
     """Say on a terminal why the first run takes some seconds longer."""
-    kept = Path(__file__).parent.parent / "kernels" / "__pycache__"
+    kept = Path(__file__).parent.parent / "kernels" / "compiled" / "__pycache__"
     if sys.stderr.isatty() and not any(kept.glob("*.nbi")):
         print("First run: compiling the kernels takes some seconds, once on this machine.", file=sys.stderr)

@@ -135,7 +135,7 @@ def gather(labels: CrowdLabels, known: Knowledge, start: Statistics, most: int) 
     counts = found.counts[:, classes[:, None], classes]
     first, second = place[found.first], place[found.second]
     swap = first > second
-    counts[swap] = np.einsum("pab->pba", counts[swap])
+    counts[swap] = np.moveaxis(counts[swap], 1, 2)
     first, second = np.where(swap, second, first), np.where(swap, first, second)
     by_place = np.lexsort((second, first))
     pairs = PairCounts(first[by_place], second[by_place], counts[by_place])
