@@ -35,8 +35,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import log_softmax, softmax
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import statistics_of, sureness
+from crowdwise.fitting.categorical_em import sureness
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import DIFFICULTY
@@ -44,7 +45,7 @@ from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_flag, check_number
 from crowdwise.fitting.priors import uniform_log_prior
-from crowdwise.kernels import NO_GOLD, blocks_of, log_rows, vote_shares
+from crowdwise.kernels import NO_GOLD, log_rows, vote_shares
 from crowdwise.kernels.loglinear import climb_tables, table_posterior
 from crowdwise.labels.vocabulary import positions
 
@@ -232,9 +233,8 @@ class MinimaxEntropy(Aggregator):
         first = start(labels, gold, weights, ordinal)
         ended = climb([first], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
         _, posterior = table_posterior(labels, ended.parameters.task, ended.parameters.worker, log_prior, gold)
-        blocks = blocks_of(labels)
-        found = statistics_of(blocks, posterior)
-        confusion = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes)))).transpose(0, 2, 1)
+        found = prepare(labels).accumulate(posterior)
+        confusion = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes))))
         prior = np.exp(log_prior)
         return Fit(
             posterior=posterior,

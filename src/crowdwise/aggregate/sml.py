@@ -183,7 +183,7 @@ class SpectralMetaLearner(Aggregator):
         sensitivity, false_alarm = (
             np.clip(_filled(rate, given, paired), least, 1 - least) for rate in (sensitivity, 1 - specificity)
         )
-        table = np.log(np.ascontiguousarray(confusion_of_rates(sensitivity, false_alarm).transpose(0, 2, 1)))
+        table = np.log(confusion_of_rates(sensitivity, false_alarm))
         start = ConfusionParameters(np.log(prior / prior.sum()), table)
         fit = fit_confusions(
             labels,

@@ -102,7 +102,7 @@ def questions(
 
 def sums_of(q: FloatArray, said: FloatArray, unit: IntArray, n_units: int) -> Sums:
     """Σ q qᵀ and Σ q saidᵀ over the labels of each unit, for `rates`."""
-    return edge_outer(q, q, unit, n_units), edge_outer(said, q, unit, n_units).transpose(0, 2, 1).copy()
+    return edge_outer(q, q, unit, n_units), np.moveaxis(edge_outer(said, q, unit, n_units), 1, 2).copy()
 
 
 def by_other_half(labels: CrowdLabels, random_state: int) -> FloatArray:

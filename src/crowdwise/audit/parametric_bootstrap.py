@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.kernels.simulated_scores import drawn_scores
+from crowdwise.kernels.truth_first import by_label
 from crowdwise.simulate.draws import summed
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def drawn_again(
     draws: int,
 ) -> Iterator[tuple[slice, slice, tuple[FloatArray, FloatArray]]]:
     """Draw labels anew, some draws and some tasks at a time: `drawn_scores` of each."""
-    rows, by_label = (np.ascontiguousarray(each) for each in (summed(confusion), table.transpose(0, 2, 1)))
+    rows, answers = np.ascontiguousarray(summed(confusion)), by_label(table)
     for first in range(0, draws, TOGETHER):
         some = slice(first, min(first + TOGETHER, draws))
         last = 0
@@ -65,7 +66,7 @@ def drawn_again(
             for row in range(some.stop - first):
                 truth[row] = truths(tasks)
                 rng.random(out=uniform[row])
-            yield some, tasks, drawn_scores(labels, tasks, truth, uniform, rows, log_prior, by_label)
+            yield some, tasks, drawn_scores(labels, tasks, truth, uniform, rows, log_prior, answers)
 
 
 def largest_p_values(

@@ -281,9 +281,10 @@ class CrowdModel(Estimator):
         return np.concatenate([values, average[None]])
 
     def _log_table(self) -> FloatArray:
-        """Logarithm of P(label | truth), [worker, label, truth], of the workers and last of a stranger."""
+        """Logarithm of P(label | truth), [worker, truth, label], of the workers and last of a stranger."""
         with np.errstate(divide="ignore"):
-            return np.ascontiguousarray(np.log(self._with_stranger(self.confusion_)).transpose(0, 2, 1))
+            table: FloatArray = np.log(self._with_stranger(self.confusion_))
+        return table
 
     def _decide(self, posterior: FloatArray) -> IntArray:
         """Position of the highest posterior; a tie goes to the class more common in the labels, then the first."""
