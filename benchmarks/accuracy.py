@@ -54,7 +54,7 @@ def ours(slug: str, data: cw.datasets.Dataset) -> dict[str, object]:
     make = cw.method(slug).load()
     runs = []
     for seed in range(SEEDS if cw.method(slug).random else 1):
-        model = make(seed=seed) if cw.method(slug).random else make()
+        model = make(random_state=seed) if cw.method(slug).random else make()
         started = time.process_time()
         model.fit(data.labels)
         seconds = time.process_time() - started

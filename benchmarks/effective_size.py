@@ -31,7 +31,7 @@ for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-from crowdwise.audit.effective_size import kish_size, size_of  # noqa: E402
+from crowdwise.dependence.effective_size import estimate_size, kish_size  # noqa: E402
 from crowdwise.simulate import Simulation, simulate  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "effective_size.json"
@@ -74,7 +74,7 @@ def measure(job: tuple[str, int]) -> dict[str, Any]:
     gold = {int(task): int(crowd.truth[task]) for task in chosen}
     found: dict[str, Any] = {"row": row, "seed": seed, "n_workers": n_workers, "true": true}
     for name, truth in (("labels", None), ("gold", gold)):
-        size = size_of(crowd.labels, None, 0, truth=truth)
+        size = estimate_size(crowd.labels, None, 0, truth=truth)
         found[name] = {"size": size.size, "low": size.low, "high": size.high, "certain": size.certain}
     return found
 

@@ -52,7 +52,7 @@ def run(job: tuple[str, str, int]) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         model = (
             cw.learner(slug)
-            .make(seed=seed, **PUBLISHED.get((name, slug), {}))
+            .make(random_state=seed, **PUBLISHED.get((name, slug), {}))
             .fit(features["X_train"], labels, tasks=tasks)
         )
     truth = classes[features["y_train"]]

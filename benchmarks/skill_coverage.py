@@ -218,7 +218,7 @@ def learner(job: tuple[Any, ...]) -> dict[str, Any]:
     data = cw.datasets.load(name)
     features = np.load(Path(os.environ["CROWDWISE_DATA"]) / name / "features.npz", allow_pickle=False)
     tasks = features.get("id_train")
-    model = cw.learner(slug).make(seed=0).fit(features["X_train"], data.labels, tasks=tasks)
+    model = cw.learner(slug).make(random_state=0).fit(features["X_train"], data.labels, tasks=tasks)
     return {"method": slug, "data": name} | against_truth(model, data.labels, data.truth_codes)
 
 

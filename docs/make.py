@@ -11,25 +11,23 @@ import argparse
 import json
 import math
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from compare_tables import compare_tables
-from families import FAMILIES, LEARNER_FAMILIES
 from figure import Row, drawn
 
 import crowdwise as cw
+from crowdwise.fitting.facts import FAMILIES, LEARNER_FAMILIES
 from reproduction import FOLDER
 from reproduction import pages as reproduction_pages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from crowdwise.learner_registry import LearnerEntry
-    from crowdwise.registry import Method
+    from crowdwise.registry import LearnerEntry, Method
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -249,23 +247,12 @@ def speed() -> str:
     return f"{table(headings, lines)}\n\n{note}"
 
 
-def check_placed(placed: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Every method of a registry stands in one family."""
-    count = Counter(placed)
-    wrong = sorted(set(count) ^ set(known)) or sorted(slug for slug, times in count.items() if times > 1)
-    if wrong:
-        raise SystemExit(f"docs/families.py must name every {what} of the registry once; look at {', '.join(wrong)}")
-
-
 def families() -> str:
     """Every method under its family."""
-    placed = (slug for family in FAMILIES for slug in family.costs)
-    check_placed(placed, (entry.slug for entry in cw.methods()), "method")
     parts = []
     for family in FAMILIES:
         parts.append(f"### {family.name}\n\n{family.words}")
-        for slug, cost in family.costs.items():
-            parts.append(one_method(cw.method(slug), cost))
+        parts += [one_method(entry) for entry in cw.methods() if entry.family == family.name]
     return "\n\n".join(parts)
 
 
@@ -298,28 +285,26 @@ def generalisation() -> str:
     return f"{table(headings, lines)}\n\n{note}"
 
 
-def one_method(entry: Method, cost: str) -> str:
+def one_method(entry: Method) -> str:
     told = ", ".join(f"`{name}`" for name in entry.uses) or "nothing besides the labels"
     habits = ["climbs an objective that never falls" if entry.climbs else "has no objective to climb"]
     if entry.random:
-        habits.append("draws at random (`seed`)")
+        habits.append("draws at random (`random_state`)")
     if entry.needs:
         habits.append(f"is made for {'sequences' if entry.needs == 'sequences' else 'a graph'} of tasks")
     return (
         f"#### {entry.slug}\n\n`crowdwise.{entry.class_name}` · {entry.paper}\n\n"
         f"- **Assumes**: {entry.summary}.\n- **Do not use it when**: {entry.fails}.\n"
-        f"- **Can be told**: {told}. **Cost**: {cost}. It {' and '.join(habits)}."
+        f"- **Can be told**: {told}. **Cost**: {entry.complexity}. It {' and '.join(habits)}."
     )
 
 
 def learners() -> str:
     """Every learner under its family."""
-    placed = (slug for family in LEARNER_FAMILIES for slug in family.slugs)
-    check_placed(placed, (entry.slug for entry in cw.learners()), "learner")
     headings = ["method", "class", "assumes", "fails", "paper"]
     parts = []
     for family in LEARNER_FAMILIES:
-        rows = [one_learner(cw.learner(slug)) for slug in family.slugs]
+        rows = [one_learner(entry) for entry in cw.learners() if entry.family == family.name]
         parts.append(f"### {family.name}\n\n{family.words}\n\n{table(headings, rows)}")
     return "\n\n".join(parts)
 

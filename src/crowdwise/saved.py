@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.errors import InputError
@@ -23,8 +24,7 @@ def load(folder: str | Path, *, network: Any = None) -> Any:
         For a learner that was trained with a torch module of yours: one like it, whose weights do not matter.
     """
     from crowdwise.fitting.saving import read_header, restore
-    from crowdwise.learner_registry import learner
-    from crowdwise.registry import method
+    from crowdwise.registry import learner, method
 
     header = read_header(folder)
     if header.get("room") != "learn":
@@ -33,7 +33,10 @@ def load(folder: str | Path, *, network: Any = None) -> Any:
         model: Any = method(header["slug"]).load()()
         restore(model, folder, header)
         return model
-    kind = learner(header["slug"]).load()  # says how to install torch, where it is not
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a model keeps the name that its learner had
+        entry = learner(header["slug"])
+    kind = entry.load()  # says how to install torch, where it is not
     from crowdwise.learn.saving import restored
     from crowdwise.learn.torch_settings import usual_torch
 

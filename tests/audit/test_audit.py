@@ -56,7 +56,8 @@ def test_a_crowd_of_nothing_but_blocks_is_audited() -> None:
 def test_the_consensus_shown_is_that_of_the_method_asked_for() -> None:
     crowd = simulate("spammers", n_tasks=200, n_workers=8, n_classes=3, share=0.25, random_state=1)
     gold = {task: int(crowd.truth[task]) for task in range(40)}
-    for method, model in (("auto", cw.Auto(seed=3)), ("ebcc", cw.EnhancedBcc(seed=3)), ("kos", cw.Kos())):
+    models = {"auto": cw.Auto(random_state=3), "ebcc": cw.EnhancedBcc(random_state=3), "kos": cw.Kos()}
+    for method, model in models.items():
         known = {} if method == "kos" else {"gold": gold}
         found = audit_crowd(
             crowd.labels, method=method, random_state=3, truth=dict(enumerate(crowd.truth.tolist())), **known
@@ -91,7 +92,7 @@ def test_gold_may_name_a_class_that_no_worker_used(monkeypatch: pytest.MonkeyPat
 def test_ties_of_the_vote_are_broken_as_without_an_audit() -> None:
     labels = cw.CrowdLabels.from_dense(np.array([[0, 1], [1, 0], [0, 1], [0, 0], [1, 0]] * 6))
     assert audit_crowd(labels, method="majority-vote").model.consensus() == cw.MajorityVote().fit(labels).consensus()
-    seeded = cw.MajorityVote(seed=7).fit(labels)
+    seeded = cw.MajorityVote(random_state=7).fit(labels)
     assert audit_crowd(labels, method="majority-vote", random_state=7).model.consensus() == seeded.consensus()
 
 

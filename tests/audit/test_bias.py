@@ -12,7 +12,7 @@ import pytest
 from tests.audit.crowds import Crowd, honest, relabelled, varied
 
 from crowdwise.audit.bias import find_bias
-from crowdwise.audit.prune import prune
+from crowdwise.audit.pruning import prune
 from crowdwise.labels import CrowdLabels, read_labels
 from crowdwise.simulate import simulate
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from crowdwise.audit.findings import Finding
-from crowdwise.audit.prune import prune
+from crowdwise.audit.pruning import prune
 from crowdwise.labels import read_labels
 from crowdwise.labels.errors import InputError
 

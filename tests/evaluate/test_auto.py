@@ -204,7 +204,7 @@ def test_rare_classes_are_not_lost() -> None:
 
 
 def test_the_league_is_saved(crowd: CrowdLabels, tmp_path: os.PathLike[str]) -> None:
-    model = cw.Auto(seed=3).fit(crowd)
+    model = cw.Auto(random_state=3).fit(crowd)
     model.save(os.fspath(tmp_path) + "/model")
     loaded = cw.load(os.fspath(tmp_path) + "/model")
     assert loaded.league().equals(model.league())

@@ -147,7 +147,7 @@ def test_default_precision_and_device_of_the_user(tmp_path: Path) -> None:
 
 def test_fits_in_two_threads_are_what_they_are_alone() -> None:
     def fit(seed: int) -> Any:
-        return fitted(network="mlp", epochs=40, learning_rate=1e-3, seed=seed).network_.state_dict()
+        return fitted(network="mlp", epochs=40, learning_rate=1e-3, random_state=seed).network_.state_dict()
 
     alone = [fit(seed) for seed in (1, 2)]
     before = torch.random.get_rng_state()

@@ -18,12 +18,12 @@ from crowdwise.learn.batches import Batch, Crowd
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.features import features_of
 from crowdwise.learn.networks import built
-from crowdwise.learner_registry import learners
+from crowdwise.registry import learners
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from crowdwise.learner_registry import LearnerEntry
+    from crowdwise.registry import LearnerEntry
 
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 
@@ -173,7 +173,7 @@ def test_same_seed_same_answer_and_nothing_of_the_users_changes(entry: LearnerEn
     copy = clone(model)
     assert not hasattr(copy, "posterior_")
     np.testing.assert_array_equal(copy.fit(data.X, data.labels).posterior_, first)
-    other = clone(model).set_params(seed=1).fit(data.X, data.labels)
+    other = clone(model).set_params(random_state=1).fit(data.X, data.labels)
     assert (other.posterior_ != first).any()
 
 
@@ -257,7 +257,7 @@ REFUSED = [
     ({"precision": "bf16-true"}, "precision is 'bf16-true'"),
     ({"device": "abacus"}, "device is 'abacus'"),
     ({"devices": 0}, "devices is 0"),
-    ({"seed": -1}, "seed is -1"),
+    ({"random_state": -1}, "random_state is -1"),
     ({"network": "perceptron"}, "network is 'perceptron'; it must be one of linear, mlp"),
 ]
 

@@ -169,7 +169,7 @@ def test_an_untrained_network_does_not_swap_the_classes():
     said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
     labels = cw.CrowdLabels.from_dense(said)
     for seed in range(3):
-        model = cw.DeepBeliefPropagation(network="linear", epochs=4, seed=seed).fit(X, labels)
+        model = cw.DeepBeliefPropagation(network="linear", epochs=4, random_state=seed).fit(X, labels)
         assert (model.skill_ > 0.6).all()
 
 

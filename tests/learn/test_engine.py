@@ -237,7 +237,7 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
     data, other = crowded(32), crowded(32, skill=0.8, seed=4)
     cw.TraceRegularized(**QUICK, checkpoint=tmp_path / "run").fit(data.X, data.labels)
     for changes, labels, what in (
-        ({"seed": 1}, data.labels, "another seed"),
+        ({"random_state": 1}, data.labels, "another random_state"),
         ({"strength": 0.5}, data.labels, "another strength"),
         ({}, other.labels, "another labels"),
     ):
@@ -341,5 +341,5 @@ def test_what_goes_wrong_in_another_process_is_said_as_in_this_one(
     settings = QUICK | {"checkpoint": tmp_path / "run"}
     cw.TraceRegularized(**settings).fit(data.X, data.labels)
     monkeypatch.setattr("crowdwise.learn.loop._fabric", lambda *_: Launcher(accelerator="cpu", devices=1))
-    with pytest.raises(InputError, match=r"^The checkpoint in .* another seed"):
-        cw.TraceRegularized(**settings | {"seed": 1}, devices=2).fit(data.X, data.labels)
+    with pytest.raises(InputError, match=r"^The checkpoint in .* another random_state"):
+        cw.TraceRegularized(**settings | {"random_state": 1}, devices=2).fit(data.X, data.labels)

@@ -269,7 +269,7 @@ def test_a_hundred_copies_of_a_coin_do_not_outvote_one_who_knows(seed):
     """Example E.2 of Cao et al. 2019; with seed 4 the network starts wrong; the weights name the classes."""
     crowd = copied_coin(500, 101, random_state=seed)
     X = separated(crowd.truth, seed, 0.2)
-    model = cw.MaxMig(network="linear", epochs=40, learning_rate=1e-3, seed=seed).fit(X, crowd.labels)
+    model = cw.MaxMig(network="linear", epochs=40, learning_rate=1e-3, random_state=seed).fit(X, crowd.labels)
     assert model.score(X, crowd.truth) > 0.95
     assert (model.posterior_.argmax(axis=1) == crowd.truth).mean() > 0.95
 

@@ -16,12 +16,12 @@ from torch import nn
 
 import crowdwise as cw
 from crowdwise.learn.trace import TraceObjective, TraceRegularized
-from crowdwise.learner_registry import learners
+from crowdwise.registry import learners
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from crowdwise.learner_registry import LearnerEntry
+    from crowdwise.registry import LearnerEntry
 
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 QUICK = {"network": "linear", "epochs": 3, "batch_size": 16}

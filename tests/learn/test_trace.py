@@ -140,7 +140,9 @@ def test_matrices_catch_up_with_the_classifier() -> None:
     right = rng.random((600, 3)) < np.array([0.95, 0.75, 0.55])
     said = np.where(right, truth[:, None], (truth[:, None] + 1) % 3)
     labels = cw.CrowdLabels.from_dense(said)
-    model = cw.TraceRegularized(network="linear", epochs=8, learning_rate=0.02, worker_learning_rate=1e-4, seed=0)
+    model = cw.TraceRegularized(
+        network="linear", epochs=8, learning_rate=0.02, worker_learning_rate=1e-4, random_state=0
+    )
     model.fit(X, labels)
     assert model.module_.confusion().diagonal(dim1=1, dim2=2).min() > 0.95
     np.testing.assert_allclose(model.skill_, (said == truth[:, None]).mean(axis=0), atol=0.05)

@@ -12,7 +12,7 @@ from tests.learn.crowds import N_CLASSES, crowded, logits_of, ragged, whole
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen
 from crowdwise.learn.two_stage import TargetObjective, TwoStage, consensus_of
-from crowdwise.learner_registry import learner
+from crowdwise.registry import learner
 from crowdwise.simulate import simulate
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_the_held_out_tasks_have_no_part_in_the_consensus() -> None:
 @pytest.mark.parametrize(
     ("aggregator", "soft", "slug"),
     [
-        ("majority-vote", False, "majority-vote"),
+        ("majority-vote", False, "hard-labels"),
         (cw.MajorityVote(), True, "soft-labels"),
         ("dawid-skene", True, "two-stage"),
         (cw.OneCoin(), False, "two-stage"),
@@ -122,7 +122,7 @@ def test_what_the_parameters_are_called(aggregator: object, soft: bool, slug: st
     assert TwoStage(aggregator=aggregator, soft=soft).slug == slug
 
 
-@pytest.mark.parametrize("slug", ["majority-vote", "soft-labels", "two-stage"])
+@pytest.mark.parametrize("slug", ["hard-labels", "soft-labels", "two-stage"])
 def test_a_registered_name_makes_the_learner_of_this_name(slug: str) -> None:
     made = learner(slug).make()
     assert isinstance(made, TwoStage)

@@ -165,11 +165,11 @@ def test_given_starts(crowd: CrowdLabels) -> None:
 
 
 def test_random_restarts_end_no_lower_than_their_worst(crowd: CrowdLabels) -> None:
-    one = cw.DawidSkene(init="random", n_restarts=1, seed=4).fit(crowd)
-    many = cw.DawidSkene(init="random", n_restarts=6, seed=4).fit(crowd)
+    one = cw.DawidSkene(init="random", n_restarts=1, random_state=4).fit(crowd)
+    many = cw.DawidSkene(init="random", n_restarts=6, random_state=4).fit(crowd)
     assert many.objective_[-1] >= one.objective_[-1]
     np.testing.assert_array_equal(
-        many.posterior_, cw.DawidSkene(init="random", n_restarts=6, seed=4).fit(crowd).posterior_
+        many.posterior_, cw.DawidSkene(init="random", n_restarts=6, random_state=4).fit(crowd).posterior_
     )
 
 

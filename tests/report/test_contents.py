@@ -16,9 +16,9 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.audit.audit import FINE, Audit
-from crowdwise.audit.effective_size import effective_size
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.evaluate.compare import Comparison, Standing
+from crowdwise.dependence.effective_size import effective_size
+from crowdwise.evaluate.comparing import Comparison, Standing
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.calibration import reliability_table
 from crowdwise.report.audit_page import sentences, tables

@@ -79,7 +79,7 @@ def test_the_ratio_is_equation_10() -> None:
     found = run_job(job, "cpu")["measures"]["agreement_ratio"]
     problem = make_problem(job["run"]["data"], job["run"]["crowd"], 0)
     parameters = {key: value for key, value in job["run"]["model"].items() if key not in ("kind", "slug")}
-    model = cw.LearnToAgree(**job["run"]["training"], **parameters, seed=0, device="cpu")
+    model = cw.LearnToAgree(**job["run"]["training"], **parameters, random_state=0, device="cpu")
     model.fit(problem.x, problem.labels, tasks=problem.labels.tasks.to_pylist())
     assert problem.test is not None
     assert problem.test_labels is not None

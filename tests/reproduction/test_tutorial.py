@@ -71,7 +71,7 @@ def test_ties_go_at_random_or_to_the_first_class() -> None:
     assert (votes.max(axis=1) == 1).sum() > 30  # two labels, two classes: ties
     found = run_job(asked("majority-vote", crowd, "consensus", "first_of_ties"))["measures"]
     first = float(np.mean(votes.argmax(axis=1) == problem.truth))
-    drawn = cw.MajorityVote(seed=4).fit(problem.labels).predict()
+    drawn = cw.MajorityVote(random_state=4).fit(problem.labels).predict()
     assert found["first_of_ties"] == pytest.approx(first, abs=1e-6)
     assert found["consensus"] == pytest.approx(float(np.mean(drawn == problem.truth)), abs=1e-6)
     assert found["first_of_ties"] != found["consensus"]
@@ -120,7 +120,7 @@ def test_a_learner_of_labelme_is_scored_on_its_test_images() -> None:
     (job,) = table.jobs(["DS, then a classifier"])
     found = run_job(job, "cpu")["measures"]
     problem = make_problem(job["run"]["data"], {}, 0)
-    model = cw.learner("two-stage").make(epochs=2, device="cpu", seed=0)
+    model = cw.learner("two-stage").make(epochs=2, device="cpu", random_state=0)
     model.fit(problem.x, problem.labels, tasks=problem.labels.tasks.to_pylist())
     assert problem.test is not None
     names = np.array(problem.labels.classes.to_pylist())

@@ -94,13 +94,6 @@ def test_league_of_learners_before_it_is_measured(make: Any, tmp_path: Path) -> 
     assert make.learning(tmp_path / "learning.json").startswith("Not measured yet: `python benchmarks/learning.py`")
 
 
-def test_a_learner_without_a_family(make: Any) -> None:
-    with pytest.raises(SystemExit, match="every learner of the registry once; look at b, c"):
-        make.check_placed(["a", "b"], ["a", "c"], "learner")
-    with pytest.raises(SystemExit, match="look at a"):
-        make.check_placed(["a", "a"], ["a"], "learner")
-
-
 @pytest.fixture
 def copied(make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the pages, which `make` writes in place of ours."""

@@ -14,6 +14,6 @@ def test_the_more_common_class_wins_then_the_first() -> None:
 
 def test_ties_are_drawn_only_when_a_seed_says_so() -> None:
     labels = {"task": [1, 1, 2, 2, 2], "worker": [1, 2, 1, 2, 3], "label": list("xyyyx")}
-    drawn = {cw.MajorityVote(seed=seed).fit(labels).predict()[0] for seed in range(20)}
+    drawn = {cw.MajorityVote(random_state=seed).fit(labels).predict()[0] for seed in range(20)}
     assert drawn == {"x", "y"}
-    assert {cw.MajorityVote(seed=seed).fit(labels).predict()[1] for seed in range(20)} == {"y"}
+    assert {cw.MajorityVote(random_state=seed).fit(labels).predict()[1] for seed in range(20)} == {"y"}

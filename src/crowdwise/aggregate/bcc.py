@@ -23,15 +23,17 @@ posterior rather than its drawn truth, which has the same mean and less noise.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.aggregate.mean_field import fit_mean_field, predict_mean_field
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import log_of
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
+from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.fitting.progress import progress
 from crowdwise.fitting.skill_posterior import with_shared_errors
 from crowdwise.fitting.skill_sampler import draw_truths
@@ -151,6 +153,7 @@ def fit_gibbs(
     )
 
 
+@estimator
 class BayesianClassifierCombination(Aggregator):
     """Consensus with a posterior of every worker's confusion matrix: independent BCC.
 
@@ -167,13 +170,11 @@ class BayesianClassifierCombination(Aggregator):
         For "mean-field": most iterations, and the gain per label at which to stop.
     n_sweeps, burn_in : int
         For "gibbs": sweeps to average over, and sweeps before them that are left out.
-    seed : int
+    random_state : int
         For "gibbs".
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
     prior_ : (K,)
         Mean of the class shares.
     confusion_ : (M, K, K)
@@ -199,12 +200,6 @@ class BayesianClassifierCombination(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> model = BayesianClassifierCombination().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -212,40 +207,33 @@ class BayesianClassifierCombination(Aggregator):
     [0.8, 0.8, 0.7]
     """
 
-    slug: ClassVar[str] = "bcc"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    slug = "bcc"
+    summary = "Dawid-Skene with Dirichlet priors, by Gibbs sampling or mean field"
+    paper = "Kim & Ghahramani 2012, AISTATS"
+    fails = "copying workers, one label per task, crowds where most are contrary"
+    family = BAYESIAN
+    complexity = "O(labels × K + workers × K²) a sweep"
+    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    climbs = True
 
-    def __init__(
-        self,
-        *,
-        inference: str = "mean-field",
-        right: float = 4.0,
-        wrong: float = 1.0,
-        share_prior: float = 1.0,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        n_sweeps: int = 1000,
-        burn_in: int = 200,
-        seed: int = 0,
-    ) -> None:
-        self.inference = inference
-        self.right = right
-        self.wrong = wrong
-        self.share_prior = share_prior
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.seed = seed
+    inference: str = "mean-field"
+    right: float = 4.0
+    wrong: float = 1.0
+    share_prior: float = 1.0
+    max_iter: int = 500
+    tol: float = 1e-6
+    n_sweeps: int = 1000
+    burn_in: int = 200
+    random_state: int = 0
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _check(self) -> None:
         check_choice("inference", self.inference, ("mean-field", "gibbs"))
         for name in ("right", "wrong", "share_prior"):
             check_number(name, getattr(self, name), low=0, above=True)
-        check_climb(self.max_iter, self.tol)
         check_count("n_sweeps", self.n_sweeps, low=2)
         check_count("burn_in", self.burn_in, low=0)
-        check_count("seed", self.seed, low=0)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         confusion = diagonal_prior(self.right, self.wrong, labels.n_classes)
         if self.inference == "mean-field":
             return fit_mean_field(
@@ -264,7 +252,7 @@ class BayesianClassifierCombination(Aggregator):
             share_prior=self.share_prior,
             n_sweeps=self.n_sweeps,
             burn_in=self.burn_in,
-            seed=self.seed,
+            seed=self.random_state,
             name=self.slug,
         )
 

@@ -27,16 +27,18 @@ answer of a worker to the same task is another edge, and so a loop.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import log_of
 from crowdwise.fitting.em import warn
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.intervals import matched_beta
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number, check_shares
+from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
 from crowdwise.fitting.progress import progress
 from crowdwise.fitting.quadrature import MOST_DIMENSIONS, class_wise_nodes, coin_nodes, matrix_nodes
 from crowdwise.kernels import task_messages, worker_messages
@@ -76,6 +78,7 @@ def features_of(nodes: NodeSets, prior: FloatArray) -> FloatArray:
     return np.concatenate([np.stack([skill, skill**2], axis=1), matrices], axis=1)
 
 
+@estimator
 class BeliefPropagation(Aggregator):
     """Consensus by messages between tasks and workers, under a prior over the workers' confusion matrices.
 
@@ -95,17 +98,13 @@ class BeliefPropagation(Aggregator):
         classes.
     damping : float, from 0 to below 1
         Share of the old message that is kept; try ½ where messages do not settle.
-    max_iter : int
-        Most iterations.
     tol : float
         Stop when messages move by no more than this, in total variation, on average over the labels.
-    seed : int
+    random_state : int
         For the matrices drawn.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
     prior_ : (K,)
         The class prior: uniform, or as given, or the mean of the task priors.
     confusion_ : (M, K, K)
@@ -130,47 +129,34 @@ class BeliefPropagation(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> BeliefPropagation().fit(labels).skill_.round(2).tolist()
     [0.79, 0.79, 0.59]
     """
 
-    slug: ClassVar[str] = "belief-propagation"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "belief-propagation"
+    summary = "every worker has one accuracy (or a matrix) from a known prior, integrated out on the graph of labels"
+    paper = "Liu, Peng & Ihler 2012, NeurIPS; Kim et al. 2022, AISTATS"
+    fails = "a prior whose mean accuracy is that of guessing, unbalanced classes, copying workers"
+    family = BAYESIAN
+    complexity = "O(labels × answers of a worker) an iteration, × K for matrices"
+    uses = frozenset({GOLD, PRIOR})
+    plug_in = True
 
-    def __init__(
-        self,
-        *,
-        prior: Any = "one-coin",
-        alpha: Any = None,
-        weights: Any = None,
-        task_prior: Any = None,
-        n_samples: int = 400,
-        damping: float = 0.0,
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        seed: int = 0,
-    ) -> None:
-        self.prior = prior
-        self.alpha = alpha
-        self.weights = weights
-        self.task_prior = task_prior
-        self.n_samples = n_samples
-        self.damping = damping
-        self.max_iter = max_iter
-        self.tol = tol
-        self.seed = seed
+    prior: Any = "one-coin"
+    alpha: Any = None
+    weights: Any = None
+    task_prior: Any = None
+    n_samples: int = 400
+    damping: float = 0.0
+    max_iter: int = 200
+    tol: float = 1e-6
+    random_state: int = 0
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_climb(self.max_iter, self.tol)
+    def _check(self) -> None:
         check_number("damping", self.damping, low=0, high=0.999)
         check_count("n_samples", self.n_samples)
-        check_count("seed", self.seed, low=0)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         task_prior = self._task_prior(labels, known)
         nodes = self._nodes(labels)
         with np.errstate(divide="ignore"):
@@ -241,13 +227,13 @@ class BeliefPropagation(Aggregator):
             if pair:
                 right = np.eye(n_classes)
                 alpha = alpha[0] * right + alpha[1] / (n_classes - 1) * (1 - right)
-            drawn = dirichlet_matrices(alpha, self.n_samples, self.seed)
+            drawn = dirichlet_matrices(alpha, self.n_samples, self.random_state)
         elif self.prior == "one-coin":
             return coin_nodes(alpha[0], alpha[1], n_classes, answers)
         elif n_classes <= MOST_DIMENSIONS:
             return class_wise_nodes(alpha[0], alpha[1], n_classes, answers)
         else:
-            drawn = class_wise_matrices(alpha[0], alpha[1], n_classes, self.n_samples, self.seed)
+            drawn = class_wise_matrices(alpha[0], alpha[1], n_classes, self.n_samples, self.random_state)
         return matrix_nodes(drawn, np.full(self.n_samples, -np.log(self.n_samples)), labels.n_workers)
 
     def _mixture(self, n_classes: int, n_workers: int) -> NodeSets:

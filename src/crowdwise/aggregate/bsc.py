@@ -29,16 +29,17 @@ known truths which break the rule are possible.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.chains import allowed_steps, steps_of
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import SequenceAggregator
 from crowdwise.fitting.intervals import confusion_skill
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
-from crowdwise.fitting.parameters import check_climb, check_flag, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.structured_em import evidence_of, structured_sureness
 from crowdwise.fitting.variational import diagonal_prior, row_priors
@@ -115,15 +116,12 @@ def bound(value: float, parameters: SequenceParameters, answers: FloatArray, ste
     return value - loss
 
 
-class BayesianSequenceCombination(Aggregator):
+@estimator
+class BayesianSequenceCombination(SequenceAggregator):
     """Consensus of tasks in sequences, where a worker's label also depends on her label before (BSC-seq).
 
     Parameters
     ----------
-    sequences : None, "names", mapping, path or table
-        Which tasks follow one another. None: all stand alone. "names": a task named 12_3 is position 3 of sequence 12,
-        and a task whose name has no number after a separator (_ - : / #) stands alone. A mapping from task to
-        (sequence, position), or a path or table with columns task, sequence and position: as it says.
     bio : bool
         Whether classes that are BIO tags (O, B-x and I-x, each letter among them) keep the rule that I-x follows
         only B-x or I-x, by the prior of the transitions. Without effect on other classes, and where all tasks stand
@@ -133,29 +131,17 @@ class BayesianSequenceCombination(Aggregator):
         each previous label.
     steps : float, above 0
         Pseudo-count of every transition and every start.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task, given the labels of its whole sequence.
-    prior_ : (K,)
-        Share of each class among all tasks.
     start_ : (K,)
         Share of each class among the first tasks of sequences, posterior mean.
     transition_ : (K, K)
         P(the next truth is l | the truth is k) at [k, l], posterior mean.
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l], whatever she said before.
-    skill_ : (M,)
-        Chance that a worker is right.
     log_likelihood_, objective_ : (n_iter_,)
         The E-step's value and the lower bound on the evidence at each iteration.
-    n_iter_, converged_
-        How the iterations ended.
 
     Notes
     -----
@@ -182,27 +168,17 @@ class BayesianSequenceCombination(Aggregator):
     ['B', 'I', 'O', 'O', 'B', 'I', 'B', 'I', 'O']
     """
 
-    slug: ClassVar[str] = "bsc"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, KNOWN_WORKERS})
+    slug = "bsc"
+    summary = "a worker's label depends on the truth and on their label before; the truth is a Markov chain"
+    paper = "Simpson & Gurevych 2019, EMNLP"
+    fails = "few labels per worker: each has a confusion matrix for every label they gave before"
+    complexity = "O(labels × K + tasks × K² + habits × K²) an iteration"
 
-    def __init__(
-        self,
-        *,
-        sequences: Any = None,
-        bio: bool = True,
-        right: float = 2.0,
-        wrong: float = 1.0,
-        steps: float = 1.0,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-    ) -> None:
-        self.sequences = sequences
-        self.bio = bio
-        self.right = right
-        self.wrong = wrong
-        self.steps = steps
-        self.max_iter = max_iter
-        self.tol = tol
+    right: float = 2.0
+    wrong: float = 1.0
+    steps: float = 1.0
+    max_iter: int = 500
+    tol: float = 1e-6
 
     @property
     def start_(self) -> FloatArray:
@@ -216,11 +192,12 @@ class BayesianSequenceCombination(Aggregator):
         rows: FloatArray = self.extra_["steps"][:-1] / self.extra_["steps"][:-1].sum(axis=1, keepdims=True)
         return rows
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_flag("bio", self.bio)
+    def _check(self) -> None:
+        super()._check()
         for name in ("right", "wrong", "steps"):
             check_number(name, getattr(self, name), low=0, above=True)
-        check_climb(self.max_iter, self.tol)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         sequences = read_sequences(self.sequences, labels.tasks)
         habits, by_habit = habits_of(labels, sequences)
         who = habits // (labels.n_classes + 1)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln
@@ -34,8 +34,10 @@ from scipy.special import gammaln
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import judged_as_coins
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import VOTES
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.kernels import NO_GOLD
 
 if TYPE_CHECKING:
@@ -134,6 +136,7 @@ def objective(
     return likelihood + prior, likelihood
 
 
+@estimator
 class BayesianWeightedAverage(Aggregator):
     """Consensus by votes averaged with each worker's precision, one class against the rest.
 
@@ -143,10 +146,6 @@ class BayesianWeightedAverage(Aggregator):
         a: how many answers the prior of a worker's precision counts as.
     shrinkage : float, above 0
         λ: precision of the scores around their mean.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
@@ -160,8 +159,6 @@ class BayesianWeightedAverage(Aggregator):
         Chance that a worker is right, graded by the consensus and drawn towards the crowd's where answers are few.
     log_likelihood_, objective_ : (n_iter_,)
         Log-density of the answers given the scores, and with that of the scores, at each iteration.
-    n_iter_, converged_
-        How the climb ended.
 
     Notes
     -----
@@ -175,12 +172,6 @@ class BayesianWeightedAverage(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> model = BayesianWeightedAverage().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -188,16 +179,19 @@ class BayesianWeightedAverage(Aggregator):
     [[4.9, 4.9], [4.9, 4.9], [4.1, 4.1]]
     """
 
-    slug: ClassVar[str] = "bwa"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "bwa"
+    summary = "votes are noisy measurements, averaged with each worker's precision"
+    paper = "Li, Rubinstein & Cohn 2019, WWW"
+    fails = "workers who are biased or contrary; its scores are not calibrated probabilities"
+    family = VOTES
+    complexity = "O(labels × K) an iteration"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
 
-    def __init__(
-        self, *, strength: float = 15.0, shrinkage: float = 1.0, max_iter: int = 500, tol: float = 1e-6
-    ) -> None:
-        self.strength = strength
-        self.shrinkage = shrinkage
-        self.max_iter = max_iter
-        self.tol = tol
+    strength: float = 15.0
+    shrinkage: float = 1.0
+    max_iter: int = 500
+    tol: float = 1e-6
 
     @property
     def precision_(self) -> FloatArray:
@@ -206,10 +200,11 @@ class BayesianWeightedAverage(Aggregator):
         weights: FloatArray = self.extra_["precision"]
         return weights
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _check(self) -> None:
         check_number("strength", self.strength, low=0, above=True)
         check_number("shrinkage", self.shrinkage, low=0, above=True)
-        check_climb(self.max_iter, self.tol)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         data = measurements(labels)
         answers = data.per_worker(np.ones(data.task.size))
         equal = np.ones((labels.n_workers, labels.n_classes))

@@ -25,16 +25,17 @@ scores, so that a worker's rows can be integrated given her community; truths an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import digamma, gammaln, logsumexp
-from scipy.stats import rankdata
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import check_climb, check_count, check_number
+from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
     diagonal_prior,
@@ -79,6 +80,8 @@ class Communities:
 
 def by_agreement(counts: FloatArray, n_communities: int) -> FloatArray:
     """Workers (M,) in communities of equal size by their share of right answers; equals stay together: (M, C)."""
+    from scipy.stats import rankdata  # takes most of a second to import
+
     right, total = np.einsum("wkk->w", counts), counts.sum(axis=(1, 2))
     rank = rankdata(np.round((right + 1) / (total + 2), 9)) - 0.5
     place = np.minimum(rank / rank.size * n_communities, n_communities - 1).astype(int)
@@ -156,6 +159,7 @@ def communities_step(counts: FloatArray, chance: FloatArray, alpha: FloatArray, 
     return risen
 
 
+@estimator
 class CommunityBcc(Aggregator):
     """Consensus where workers belong to communities with a confusion matrix each.
 
@@ -167,15 +171,9 @@ class CommunityBcc(Aggregator):
         Means, on the diagonal and off it, of the pseudo-counts that a community is to its members.
     share_prior, community_prior : float, above 0
         Pseudo-count of each class, and of each community, in the Dirichlet priors of their shares.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
     prior_ : (K,)
         Mean of the class shares.
     confusion_ : (M, K, K)
@@ -188,8 +186,6 @@ class CommunityBcc(Aggregator):
         Chance that a worker is right, drawn towards the crowd's where her answers are few.
     log_likelihood_, objective_ : (n_iter_,)
         The E-step's value, and the bound on the log-evidence with the log-density of the communities' matrices.
-    n_iter_, converged_
-        How the climb ended.
 
     Notes
     -----
@@ -203,12 +199,6 @@ class CommunityBcc(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> model = CommunityBcc(n_communities=2).fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -216,27 +206,22 @@ class CommunityBcc(Aggregator):
     (3, 2)
     """
 
-    slug: ClassVar[str] = "cbcc"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    slug = "cbcc"
+    summary = "workers belong to communities, whose confusion matrices are the prior of their members'"
+    paper = "Venanzi et al. 2014, WWW"
+    fails = "workers all alike or all different, copying workers"
+    family = BAYESIAN
+    complexity = "O(labels × K + workers × communities × K²) an iteration"
+    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    climbs = True
 
-    def __init__(
-        self,
-        *,
-        n_communities: int = 4,
-        right: float = 4.0,
-        wrong: float = 1.0,
-        share_prior: float = 1.0,
-        community_prior: float = 1.0,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-    ) -> None:
-        self.n_communities = n_communities
-        self.right = right
-        self.wrong = wrong
-        self.share_prior = share_prior
-        self.community_prior = community_prior
-        self.max_iter = max_iter
-        self.tol = tol
+    n_communities: int = 4
+    right: float = 4.0
+    wrong: float = 1.0
+    share_prior: float = 1.0
+    community_prior: float = 1.0
+    max_iter: int = 500
+    tol: float = 1e-6
 
     @property
     def community_(self) -> FloatArray:
@@ -253,11 +238,12 @@ class CommunityBcc(Aggregator):
         rows: FloatArray = (alpha / alpha.sum(axis=1, keepdims=True)).transpose(0, 2, 1)
         return rows
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _check(self) -> None:
         check_count("n_communities", self.n_communities)
         for name in ("right", "wrong", "share_prior", "community_prior"):
             check_number(name, getattr(self, name), low=0, above=True)
-        check_climb(self.max_iter, self.tol)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         blocks, n_classes = blocks_of(labels), labels.n_classes
         prior = diagonal_prior(self.right, self.wrong, n_classes)
         pseudo = np.full(n_classes, float(self.share_prior))

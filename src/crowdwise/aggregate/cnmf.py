@@ -24,15 +24,15 @@ is given is kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import xlogy
 
 from crowdwise.aggregate import multi_spa
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import MomentAggregator
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
@@ -41,7 +41,6 @@ from crowdwise.fitting.moments import (
     floored,
     prior_of_pairs,
 )
-from crowdwise.fitting.parameters import check_climb, check_count
 from crowdwise.kernels import PairCounts, pair_pass
 
 if TYPE_CHECKING:
@@ -101,33 +100,19 @@ def climb_pairs(
     return climb([first], step, max_iter=max_iter, tol=tol * float(pairs.counts.sum()), name=name)
 
 
-class CoupledNmf(Aggregator):
+@estimator
+class CoupledNmf(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from the joint answers of pairs.
 
     Parameters
     ----------
-    max_workers : int
-        Most workers whose matrix is found from joint answers: those with the most answers beside others'. The rest
-        get the matrix that one M-step finds.
-    max_iter : int
-        Most iterations.
     tol : float
         Stop when an iteration gains no more than this for each joint answer.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
-    prior_ : (K,)
-        Share of each class.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l].
-    skill_ : (M,)
-        Chance that a worker is right.
     objective_, log_likelihood_ : (n_iter_,)
         The negative divergence, and the log-likelihood of the pairs' joint answers, at each iteration.
-    n_iter_, converged_
-        How the search ended.
 
     Notes
     -----
@@ -148,21 +133,19 @@ class CoupledNmf(Aggregator):
     >>> model = CoupledNmf().fit(crowd.labels)
     >>> model.skill_.round(2).tolist()
     [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]
-    >>> crowd.skill.round(2).tolist()
-    [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
     """
 
-    slug: ClassVar[str] = "cnmf"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "cnmf"
+    summary = "confusion matrices explain how every two workers answered the tasks they share"
+    paper = "Ibrahim et al. 2019, NeurIPS"
+    fails = "few shared tasks; two classes of unknown shares"
+    complexity = "O(pairs of workers × K³) an iteration"
+    climbs = True
 
-    def __init__(self, *, max_workers: int = 500, max_iter: int = 500, tol: float = 1e-7) -> None:
-        self.max_workers = max_workers
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 500
+    tol: float = 1e-7
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_count("max_workers", self.max_workers, low=3)
-        check_climb(self.max_iter, self.tol)
 
         def estimate(shared: Shared) -> tuple[Estimate, Climb[Factors]]:
             given = known.class_prior if known.class_prior is None else floored(known.class_prior[shared.classes])

@@ -17,14 +17,16 @@ Departures: none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.priors import beta_log_density
 from crowdwise.kernels import share_pass
 
@@ -63,6 +65,7 @@ def log_density(parameters: ConfusionParameters, smoothing: float) -> float:
     return beta_log_density(np.exp(np.einsum("wkk->wk", parameters.log_table)), smoothing)
 
 
+@estimator
 class ConfusionVector(Aggregator):
     """Consensus with one accuracy for every worker and true class, by EM.
 
@@ -71,24 +74,14 @@ class ConfusionVector(Aggregator):
     smoothing : float, 0 or more
         Pseudo-count of right and of wrong answers of each worker and class: a Beta(1 + smoothing, 1 + smoothing)
         prior. 0 is maximum likelihood.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
-    prior_ : (K,)
-        Share of each class.
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l]; each row's errors are spread evenly.
     skill_ : (M,)
         Chance that a worker is right: Σ_k prior_[k] confusion_[w, k, k], where a class that she hardly met is drawn
         towards her accuracy on all.
-    log_likelihood_, objective_ : (n_iter_,)
-        Log-probability of the labels, and with the log-density of the prior added, at each iteration.
 
     Notes
     -----
@@ -97,27 +90,27 @@ class ConfusionVector(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> ConfusionVector().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
 
-    slug: ClassVar[str] = "confusion-vector"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "confusion-vector"
+    summary = "every worker has one accuracy for each true class; errors fall alike"
+    paper = "Dawid & Skene 1979 with K parameters; Liu & Wang 2012"
+    fails = "errors of one class that go mostly to one other"
+    family = EM
+    complexity = "O(labels × K) an iteration"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
 
-    def __init__(self, *, smoothing: float = 0.0, max_iter: int = 500, tol: float = 1e-6) -> None:
-        self.smoothing = smoothing
-        self.max_iter = max_iter
-        self.tol = tol
+    smoothing: float = 0.0
+    max_iter: int = 500
+    tol: float = 1e-6
+
+    def _check(self) -> None:
+        check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_number("smoothing", self.smoothing, low=0)
-        check_climb(self.max_iter, self.tol)
         return fit_confusions(
             labels,
             known,

@@ -26,13 +26,13 @@ is the confusions against the majority vote. A class prior that is given is kept
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import MomentAggregator
 from crowdwise.fitting.moments import (
     ENOUGH,
     FEWEST,
@@ -42,7 +42,7 @@ from crowdwise.fitting.moments import (
     floored,
     prior_of_pairs,
 )
-from crowdwise.fitting.parameters import check_climb, check_count
+from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import PairCounts, triple_counts, triple_error, triple_sweep
 
 if TYPE_CHECKING:
@@ -118,16 +118,14 @@ def climb_triples(
     return climb([first], step, max_iter=max_iter, tol=tol, name=name)
 
 
-class CoupledCpd(Aggregator):
+@estimator
+class CoupledCpd(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from the joint answers of triplets.
 
     Parameters
     ----------
     triplets : int
         Most triplets chosen for each worker.
-    max_workers : int
-        Most workers whose matrix is found from joint answers: those with the most answers beside others'. The rest
-        get the matrix that one M-step finds.
     max_iter : int
         Most rounds.
     tol : float
@@ -135,18 +133,8 @@ class CoupledCpd(Aggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
-    prior_ : (K,)
-        Share of each class.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l].
-    skill_ : (M,)
-        Chance that a worker is right.
     objective_, log_likelihood_ : (n_iter_,)
         The negative squared error at each round, twice: there is no likelihood.
-    n_iter_, converged_
-        How the descent ended.
 
     Notes
     -----
@@ -166,23 +154,24 @@ class CoupledCpd(Aggregator):
     >>> model = CoupledCpd().fit(crowd.labels)
     >>> model.skill_.round(2).tolist()
     [0.81, 0.81, 0.93, 0.77, 0.76, 0.83, 0.8, 0.85]
-    >>> crowd.skill.round(2).tolist()
-    [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
     """
 
-    slug: ClassVar[str] = "coupled-cpd"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "coupled-cpd"
+    summary = "confusion matrices explain how every three workers answered the tasks they share"
+    paper = "Traganitis et al. 2018, IEEE TSP 66"
+    fails = "few tasks that three workers share, many classes"
+    complexity = "O(triples of workers × K⁴) an iteration"
+    climbs = True
 
-    def __init__(self, *, triplets: int = 20, max_workers: int = 100, max_iter: int = 500, tol: float = 1e-7) -> None:
-        self.triplets = triplets
-        self.max_workers = max_workers
-        self.max_iter = max_iter
-        self.tol = tol
+    triplets: int = 20
+    max_workers: int = 100
+    max_iter: int = 500
+    tol: float = 1e-7
+
+    def _check(self) -> None:
+        check_count("triplets", self.triplets)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_count("triplets", self.triplets)
-        check_count("max_workers", self.max_workers, low=3)
-        check_climb(self.max_iter, self.tol)
 
         def estimate(shared: Shared) -> tuple[Estimate | None, Climb[Factors] | None]:
             chosen = triples_of(labels, shared, self.triplets)

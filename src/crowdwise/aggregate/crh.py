@@ -27,18 +27,18 @@ Weights below 0 are not allowed; who has weight 0 decides only where nobody else
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import judged_as_coins
-from crowdwise.fitting.intervals import mean_agreement
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import VoteAggregator
 from crowdwise.fitting.knowledge import GOLD
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -81,7 +81,8 @@ def objective(loss: FloatArray, weights: FloatArray) -> float:
     return float(loss @ weights)
 
 
-class Crh(Aggregator):
+@estimator
+class Crh(VoteAggregator):
     """Votes weighed so that the weighted disagreement with the winners is smallest.
 
     Parameters
@@ -95,15 +96,10 @@ class Crh(Aggregator):
     ----------
     posterior_ : (N, K)
         Share of the weight behind each class.
-    prior_ : (K,)
-        Mean of these.
     weights_ : (M,)
         Weight of each worker (also a column of `workers()`).
     objective_ : (n_iter_,)
         The weighted disagreement after each round, with its sign turned so that it climbs.
-    skill_ : (M,)
-        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. The mean share of the
-        weighted vote behind a worker's labels is the column `agreement` of `workers()`.
 
     Notes
     -----
@@ -116,12 +112,6 @@ class Crh(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> model = Crh().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -129,16 +119,20 @@ class Crh(Aggregator):
     [1.95, 1.95, 0.34]
     """
 
-    slug: ClassVar[str] = "crh"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD})
+    slug = "crh"
+    summary = "votes weigh as minus the logarithm of their worker's share of all disagreement with the winners"
+    paper = "Li et al. 2014, SIGMOD"
+    fails = "most workers share a mistake; workers with a bias towards some class"
+    complexity = "O(labels) an iteration"
+    uses = frozenset({GOLD})
 
-    def __init__(self, *, smoothing: float = 0.5, max_iter: int = 100) -> None:
-        self.smoothing = smoothing
-        self.max_iter = max_iter
+    smoothing: float = 0.5
+    max_iter: int = 100
+
+    def _check(self) -> None:
+        check_number("smoothing", self.smoothing, low=0, above=True)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_number("smoothing", self.smoothing, low=0, above=True)
-        check_count("max_iter", self.max_iter)
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
         counted = effort(labels, self.smoothing)
         weights = np.ones(labels.n_workers)
@@ -152,18 +146,8 @@ class Crh(Aggregator):
             converged = bool(np.array_equal(following, weights))
             weights = following
         posterior = vote_shares(labels, known.gold, np.maximum(weights, WHISPER))
-        prior = posterior.mean(axis=0)
-        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
-        return Fit(
-            posterior=posterior,
-            prior=prior,
-            skill=skill,
-            skill_beta=skill_beta,
-            objective=np.array(values),
-            n_iter=len(values),
-            converged=converged,
-            worker_columns={"weight": weights, "agreement": mean_agreement(labels, posterior)},
-        )
+        ended = {"objective": np.array(values), "n_iter": len(values), "converged": converged}
+        return self._fit_of_votes(labels, known, posterior, {"weight": weights}, **ended)
 
     @property
     def weights_(self) -> FloatArray:

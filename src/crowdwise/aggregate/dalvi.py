@@ -28,13 +28,12 @@ confidence is Bayes' rule.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.knowledge import PRIOR
-from crowdwise.fitting.parameters import check_climb
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import AccuracyAggregator
 from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, towards_majority
 
 if TYPE_CHECKING:
@@ -118,7 +117,8 @@ def ratio_of_eigenvectors(pairs: Pairs, *, max_iter: int, tol: float) -> tuple[F
     return over(agreements), max(met[0], agreed[0]), bool(met[1] and agreed[1])
 
 
-class Dalvi(Aggregator):
+@estimator
+class Dalvi(AccuracyAggregator):
     """Consensus with one skill for every worker, from the eigenvector of their mean agreements.
 
     Parameters
@@ -130,14 +130,6 @@ class Dalvi(Aggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task, by Bayes' rule with the accuracies.
-    prior_ : (K,)
-        Uniform, or the class prior given.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
-    skill_ : (M,)
-        Accuracy of each worker.
     n_iter_, converged_
         Iterations of the longer of the two, and whether both came to rest.
 
@@ -150,25 +142,20 @@ class Dalvi(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> Dalvi().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
 
-    slug: ClassVar[str] = "dalvi"
-    uses: ClassVar[frozenset[str]] = frozenset({PRIOR})
+    slug = "dalvi"
+    summary = "one skill for every worker: the eigenvector of who agrees over that of who met"
+    paper = "Dalvi et al. 2013, WWW"
+    fails = "groups of workers who hardly meet, who copy each other or favour some class"
+    complexity = "O(pairs of workers who share a task) an iteration"
 
-    def __init__(self, *, max_iter: int = 1000, tol: float = 1e-10) -> None:
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 1000
+    tol: float = 1e-10
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_climb(self.max_iter, self.tol)
         pairs = agreement(labels)
         found, n_iter, converged = ratio_of_eigenvectors(pairs, max_iter=self.max_iter, tol=self.tol)
         skill = np.clip(found, -1, 1) * towards_majority(found, pairs.parts())

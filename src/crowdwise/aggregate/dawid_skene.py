@@ -23,15 +23,17 @@ are additions. A worker may answer a task more than once (n counts), as one did 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammaln
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions, statistics_of
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number, check_shares
+from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
 from crowdwise.fitting.structured_em import pseudo_counts
 from crowdwise.kernels import log_rows, share_pass, vote_shares
 from crowdwise.labels.errors import InputError
@@ -88,6 +90,7 @@ def log_density(parameters: ConfusionParameters, pseudo: FloatArray) -> float:
     return repeats * float(constants.sum()) + weighted
 
 
+@estimator
 class DawidSkene(Aggregator):
     """Consensus with a confusion matrix for every worker, by EM.
 
@@ -102,28 +105,14 @@ class DawidSkene(Aggregator):
         truth, label].
     n_restarts : int
         Random starts, of which the one that ends highest is kept.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
-    seed : int
+    random_state : int
         For random starts.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
-    prior_ : (K,)
-        Share of each class.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l].
     skill_ : (M,)
         Chance that a worker is right: Σ_k prior_[k] confusion_[w, k, k], where a class that she hardly met is drawn
         towards her accuracy on all.
-    log_likelihood_, objective_ : (n_iter_,)
-        Log-probability of the labels, and with the log-density of the prior added, at each iteration.
-    n_iter_, converged_
-        How EM ended.
 
     Notes
     -----
@@ -137,12 +126,6 @@ class DawidSkene(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> model = DawidSkene().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -150,31 +133,27 @@ class DawidSkene(Aggregator):
     [1.0, 1.0, 0.5]
     """
 
-    slug: ClassVar[str] = "dawid-skene"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    slug = "dawid-skene"
+    summary = "every worker has a confusion matrix"
+    paper = "Dawid & Skene 1979, Applied Statistics 28"
+    fails = "few labels per worker and class, copying workers, one label per task"
+    family = EM
+    complexity = "O(labels × K) an iteration"
+    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    climbs = True
 
-    def __init__(
-        self,
-        *,
-        smoothing: float = 0.0,
-        init: Any = "majority",
-        n_restarts: int = 10,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        seed: int = 0,
-    ) -> None:
-        self.smoothing = smoothing
-        self.init = init
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.seed = seed
+    smoothing: float = 0.0
+    init: Any = "majority"
+    n_restarts: int = 10
+    max_iter: int = 500
+    tol: float = 1e-6
+    random_state: int = 0
+
+    def _check(self) -> None:
+        check_number("smoothing", self.smoothing, low=0)
+        check_count("n_restarts", self.n_restarts)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_number("smoothing", self.smoothing, low=0)
-        check_climb(self.max_iter, self.tol)
-        check_count("n_restarts", self.n_restarts)
-        check_count("seed", self.seed, low=0)
         pseudo = pseudo_counts(self.smoothing, labels, known)
         return fit_confusions(
             labels,
@@ -204,7 +183,7 @@ class DawidSkene(Aggregator):
                 yield ConfusionParameters(log_prior, table)
                 return
             shares = vote_shares(labels, gold)
-            generator = np.random.default_rng(self.seed)
+            generator = np.random.default_rng(self.random_state)
             for _ in range(self.n_restarts):
                 noisy = (shares + generator.dirichlet(np.ones(labels.n_classes), labels.n_tasks)) / 2
                 yield m_step(statistics_of(blocks, noisy), pseudo)

@@ -26,14 +26,16 @@ votes seldom lead to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
 from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import check_climb, check_count, check_number
+from crowdwise.fitting.model_parameters import clone
+from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
     Beliefs,
@@ -120,6 +122,7 @@ def subtype_prior(
     return prior_of
 
 
+@estimator
 class EnhancedBcc(Aggregator):
     """Consensus where every class has subtypes, on which workers err together.
 
@@ -137,15 +140,11 @@ class EnhancedBcc(Aggregator):
         Random starts, of which the one that ends with the highest bound is kept.
     max_iter : int
         Most iterations of each.
-    tol : float
-        Stop when an iteration gains no more than this per label.
-    seed : int
+    random_state : int
         For the starts.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
     prior_ : (K,)
         Mean of the class shares.
     confusion_ : (M, K, K)
@@ -158,8 +157,6 @@ class EnhancedBcc(Aggregator):
         Chance that a worker is right, drawn towards the crowd's where her answers are few.
     log_likelihood_, objective_ : (n_iter_,)
         The E-step's value and the bound on the log-evidence, constants included, at each iteration.
-    n_iter_, converged_
-        How the best climb ended.
 
     Notes
     -----
@@ -173,12 +170,6 @@ class EnhancedBcc(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> model = EnhancedBcc(n_subtypes=2).fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -186,31 +177,25 @@ class EnhancedBcc(Aggregator):
     (3, 2, 2, 2)
     """
 
-    slug: ClassVar[str] = "ebcc"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    slug = "ebcc"
+    summary = "every class has subtypes, on which workers err together"
+    paper = "Li, Rubinstein & Cohn 2019, ICML"
+    fails = "few labels per worker; workers who err independently, where it is only slower"
+    family = BAYESIAN
+    complexity = "O((labels × K + workers × K²) × subtypes) an iteration"
+    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    climbs = True
+    random = True
 
-    def __init__(
-        self,
-        *,
-        n_subtypes: int = 10,
-        subtype_prior: float = 0.1,
-        share_prior: Any = "votes",
-        right: float = 4.0,
-        wrong: float = 1.0,
-        n_restarts: int = 4,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        seed: int = 0,
-    ) -> None:
-        self.n_subtypes = n_subtypes
-        self.subtype_prior = subtype_prior
-        self.share_prior = share_prior
-        self.right = right
-        self.wrong = wrong
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.seed = seed
+    n_subtypes: int = 10
+    subtype_prior: float = 0.1
+    share_prior: Any = "votes"
+    right: float = 4.0
+    wrong: float = 1.0
+    n_restarts: int = 4
+    max_iter: int = 500
+    tol: float = 1e-6
+    random_state: int = 0
 
     @property
     def subtype_shares_(self) -> FloatArray:
@@ -227,7 +212,6 @@ class EnhancedBcc(Aggregator):
         return _mean_rows(self.extra_["rows"])
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        self._check()
         n_classes = labels.n_classes
         shares = whole = vote_shares(labels, known.gold)
         if self.n_subtypes > 1 and self.n_restarts > 1:  # before the large tables are made
@@ -276,7 +260,7 @@ class EnhancedBcc(Aggregator):
 
     def _starts(self, blocks: Blocks, begin: list[Any], rows_prior: FloatArray) -> Iterator[Beliefs]:
         """The votes, split at random; every second time the posterior of the model without subtypes."""
-        for number, generator in enumerate(np.random.default_rng(self.seed).spawn(self.n_restarts)):
+        for number, generator in enumerate(np.random.default_rng(self.random_state).spawn(self.n_restarts)):
             yield start(blocks, random_split(begin[number % 2], self.n_subtypes, generator), rows_prior)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
@@ -293,7 +277,6 @@ class EnhancedBcc(Aggregator):
     def _check(self) -> None:
         check_count("n_subtypes", self.n_subtypes)
         check_count("n_restarts", self.n_restarts)
-        check_count("seed", self.seed, low=0)
         for name in ("subtype_prior", "right", "wrong"):
             check_number(name, getattr(self, name), low=0, above=True)
         if isinstance(self.share_prior, str):
@@ -301,7 +284,6 @@ class EnhancedBcc(Aggregator):
                 raise InputError(f"share_prior is {quoted(self.share_prior)}; it must be 'votes' or a number above 0.")
         else:
             check_number("share_prior", self.share_prior, low=0, above=True)
-        check_climb(self.max_iter, self.tol)
 
 
 def _mean_rows(rows: FloatArray) -> FloatArray:

@@ -25,12 +25,11 @@ scaled to the mean square of the weights that Bayes' rule would give these skill
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.knowledge import PRIOR
-from crowdwise.fitting.parameters import check_climb
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.rank_one import (
     answers_of,
     crowd_parts,
@@ -80,6 +79,7 @@ def others_voice(task: IntArray, worker: IntArray, answer: FloatArray, weight: F
     return np.bincount(worker, answer * rest, weight.size).astype(np.float64)
 
 
+@estimator
 class GhoshSvd(ScoreAggregator):
     """Consensus by the leading singular vector of the answers.
 
@@ -92,16 +92,6 @@ class GhoshSvd(ScoreAggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Soft-max of the scores, scaled by the skills.
-    prior_ : (K,)
-        Uniform, or the class prior given.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
-    skill_ : (M,)
-        Accuracy of each worker.
-    weights_ : (M, K)
-        What each worker's answer weighs for or against each class.
     n_iter_, converged_
         Iterations of the class that took longest, and whether all came to rest.
 
@@ -113,25 +103,20 @@ class GhoshSvd(ScoreAggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> GhoshSvd().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
 
-    slug: ClassVar[str] = "ghosh-svd"
-    uses: ClassVar[frozenset[str]] = frozenset({PRIOR})
+    slug = "ghosh-svd"
+    summary = "the answers are rank one on average: their leading singular vector is the truth"
+    paper = "Ghosh, Kale & McAfee 2011, EC"
+    fails = "few workers with most of the answers, unbalanced classes"
+    complexity = "O(labels × K) an iteration"
 
-    def __init__(self, *, max_iter: int = 1000, tol: float = 1e-10) -> None:
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 1000
+    tol: float = 1e-10
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_climb(self.max_iter, self.tol)
         answers = answers_of(labels)
         cells = answers.task, answers.worker
         _, part = crowd_parts(labels)

@@ -22,18 +22,18 @@ the objective rises all the same. More than two classes as in the paper's supple
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import EM
 from crowdwise.fitting.intervals import share_sureness
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_climb
 from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
 from crowdwise.kernels import NO_GOLD, worker_sums
 from crowdwise.kernels.glad import ability_gradient, ability_posterior
@@ -81,6 +81,8 @@ def m_step(labels: CrowdLabels, right: FloatArray, current: GladParameters) -> G
         return -value, -gradient
 
     start = np.concatenate([current.ability, current.log_ease])
+    from scipy.optimize import minimize
+
     found = minimize(negative, start, jac=True, method="L-BFGS-B", options={"maxiter": CLIMB_STEPS})
     return GladParameters(found.x[:n_workers], found.x[n_workers:])
 
@@ -100,20 +102,12 @@ def skill_of(labels: CrowdLabels, right: FloatArray, parameters: GladParameters)
     return skill, share_sureness(correct, total, noise)
 
 
+@estimator
 class Glad(Aggregator):
     """Consensus with an ability for every worker and an ease for every task, by EM.
 
-    Parameters
-    ----------
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
-
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
     prior_ : (K,)
         Uniform.
     ability_ : (M,)
@@ -134,25 +128,23 @@ class Glad(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> Glad().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
 
-    slug: ClassVar[str] = "glad"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "glad"
+    summary = "every worker has an ability, every task an ease; their product is the log-odds of a right answer"
+    paper = "Whitehill et al. 2009, NeurIPS"
+    fails = "very few labels per task, workers with a bias towards some class"
+    family = EM
+    complexity = "O(labels × K) for each gradient step"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
 
-    def __init__(self, *, max_iter: int = 200, tol: float = 1e-5) -> None:
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 200
+    tol: float = 1e-5
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_climb(self.max_iter, self.tol)
         n_classes = labels.n_classes
         log_prior = np.full(n_classes, -np.log(n_classes)) if known.log_prior is None else known.log_prior
 

@@ -29,7 +29,7 @@ estimate. Known truths, known class shares and known workers are additions. With
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -38,8 +38,10 @@ from scipy.special import xlogy
 from crowdwise.aggregate import dawid_skene
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, statistics_of
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import STRUCTURE
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.structured_em import evidence_of, fit_structured, pseudo_counts
 from crowdwise.kernels import blocks_of, field_pass, vote_shares
 from crowdwise.labels.graph import read_graph
@@ -80,6 +82,7 @@ def next_prior(graph: TaskGraph, coupling: float, believed: FloatArray, log_prio
     return logs
 
 
+@estimator
 class GraphDawidSkene(Aggregator):
     """Consensus with a confusion matrix for every worker, where neighbours on a graph tend to share their truth.
 
@@ -93,26 +96,16 @@ class GraphDawidSkene(Aggregator):
         many neighbours.
     smoothing : float, 0 or more
         Pseudo-count of every cell of every confusion matrix, as for Dawid–Skene; 0 is maximum likelihood.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
     posterior_ : (N, K)
         Probability of each class for each task, given its labels and its neighbours.
-    prior_ : (K,)
-        Share of each class.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l].
     skill_ : (M,)
         Chance that a worker is right, as for Dawid–Skene.
     log_likelihood_, objective_ : (n_iter_,)
         The bound that the E-step raises, and with the log-density of the matrices' prior added, at each iteration.
         Comparable between fits with the same graph and coupling only.
-    n_iter_, converged_
-        How EM ended.
 
     Notes
     -----
@@ -138,28 +131,27 @@ class GraphDawidSkene(Aggregator):
     ['x', 'y', 'x', 'y', 'y']
     """
 
-    slug: ClassVar[str] = "graph-dawid-skene"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    slug = "graph-dawid-skene"
+    summary = "every worker has a confusion matrix; tasks that are joined on a given graph tend to share their truth"
+    paper = "Traganitis & Giannakis 2022, IEEE TKDE 34"
+    fails = "joined tasks do not tend to agree, or the coupling is too strong for tasks with many neighbours"
+    family = STRUCTURE
+    complexity = "O((labels + joined pairs) × K) an iteration"
+    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    climbs = True
+    needs = "graph"
 
-    def __init__(
-        self,
-        *,
-        graph: Any = None,
-        coupling: float = 1.0,
-        smoothing: float = 0.0,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-    ) -> None:
-        self.graph = graph
-        self.coupling = coupling
-        self.smoothing = smoothing
-        self.max_iter = max_iter
-        self.tol = tol
+    graph: Any = None
+    coupling: float = 1.0
+    smoothing: float = 0.0
+    max_iter: int = 500
+    tol: float = 1e-6
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _check(self) -> None:
         check_number("coupling", self.coupling, low=0)
         check_number("smoothing", self.smoothing, low=0)
-        check_climb(self.max_iter, self.tol)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         graph = read_graph(self.graph, labels.tasks)
         # By name, so that the sweeps do not depend on the order of the rows.
         order = pc.sort_indices(labels.tasks).to_numpy().astype(np.int64)

@@ -17,31 +17,33 @@ The tutorial's "DS model for dependent classifiers" (P. A. Traganitis and G. B. 
 
 Cost of an iteration: O(labels × K + opinions × K²).
 
-Departures: the groups are given, or found as `fitting.company` says. Opinions start as the shares of the group's votes,
-and the truth as the mean of the opinions, so that z has the names of the classes.
+Departures: the groups are given, or found as `dependence.groups` says. Opinions start as the shares of the group's
+votes, and the truth as the mean of the opinions, so that z has the names of the classes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.aggregate import dawid_skene
-from crowdwise.fitting.base import Aggregator
+from crowdwise.dependence.group_labels import resolve_groups, split_by_group
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, portrait
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import EM
+from crowdwise.fitting.families import GroupAggregator
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.opinions import groups_of, opinions_of
-from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.structured_em import evidence_of
 from crowdwise.kernels import NO_GOLD, blocks_of, log_rows, scatter, vote_shares
 
 if TYPE_CHECKING:
+    from crowdwise.dependence.group_labels import GroupedLabels
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.fitting.opinions import Opinions
     from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -63,14 +65,14 @@ class GroupParameters(ConfusionParameters):
 class Laid:
     """Opinions, and their labels as blocks: of workers who are alone by task, of groups by opinion."""
 
-    opinions: Opinions
+    opinions: GroupedLabels
     alone: Blocks
     joint: Blocks
 
     @classmethod
     def of(cls, labels: CrowdLabels, groups: IntArray) -> Laid:
         """The labels of workers in groups (M,)."""
-        opinions = opinions_of(labels, groups)
+        opinions = split_by_group(labels, groups)
         return cls(opinions, blocks_of(opinions.alone), blocks_of(opinions.joint))
 
 
@@ -157,44 +159,25 @@ def log_density(parameters: GroupParameters, pseudo: FloatArray) -> float:
     return value
 
 
-class GroupDawidSkene(Aggregator):
+@estimator
+class GroupDawidSkene(GroupAggregator):
     """Consensus with a confusion matrix for every worker and one for every group of workers who err together, by EM.
 
     Parameters
     ----------
-    groups : "found", int, mapping, sequence
-        Who belongs together: found from the labels, where the evidence is strong enough, and nobody otherwise; as many
-        groups as this, of those who agree most beyond the truth; or given, as a mapping from worker to group or a group
-        for each worker, None or -1 for those in no group.
     smoothing : float, 0 or more
         Pseudo-count of every cell of every matrix; 0 is maximum likelihood.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
-    seed : int
-        For finding groups.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
-    prior_ : (K,)
-        Share of each class.
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l]; of workers in groups, Ξ Ã.
-    group_ : (M,)
-        Group of each worker, counted from 0; -1 for those in no group (also a column of `workers()`).
     group_confusion_ : (J, K, K)
         Ξ: P(the group's opinion is z | truth is k) at [group, k, z].
     opinion_confusion_ : (M, K, K)
         Ã: P(worker says l | opinion is z) at [worker, z, l]; of workers in no group, the opinion is the truth.
     skill_ : (M,)
         Chance that a worker is right, as for Dawid–Skene.
-    log_likelihood_, objective_ : (n_iter_,)
-        Log-probability of the labels, and with the log-density of the prior added, at each iteration.
-    n_iter_, converged_
-        How EM ended.
 
     Notes
     -----
@@ -219,30 +202,18 @@ class GroupDawidSkene(Aggregator):
     ['y', 'y', 'x']
     """
 
-    slug: ClassVar[str] = "group-dawid-skene"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "group-dawid-skene"
+    summary = "workers of a group share a hidden opinion on each task; group and worker have a confusion matrix each"
+    paper = "Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS"
+    fails = "one group outweighs the rest of the crowd; few tasks, where groups cannot be found"
+    family = EM
+    complexity = "O(labels × K + groups of a task × K²) an iteration, and finding groups"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
 
-    def __init__(
-        self,
-        *,
-        groups: Any = "found",
-        smoothing: float = 0.0,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        seed: int = 0,
-    ) -> None:
-        self.groups = groups
-        self.smoothing = smoothing
-        self.max_iter = max_iter
-        self.tol = tol
-        self.seed = seed
-
-    @property
-    def group_(self) -> IntArray:
-        """Group of each worker (M,), -1 for those in no group."""
-        self._check_fitted()
-        group: IntArray = self.worker_columns_["group"].astype(np.int64)
-        return group
+    smoothing: float = 0.0
+    max_iter: int = 500
+    tol: float = 1e-6
 
     @property
     def group_confusion_(self) -> FloatArray:
@@ -258,10 +229,11 @@ class GroupDawidSkene(Aggregator):
         rows: FloatArray = np.exp(self.extra_["log_table"]).transpose(0, 2, 1)
         return rows
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _check(self) -> None:
         check_number("smoothing", self.smoothing, low=0)
-        check_climb(self.max_iter, self.tol)
-        groups = groups_of(self.groups, labels, self.seed)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+        groups = resolve_groups(self.groups, labels, self.random_state)
         laid = Laid.of(labels, groups)
         pseudo = np.full((1, labels.n_classes, labels.n_classes), float(self.smoothing))
 

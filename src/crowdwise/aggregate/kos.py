@@ -26,13 +26,12 @@ that Bayes' rule would give these skills. Such a scale is one for a connected pa
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import softmax
 
-from crowdwise.fitting.knowledge import PRIOR
-from crowdwise.fitting.parameters import check_count
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.rank_one import (
     answers_of,
     crowd_parts,
@@ -74,6 +73,7 @@ def messages(
     return to_worker, to_task
 
 
+@estimator
 class Kos(ScoreAggregator):
     """Consensus by messages between tasks and workers.
 
@@ -84,12 +84,6 @@ class Kos(ScoreAggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Soft-max of the scores, scaled by the skills.
-    prior_ : (K,)
-        Uniform, or the class prior given.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
     skill_ : (M,)
         Accuracy of each worker, from the messages sent to her.
     weights_ : (M, K)
@@ -104,24 +98,20 @@ class Kos(ScoreAggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> Kos().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
 
-    slug: ClassVar[str] = "kos"
-    uses: ClassVar[frozenset[str]] = frozenset({PRIOR})
+    slug = "kos"
+    summary = "one reliability for every worker, by messages between tasks and workers"
+    paper = "Karger, Oh & Shah 2011, NIPS"
+    fails = "few workers with most of the answers, unbalanced classes"
+    complexity = "O(labels × K) an iteration"
+    plug_in = True
 
-    def __init__(self, *, max_iter: int = 10) -> None:
-        self.max_iter = max_iter
+    max_iter: int = 10
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_count("max_iter", self.max_iter)
         answers = answers_of(labels)
         task, worker = answers.task, answers.worker
         task_part, part = crowd_parts(labels)

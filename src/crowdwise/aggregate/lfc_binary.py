@@ -22,17 +22,19 @@ Departures: no classifier; the prevalence p is estimated (its prior is flat). On
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import fit_confusions, log_of, statistics_of, sureness
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import EM
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR, Knowledge
 from crowdwise.fitting.one_vs_rest import confusion_of_rates
-from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, share_pass
 from crowdwise.labels.model import CrowdLabels
 
@@ -91,6 +93,7 @@ def as_shares(chance: FloatArray, otherwise: FloatArray) -> FloatArray:
     return shares
 
 
+@estimator
 class LfcBinary(Aggregator):
     """Consensus with a sensitivity and a specificity for every worker, by EM.
 
@@ -101,15 +104,9 @@ class LfcBinary(Aggregator):
         specificities have a Beta(1 + right, 1 + wrong) prior. 0 and 0 is maximum likelihood.
     max_iter : int
         Most iterations, of each problem.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
-    prior_ : (K,)
-        Share of each class.
     sensitivity_, specificity_ : (M, K)
         P(says k | is k) and P(says another | is another), for each class k against the rest.
     confusion_ : (M, K, K)
@@ -132,12 +129,8 @@ class LfcBinary(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["no", "no", "yes", "yes", "yes", "yes", "no", "no", "yes", "yes", "yes", "yes"],
-    ... })
+    >>> from crowdwise.labels import CrowdLabels
+    >>> labels = CrowdLabels.from_dense([["no", "no", "yes"], ["yes", "yes", "yes"]] * 2)
     >>> model = LfcBinary().fit(labels)
     >>> model.predict().tolist()
     ['no', 'yes', 'no', 'yes']
@@ -145,19 +138,25 @@ class LfcBinary(Aggregator):
     [1.0, 1.0, 0.33]
     """
 
-    slug: ClassVar[str] = "lfc-binary"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "lfc-binary"
+    summary = "every worker has a sensitivity and a specificity, with Beta priors; more classes one against the rest"
+    paper = "Raykar et al. 2010, JMLR 11"
+    fails = "few labels per worker of either kind; classes that are easily confused with some others"
+    family = EM
+    complexity = "O(labels) an iteration, for each class where there are more than two"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
 
-    def __init__(self, *, right: float = 1.0, wrong: float = 0.0, max_iter: int = 500, tol: float = 1e-6) -> None:
-        self.right = right
-        self.wrong = wrong
-        self.max_iter = max_iter
-        self.tol = tol
+    right: float = 1.0
+    wrong: float = 0.0
+    max_iter: int = 500
+    tol: float = 1e-6
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _check(self) -> None:
         check_number("right", self.right, low=0)
         check_number("wrong", self.wrong, low=0)
-        check_climb(self.max_iter, self.tol)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         fits = [self._one(one_against_rest(labels, k), known_of(known, k)) for k in problems(labels.n_classes)]
         rates = np.stack([diagonal(fit) for fit in fits], axis=1)
         prevalence = np.array([fit.prior[1] for fit in fits])

@@ -27,13 +27,13 @@ eigenvector of the signs of C, from ones. The paper gives the vote; the confiden
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.knowledge import PRIOR
-from crowdwise.fitting.parameters import check_climb, check_count
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import AccuracyAggregator
+from crowdwise.fitting.parameters import check_count
 from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, levelled, towards_majority
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def signs_of(pairs: Pairs) -> FloatArray:
     return signs * towards_majority(signs, part)
 
 
-class MMsr(Aggregator):
+@estimator
+class MMsr(AccuracyAggregator):
     """Consensus with one skill for every worker, from trimmed means of their agreements.
 
     Parameters
@@ -121,23 +122,8 @@ class MMsr(Aggregator):
     corrupted : int, 0 or more; optional
         Most corrupt partners F of any worker. By default half of the least number of partners, less 1: with few
         partners nothing can be trimmed.
-    max_iter : int
-        Most iterations.
     tol : float
         Stop when no skill moves by more than this.
-
-    Attributes
-    ----------
-    posterior_ : (N, K)
-        Probability of each class for each task, by Bayes' rule with the accuracies.
-    prior_ : (K,)
-        Uniform, or the class prior given.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
-    skill_ : (M,)
-        Accuracy of each worker.
-    n_iter_, converged_
-        How the iterations ended.
 
     Notes
     -----
@@ -148,28 +134,25 @@ class MMsr(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> MMsr().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
 
-    slug: ClassVar[str] = "m-msr"
-    uses: ClassVar[frozenset[str]] = frozenset({PRIOR})
+    slug = "m-msr"
+    summary = "one skill for every worker, from agreements of which the most extreme are dropped"
+    paper = "Ma & Olshevsky 2020, NeurIPS"
+    fails = "pairs that share a handful of tasks, workers who favour some class"
+    complexity = "O(P log P) an iteration for P pairs of workers who share a task"
 
-    def __init__(self, *, corrupted: int | None = None, max_iter: int = 1000, tol: float = 1e-10) -> None:
-        self.corrupted = corrupted
-        self.max_iter = max_iter
-        self.tol = tol
+    corrupted: int | None = None
+    max_iter: int = 1000
+    tol: float = 1e-10
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_climb(self.max_iter, self.tol)
+    def _check(self) -> None:
         if self.corrupted is not None:
             check_count("corrupted", self.corrupted, low=0)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         pairs = agreement(labels)
         partners = np.bincount(np.concatenate([pairs.first, pairs.second]), minlength=labels.n_workers)
         corrupted = corrupt_partners(partners) if self.corrupted is None else self.corrupted

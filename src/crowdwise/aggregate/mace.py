@@ -23,15 +23,17 @@ the evidence lower bound, constants included.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betaln, gammaln
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, log_of
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_number
+from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.kernels import answer_sums
 
@@ -138,6 +140,7 @@ def negative_divergence(parameters: MaceParameters) -> float:
     return -dirichlet_divergence(parameters.competence, COMPETENCE) - dirichlet_divergence(parameters.habit, HABIT)
 
 
+@estimator
 class Mace(Aggregator):
     """Consensus with a competence and a spamming habit for every worker.
 
@@ -149,17 +152,11 @@ class Mace(Aggregator):
         For "em": pseudo-count of every count; 0 is maximum likelihood.
     n_restarts : int, 0 or more
         Random starts besides the first; the one that ends highest is kept.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
-    seed : int
+    random_state : int
         For random starts.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
     prior_ : (K,)
         Uniform.
     confusion_ : (M, K, K)
@@ -176,42 +173,35 @@ class Mace(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "y", "y", "y", "y"],
-    ... })
+    >>> from crowdwise.labels import CrowdLabels
+    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "y"], ["y", "y", "y"]])
     >>> Mace().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
 
-    slug: ClassVar[str] = "mace"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "mace"
+    summary = "every worker either knows the answer or spams, by a habit of their own"
+    paper = "Hovy et al. 2013, NAACL"
+    fails = "honest confusion between classes: it is taken for spamming"
+    family = BAYESIAN
+    complexity = "O(labels × K) an iteration"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
+    plug_in = True
 
-    def __init__(
-        self,
-        *,
-        inference: str = "vb",
-        smoothing: float = 0.1,
-        n_restarts: int = 0,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        seed: int = 0,
-    ) -> None:
-        self.inference = inference
-        self.smoothing = smoothing
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.seed = seed
+    inference: str = "vb"
+    smoothing: float = 0.1
+    n_restarts: int = 0
+    max_iter: int = 500
+    tol: float = 1e-6
+    random_state: int = 0
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _check(self) -> None:
         check_choice("inference", self.inference, ("vb", "em"))
         check_number("smoothing", self.smoothing, low=0)
-        check_climb(self.max_iter, self.tol)
         check_count("n_restarts", self.n_restarts, low=0)
-        check_count("seed", self.seed, low=0)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         answers = answer_sums(labels)
         variational = self.inference == "vb"
 
@@ -249,7 +239,7 @@ class Mace(Aggregator):
         log_prior = np.full(n_classes, -np.log(n_classes))
         trust = answers.sum(axis=1) / 2
         yield self._start(trust, np.full((n_workers, n_classes), 1 / n_classes), answers, log_prior)
-        generator = np.random.default_rng(self.seed)
+        generator = np.random.default_rng(self.random_state)
         for _ in range(self.n_restarts):
             trust = answers.sum(axis=1) * generator.uniform(0.1, 0.9, n_workers)
             habit = generator.dirichlet(np.ones(n_classes), n_workers)

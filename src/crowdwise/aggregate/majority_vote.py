@@ -14,17 +14,16 @@ Departures: none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import judged_as_coins
-from crowdwise.fitting.intervals import mean_agreement
-from crowdwise.fitting.parameters import check_count
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import VoteAggregator
 from crowdwise.kernels import NO_GOLD, vote_shares
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -32,24 +31,19 @@ if TYPE_CHECKING:
 __all__ = ["MajorityVote"]
 
 
-class MajorityVote(Aggregator):
+@estimator
+class MajorityVote(VoteAggregator):
     """The class with most votes, and the share of votes as confidence.
 
     Parameters
     ----------
-    seed : int, optional
+    random_state : int, optional
         Break ties at random with this seed; by default they are broken by rule, never at random.
 
     Attributes
     ----------
     posterior_ : (N, K)
         Share of votes of each class; the shares of all labels for a task that has none.
-    prior_ : (K,)
-        Mean share of each class.
-    skill_ : (M,)
-        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. How far the worker agrees
-        with the vote is the column `agreement` of `workers()`: the mean share of the vote behind the worker's labels,
-        their own vote included.
 
     Notes
     -----
@@ -63,31 +57,24 @@ class MajorityVote(Aggregator):
     [[0.67, 0.33]]
     """
 
-    slug: ClassVar[str] = "majority-vote"
+    slug = "majority-vote"
+    summary = "every vote counts the same; the share of votes is the confidence"
+    paper = "folklore"
+    fails = "workers differ in skill, or a majority shares a mistake"
+    complexity = "O(labels), once"
 
-    def __init__(self, *, seed: int | None = None) -> None:
-        self.seed = seed
+    random_state: int | None = None
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        if self.seed is not None:
-            check_count("seed", self.seed, low=0)
         posterior = vote_shares(labels, known.gold)
-        prior = posterior.mean(axis=0)
-        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
-        return Fit(
-            posterior=posterior,
-            prior=prior,
-            skill=skill,
-            skill_beta=skill_beta,
-            worker_columns={"agreement": mean_agreement(labels, posterior)},
-        )
+        return self._fit_of_votes(labels, known, posterior, {})
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         return vote_shares(labels, NO_GOLD)
 
     def _decide(self, posterior: FloatArray) -> IntArray:
-        if self.seed is None:
+        if self.random_state is None:
             return super()._decide(posterior)
-        order = np.random.default_rng(self.seed).random(posterior.shape)
+        order = np.random.default_rng(self.random_state).random(posterior.shape)
         chosen: IntArray = np.where(self._tied(posterior), order, -1.0).argmax(axis=1)
         return chosen

@@ -25,15 +25,17 @@ cost, which is exact for two classes), instead of a quadratic program for each y
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import statistics_of, sureness
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import VOTES
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.fitting.parameters import check_choice, check_number
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.fitting.progress import progress
 from crowdwise.kernels import blocks_of, log_rows, vote_shares
@@ -92,6 +94,7 @@ def draw_bend(lack: FloatArray, cost: float, generator: np.random.Generator) -> 
     return bend
 
 
+@estimator
 class MaxMarginMajorityVote(Aggregator):
     """Votes weighed so that truths win by a margin: CrowdSVM by Gibbs sampling, or M3V.
 
@@ -110,7 +113,7 @@ class MaxMarginMajorityVote(Aggregator):
         For "gibbs": parameter of the Dirichlet prior of every row of a confusion matrix; 1 is flat.
     max_iter : int
         Sweeps of "gibbs", of which the first quarter is not kept; most iterations of "m3v".
-    seed : int
+    random_state : int
         For "gibbs".
 
     Attributes
@@ -139,12 +142,6 @@ class MaxMarginMajorityVote(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> model = MaxMarginMajorityVote(inference="m3v").fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -152,34 +149,30 @@ class MaxMarginMajorityVote(Aggregator):
     [1.5, 1.5, 0.0]
     """
 
-    slug: ClassVar[str] = "max-margin"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "max-margin"
+    summary = "votes weigh so that truths win by a margin, with confusion matrices besides (CrowdSVM)"
+    paper = "Tian & Zhu 2015, NeurIPS"
+    fails = "most workers share a mistake"
+    family = VOTES
+    complexity = "O(labels × K + workers × K²) an iteration"
+    uses = frozenset({GOLD, PRIOR})
+    random = True
+    plug_in = True
 
-    def __init__(
-        self,
-        *,
-        inference: str = "gibbs",
-        margin: float = 3.0,
-        cost: float = 0.25,
-        variance: float = 1.0,
-        smoothing: float = 1.0,
-        max_iter: int = 200,
-        seed: int = 0,
-    ) -> None:
-        self.inference = inference
-        self.margin = margin
-        self.cost = cost
-        self.variance = variance
-        self.smoothing = smoothing
-        self.max_iter = max_iter
-        self.seed = seed
+    inference: str = "gibbs"
+    margin: float = 3.0
+    cost: float = 0.25
+    variance: float = 1.0
+    smoothing: float = 1.0
+    max_iter: int = 200
+    random_state: int = 0
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _check(self) -> None:
         check_choice("inference", self.inference, ("gibbs", "m3v"))
         for name in ("margin", "cost", "variance", "smoothing"):
             check_number(name, getattr(self, name), low=0, above=True)
-        check_count("max_iter", self.max_iter)
-        check_count("seed", self.seed, low=0)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         n_classes = labels.n_classes
         log_prior = uniform_log_prior(labels, known.gold) if known.log_prior is None else known.log_prior
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
@@ -206,7 +199,7 @@ class MaxMarginMajorityVote(Aggregator):
         self, labels: CrowdLabels, known: Knowledge, log_prior: FloatArray, truths: IntArray
     ) -> tuple[FloatArray, FloatArray, FloatArray | None, list[float], bool]:
         """Means over the kept sweeps of the truth's probabilities, the weights and the confusion matrices."""
-        generator = np.random.default_rng(self.seed)
+        generator = np.random.default_rng(self.random_state)
         burned = int(BURNED * self.max_iter)
         # Two classes may change names, and all weights their sign, at no cost: then votes count for what they say.
         even = labels.n_classes == 2 and log_prior[0] == log_prior[1]

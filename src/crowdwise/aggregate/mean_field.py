@@ -25,14 +25,16 @@ right answers, one wrong, the wrong one spread over the K-1 other classes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import VoteParameters, coin_parameters, fit_votes
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import as_numbers, check_climb, check_number
+from crowdwise.fitting.parameters import as_numbers, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
     climb_bound,
@@ -199,6 +201,7 @@ def predict_coins(labels: CrowdLabels, prior: FloatArray, extra: dict[str, Float
     return predicted(labels, log_prior, table)
 
 
+@estimator
 class MeanField(Aggregator):
     """Consensus with a posterior of every worker's confusion matrix, by mean-field variational inference.
 
@@ -212,15 +215,9 @@ class MeanField(Aggregator):
         wrong answers. The climb then starts from this prior, which must favour right answers.
     share_prior : float, above 0
         Pseudo-count of each class in the Dirichlet prior of the class shares; a million holds them equal.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
     prior_ : (K,)
         Mean of the class shares.
     confusion_ : (M, K, K)
@@ -233,8 +230,6 @@ class MeanField(Aggregator):
         Chance that a worker is right, drawn towards the crowd's where her answers are few.
     log_likelihood_, objective_ : (n_iter_,)
         The E-step's value and the bound on the log-evidence, constants included, at each iteration.
-    n_iter_, converged_
-        How the climb ended.
 
     Notes
     -----
@@ -248,12 +243,6 @@ class MeanField(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> model = MeanField().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -261,23 +250,20 @@ class MeanField(Aggregator):
     [[0.79, 0.21], [0.21, 0.79]]
     """
 
-    slug: ClassVar[str] = "mean-field"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    slug = "mean-field"
+    summary = "Dawid-Skene with Dirichlet priors, and posteriors in place of estimates"
+    paper = "Kim et al. 2022, AISTATS"
+    fails = "copying workers, one label per task; the posterior is too sure of itself"
+    family = BAYESIAN
+    complexity = "O(labels × K + workers × K²) an iteration"
+    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    climbs = True
 
-    def __init__(
-        self,
-        *,
-        confusion_prior: Any = None,
-        coin_prior: Any = None,
-        share_prior: float = 1.0,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-    ) -> None:
-        self.confusion_prior = confusion_prior
-        self.coin_prior = coin_prior
-        self.share_prior = share_prior
-        self.max_iter = max_iter
-        self.tol = tol
+    confusion_prior: Any = None
+    coin_prior: Any = None
+    share_prior: float = 1.0
+    max_iter: int = 500
+    tol: float = 1e-6
 
     @property
     def confusion_counts_(self) -> FloatArray:
@@ -296,9 +282,10 @@ class MeanField(Aggregator):
         counts: FloatArray = self.extra_[name]
         return counts
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _check(self) -> None:
         check_number("share_prior", self.share_prior, low=0, above=True)
-        check_climb(self.max_iter, self.tol)
+
+    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         climb: dict[str, Any] = {"shares": self.share_prior, "max_iter": self.max_iter, "tol": self.tol}
         if self.coin_prior is not None:
             return fit_coins(labels, known, coin=self._coin(), name=self.slug, **climb)

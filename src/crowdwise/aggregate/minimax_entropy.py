@@ -30,7 +30,7 @@ only then, smaller ones are tried. A class that no label names is ruled out: not
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
@@ -38,9 +38,11 @@ from scipy.special import log_softmax, softmax
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import statistics_of, sureness
 from crowdwise.fitting.em import climb
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import DIFFICULTY
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_choice, check_climb, check_count, check_flag, check_number
+from crowdwise.fitting.parameters import check_choice, check_flag, check_number
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.kernels import NO_GOLD, blocks_of, log_rows, vote_shares
 from crowdwise.kernels.loglinear import climb_tables, table_posterior
@@ -147,6 +149,7 @@ def predictive(labels: CrowdLabels, posterior: FloatArray, tables: Tables) -> fl
     return total
 
 
+@estimator
 class MinimaxEntropy(Aggregator):
     """Consensus with a table of (truth, label) effects for every worker and for every task.
 
@@ -158,17 +161,11 @@ class MinimaxEntropy(Aggregator):
     regularisation : float above 0, "auto"
         γ: how strongly effects are drawn to 0. "auto" takes the value, of five from 1 to 1/256, that gives labels
         held out the highest likelihood; ¼ is what the authors' own program sets.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
-    seed : int
+    random_state : int
         For the folds of "auto".
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
     prior_ : (K,)
         Uniform over the classes that are named at all, or the class prior given.
     task_effects_, worker_effects_ : (N, K, K), (M, K, K)
@@ -195,12 +192,6 @@ class MinimaxEntropy(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> model = MinimaxEntropy(regularisation=0.25).fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -208,28 +199,26 @@ class MinimaxEntropy(Aggregator):
     (3, 2, 2)
     """
 
-    slug: ClassVar[str] = "minimax-entropy"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "minimax-entropy"
+    summary = "every worker and every task tilts the answers given the truth; largest entropy otherwise"
+    paper = "Zhou et al. 2012, NeurIPS; 2014, ICML"
+    fails = "one or two labels per task, which say nothing of a task's own difficulty"
+    family = DIFFICULTY
+    complexity = "O(labels × K²) for each Newton step"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
+    random = True
 
-    def __init__(
-        self,
-        *,
-        ordinal: bool = False,
-        regularisation: Any = "auto",
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        seed: int = 0,
-    ) -> None:
-        self.ordinal = ordinal
-        self.regularisation = regularisation
-        self.max_iter = max_iter
-        self.tol = tol
-        self.seed = seed
+    ordinal: bool = False
+    regularisation: Any = "auto"
+    max_iter: int = 200
+    tol: float = 1e-5
+    random_state: int = 0
+
+    def _check(self) -> None:
+        check_flag("ordinal", self.ordinal)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_flag("ordinal", self.ordinal)
-        check_climb(self.max_iter, self.tol)
-        check_count("seed", self.seed, low=0)
         n_classes, gold, ordinal = labels.n_classes, known.gold, self.ordinal
         log_prior = uniform_log_prior(labels, gold) if known.log_prior is None else known.log_prior
         regularisation = self._regularisation(labels, log_prior, gold)
@@ -263,7 +252,7 @@ class MinimaxEntropy(Aggregator):
     def _regularisation(self, labels: CrowdLabels, log_prior: FloatArray, gold: IntArray) -> float:
         if isinstance(self.regularisation, str):
             check_choice("regularisation", self.regularisation, ("auto",))
-            return chosen(labels, log_prior, gold, self.ordinal, min(self.max_iter, ROUNDS), self.seed)
+            return chosen(labels, log_prior, gold, self.ordinal, min(self.max_iter, ROUNDS), self.random_state)
         check_number("regularisation", self.regularisation, low=0, above=True)
         return float(self.regularisation)
 

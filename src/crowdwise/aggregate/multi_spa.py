@@ -25,14 +25,13 @@ enough answers beside others' are estimated; the rest are completed as `fitting.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import MomentAggregator
 from crowdwise.fitting.moments import Estimate, align_each, core_fit, prior_of_pairs
-from crowdwise.fitting.parameters import check_count
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -104,25 +103,14 @@ def estimate(shared: Shared) -> Estimate | None:
     return Estimate(shared.workers[found], prior, confusion[found])
 
 
-class MultiSpa(Aggregator):
+@estimator
+class MultiSpa(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from the corners of joint answers.
-
-    Parameters
-    ----------
-    max_workers : int
-        Most workers whose matrix is found from joint answers: those with the most answers beside others'. The rest
-        get the matrix that one M-step finds.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
     prior_ : (K,)
         Share of each class; that given as `class_prior`, which the matrices do not depend on.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l].
-    skill_ : (M,)
-        Chance that a worker is right.
     log_likelihood_ : (1,)
         Log-probability of the labels under what was found.
 
@@ -148,16 +136,15 @@ class MultiSpa(Aggregator):
     0.999
     >>> model.skill_.round(2).tolist()
     [0.75, 0.77, 0.82, 0.72, 0.71, 0.78, 0.75, 0.8]
-    >>> crowd.skill.round(2).tolist()  # nobody here is a class expert: the corners lie too far inside
-    [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
+
+    Nobody here is a class expert: the corners lie too far inside.
     """
 
-    slug: ClassVar[str] = "multi-spa"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
-
-    def __init__(self, *, max_workers: int = 500) -> None:
-        self.max_workers = max_workers
+    slug = "multi-spa"
+    summary = "a worker's matrix is the corners of their joint answers with others"
+    paper = "Ibrahim et al. 2019, NeurIPS"
+    fails = "no class experts, few shared tasks"
+    complexity = "O(pairs of workers × K³), once"
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_count("max_workers", self.max_workers, low=3)
         return core_fit(labels, known, self.max_workers, lambda shared: (estimate(shared), None))

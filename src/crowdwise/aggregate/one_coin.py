@@ -17,14 +17,16 @@ Departures: none. The class prior is learnt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import coin_parameters, fit_votes, log_of, starting_votes
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def log_density(parameters: VoteParameters, smoothing: float) -> float:
     return beta_log_density(np.exp(parameters.log_right[:, 0]), smoothing)
 
 
+@estimator
 class OneCoin(Aggregator):
     """Consensus with one accuracy for every worker, by EM.
 
@@ -59,23 +62,13 @@ class OneCoin(Aggregator):
     smoothing : float, 0 or more
         Pseudo-count of right and of wrong answers: a Beta(1 + smoothing, 1 + smoothing) prior. 0 is maximum
         likelihood.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
-    prior_ : (K,)
-        Share of each class.
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
     skill_ : (M,)
         Accuracy of each worker.
-    log_likelihood_, objective_ : (n_iter_,)
-        Log-probability of the labels, and with the log-density of the prior added, at each iteration.
 
     Notes
     -----
@@ -84,27 +77,27 @@ class OneCoin(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> OneCoin().fit(labels).skill_.round(2).tolist()
     [1.0, 1.0, 0.5]
     """
 
-    slug: ClassVar[str] = "one-coin"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "one-coin"
+    summary = "every worker has one accuracy; errors fall on the other classes alike"
+    paper = "Dawid & Skene 1979 with one parameter; Ghosh et al. 2011"
+    fails = "workers with a bias towards some class, classes that are easily confused"
+    family = EM
+    complexity = "O(labels) an iteration"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
 
-    def __init__(self, *, smoothing: float = 0.0, max_iter: int = 500, tol: float = 1e-6) -> None:
-        self.smoothing = smoothing
-        self.max_iter = max_iter
-        self.tol = tol
+    smoothing: float = 0.0
+    max_iter: int = 500
+    tol: float = 1e-6
+
+    def _check(self) -> None:
+        check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_number("smoothing", self.smoothing, low=0)
-        check_climb(self.max_iter, self.tol)
         answers = labels.labels_per_worker.astype(np.float64)
         fit, _ = fit_votes(
             labels,

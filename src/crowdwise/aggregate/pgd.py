@@ -24,12 +24,11 @@ Bayes' rule.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.knowledge import PRIOR
-from crowdwise.fitting.parameters import check_climb
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import AccuracyAggregator
 from crowdwise.fitting.rank_one import (
     Descent,
     accuracies_of,
@@ -70,7 +69,8 @@ def complete(pairs: Pairs, *, low: float, max_iter: int, tol: float, name: str) 
     return climb([starting_skills(pairs)], step, max_iter=max_iter, tol=tol, name=name)
 
 
-class RankOneCompletion(Aggregator):
+@estimator
+class RankOneCompletion(AccuracyAggregator):
     """Consensus with one skill for every worker, fitted to how often workers agree.
 
     Parameters
@@ -82,14 +82,6 @@ class RankOneCompletion(Aggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task, by Bayes' rule with the accuracies.
-    prior_ : (K,)
-        Uniform, or the class prior given.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
-    skill_ : (M,)
-        Accuracy of each worker.
     objective_, log_likelihood_ : (n_iter_,)
         -½ Σ N[i,j] (C[i,j] - s[i] s[j])² at each step, which is also the log-likelihood of the agreements, were they
         normal, up to a constant.
@@ -104,12 +96,6 @@ class RankOneCompletion(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> model = RankOneCompletion().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -117,15 +103,17 @@ class RankOneCompletion(Aggregator):
     [0.83, 0.83, 0.5]
     """
 
-    slug: ClassVar[str] = "pgd"
-    uses: ClassVar[frozenset[str]] = frozenset({PRIOR})
+    slug = "pgd"
+    summary = "one skill for every worker; the matrix of their agreements is rank one, completed by gradient descent"
+    paper = "Ma et al. 2018, ICML"
+    fails = "workers who share few tasks, copy each other or favour some class"
+    complexity = "O(pairs of workers who share a task) an iteration"
+    climbs = True
 
-    def __init__(self, *, max_iter: int = 1000, tol: float = 1e-12) -> None:
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 1000
+    tol: float = 1e-12
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_climb(self.max_iter, self.tol)
         pairs = agreement(labels)
         low = -1 / (labels.n_classes - 1)
         ended = complete(pairs, low=low, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)

@@ -30,15 +30,16 @@ than the worker's n answers with one more for each class.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import PRIOR
 from crowdwise.fitting.one_vs_rest import confusion_of_rates
-from crowdwise.fitting.parameters import check_climb
 from crowdwise.fitting.rank_one import (
     NOTHING,
     Descent,
@@ -104,6 +105,7 @@ def rates(mean: FloatArray, vector: FloatArray, balance: float) -> tuple[FloatAr
     return (1 + mean + vector * odds) / 2, (1 - mean + vector / odds) / 2
 
 
+@estimator
 class SpectralMetaLearner(Aggregator):
     """Consensus with a sensitivity and a specificity for every worker, from second and third moments.
 
@@ -120,8 +122,6 @@ class SpectralMetaLearner(Aggregator):
         Probability of each class for each task, by Bayes' rule.
     prior_ : (K,)
         Share of each class, from the third moment; from the votes where no task has three answers.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l].
     skill_ : (M,)
         Chance that a worker is right, Σ_k prior_[k] confusion_[w, k, k], where a class that she hardly met is drawn
         towards her accuracy on all.
@@ -137,25 +137,22 @@ class SpectralMetaLearner(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import read_labels
-    >>> labels = read_labels({
-    ...     "task": [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4],
-    ...     "worker": ["ann", "bob", "cy"] * 4,
-    ...     "label": ["x", "x", "y", "y", "y", "y", "x", "x", "x", "y", "y", "x"],
-    ... })
     >>> SpectralMetaLearner().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
 
-    slug: ClassVar[str] = "sml"
-    uses: ClassVar[frozenset[str]] = frozenset({PRIOR})
+    slug = "sml"
+    summary = "every worker has a sensitivity and a specificity; the covariance of workers is rank one"
+    paper = "Parisi et al. 2014, PNAS; Jaffe et al. 2015, AISTATS"
+    fails = "few labels, workers who copy each other, rare classes"
+    family = MOMENTS
+    complexity = "O(pairs of workers who share a task) an iteration"
+    uses = frozenset({PRIOR})
 
-    def __init__(self, *, max_iter: int = 1000, tol: float = 1e-10) -> None:
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 1000
+    tol: float = 1e-10
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_climb(self.max_iter, self.tol)
         found, answers = pair_counts(labels), answers_of(labels)
         given = labels.labels_per_worker.astype(np.float64)
         shares = answer_sums(labels) / np.maximum(given, 1)[:, None]

@@ -27,14 +27,15 @@ then it stands, and EM climbs to the end.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_climb
 from crowdwise.kernels import answer_sums, confusion_pass, share_pass
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ def score(confusion: FloatArray) -> FloatArray:
     return scores
 
 
+@estimator
 class SpammerEm(Aggregator):
     """Consensus of those whose answers depend on the truth, by EM with a prior that finds the others.
 
@@ -140,15 +142,9 @@ class SpammerEm(Aggregator):
     ----------
     max_iter : int
         Most iterations, after λ has been learnt.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
-    prior_ : (K,)
-        Share of each class.
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l]; the rows of a pruned worker are her label shares.
     spammer_ : (M,)
@@ -156,8 +152,6 @@ class SpammerEm(Aggregator):
         undone (also a column of `workers()`).
     pruned_ : (M,)
         1 where the worker's labels were left out, else 0 (also a column of `workers()`).
-    skill_ : (M,)
-        Chance that a worker is right.
     log_likelihood_, objective_ : (n_iter_,)
         Log-probability of the labels, and with the prior at the learnt λ added (up to a constant), at each iteration.
 
@@ -184,15 +178,19 @@ class SpammerEm(Aggregator):
     ([0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 0.0])
     """
 
-    slug: ClassVar[str] = "spammer-em"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "spammer-em"
+    summary = "every worker has a confusion matrix near their habit; those who follow only the habit are dropped"
+    paper = "Raykar & Yu 2012, JMLR 13"
+    fails = "few labels per worker, or most workers are spammers with the same habit"
+    family = EM
+    complexity = "O(labels × K + workers × K²) an iteration"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
 
-    def __init__(self, *, max_iter: int = 500, tol: float = 1e-6) -> None:
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 500
+    tol: float = 1e-6
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_climb(self.max_iter, self.tol)
         habits = habits_of(labels)
         precision = np.zeros(labels.n_workers)
 

@@ -30,16 +30,17 @@ inverted it starts from the majority vote.
 from __future__ import annotations
 
 from itertools import permutations
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from crowdwise.aggregate.dawid_skene import m_step
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import fit_confusions
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, columns, complete, ranked, start_of
-from crowdwise.fitting.parameters import check_climb
 from crowdwise.kernels import scatter
 
 if TYPE_CHECKING:
@@ -209,6 +210,7 @@ def padded(view: FloatArray, n_classes: int, classes: IntArray) -> FloatArray:
     return whole
 
 
+@estimator
 class SpectralDawidSkene(Aggregator):
     """Dawid–Skene by EM from a start that is found by the method of moments.
 
@@ -216,23 +218,11 @@ class SpectralDawidSkene(Aggregator):
     ----------
     max_iter : int
         Most iterations of EM.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
-    prior_ : (K,)
-        Share of each class.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l].
-    skill_ : (M,)
-        Chance that a worker is right.
     log_likelihood_, objective_ : (n_iter_,)
         Log-probability of the labels at each iteration; the first is that of the moments.
-    n_iter_, converged_
-        How EM ended.
 
     Notes
     -----
@@ -256,15 +246,19 @@ class SpectralDawidSkene(Aggregator):
     [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
     """
 
-    slug: ClassVar[str] = "spectral"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "spectral"
+    summary = "every worker has a confusion matrix; EM starts from the moments of three groups of workers"
+    paper = "Zhang et al. 2014, NeurIPS"
+    fails = "few labels per task, rare classes; and as dawid-skene"
+    family = MOMENTS
+    complexity = "O(labels × K + tasks × K³) for the start, then O(labels × K) an iteration"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
 
-    def __init__(self, *, max_iter: int = 500, tol: float = 1e-6) -> None:
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 500
+    tol: float = 1e-6
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_climb(self.max_iter, self.tol)
         no_pseudo = np.zeros((1, labels.n_classes, labels.n_classes))
 
         def starts(blocks: Blocks) -> Iterator[ConfusionParameters]:

@@ -25,13 +25,13 @@ Small entries of H are not cut by a threshold that shrinks: the rotation starts 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import MomentAggregator
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
@@ -40,7 +40,6 @@ from crowdwise.fitting.moments import (
     floored,
     prior_of_pairs,
 )
-from crowdwise.fitting.parameters import check_climb, check_count
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -156,14 +155,12 @@ def matrices(pairs: PairCounts, factor: FloatArray, reference: FloatArray) -> tu
     return prior_of_pairs(pairs, confusion), confusion
 
 
-class SymmetricNmf(Aggregator):
+@estimator
+class SymmetricNmf(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from one low-rank matrix of joint answers.
 
     Parameters
     ----------
-    max_workers : int
-        Most workers whose matrix is found from joint answers: those with the most answers beside others'. The rest
-        get the matrix that one M-step finds.
     max_iter : int
         Most sweeps over the workers.
     tol : float
@@ -171,18 +168,10 @@ class SymmetricNmf(Aggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
     prior_ : (K,)
         Share of each class; that given as `class_prior`, which the matrices do not depend on.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l].
-    skill_ : (M,)
-        Chance that a worker is right.
     log_likelihood_, objective_ : (n_iter_,)
         Minus the squared error, and with what holds the factor subtracted, at each sweep. There is no likelihood.
-    n_iter_, converged_
-        How the sweeps ended.
 
     Notes
     -----
@@ -203,21 +192,19 @@ class SymmetricNmf(Aggregator):
     >>> model = SymmetricNmf().fit(crowd.labels)
     >>> model.skill_.round(2).tolist()
     [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]
-    >>> crowd.skill.round(2).tolist()
-    [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
     """
 
-    slug: ClassVar[str] = "sym-nmf"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "sym-nmf"
+    summary = "one low-rank matrix lies behind the joint answers of all pairs, seen or not"
+    paper = "Ibrahim & Fu 2021, ICML"
+    fails = "few shared tasks; everyone says everything now and then"
+    complexity = "O(pairs of workers × K³) an iteration"
+    climbs = True
 
-    def __init__(self, *, max_workers: int = 500, max_iter: int = 500, tol: float = 1e-9) -> None:
-        self.max_workers = max_workers
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 500
+    tol: float = 1e-9
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_count("max_workers", self.max_workers, low=3)
-        check_climb(self.max_iter, self.tol)
 
         def estimate(shared: Shared) -> tuple[Estimate, Climb[FloatArray]]:
             ended = climb_blocks(

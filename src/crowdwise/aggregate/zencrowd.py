@@ -21,14 +21,16 @@ K-1 classes alike, as in Zheng et al. (2017).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import VoteParameters, coin_parameters, fit_votes
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_climb, check_number
+from crowdwise.fitting.parameters import check_number
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -46,6 +48,7 @@ def m_step(found: Statistics, answers: FloatArray, log_prior: FloatArray, start:
     return coin_parameters(np.clip(reliability, 0, 1), log_prior)
 
 
+@estimator
 class ZenCrowd(Aggregator):
     """Consensus with one reliability for every worker and no class prior, by EM.
 
@@ -53,15 +56,9 @@ class ZenCrowd(Aggregator):
     ----------
     reliability : float in (0, 1)
         Trust in every worker before any label is seen.
-    max_iter : int
-        Most iterations.
-    tol : float
-        Stop when an iteration gains no more than this per label.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
     prior_ : (K,)
         Uniform.
     confusion_ : (M, K, K)
@@ -84,17 +81,23 @@ class ZenCrowd(Aggregator):
     [[0.8, 0.2]]
     """
 
-    slug: ClassVar[str] = "zencrowd"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR})
+    slug = "zencrowd"
+    summary = "every worker has one reliability; all classes are equally likely beforehand"
+    paper = "Demartini et al. 2012, WWW"
+    fails = "unbalanced classes, workers with a bias towards some class"
+    family = EM
+    complexity = "O(labels) an iteration"
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
 
-    def __init__(self, *, reliability: float = 0.8, max_iter: int = 500, tol: float = 1e-6) -> None:
-        self.reliability = reliability
-        self.max_iter = max_iter
-        self.tol = tol
+    reliability: float = 0.8
+    max_iter: int = 500
+    tol: float = 1e-6
+
+    def _check(self) -> None:
+        check_number("reliability", self.reliability, low=0, high=1, above=True)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_number("reliability", self.reliability, low=0, high=1, above=True)
-        check_climb(self.max_iter, self.tol)
         answers = labels.labels_per_worker.astype(np.float64)
         log_prior = np.full(labels.n_classes, -np.log(labels.n_classes))
         start = coin_parameters(np.full(labels.n_workers, float(self.reliability)), log_prior)

@@ -11,19 +11,20 @@ import numpy as np
 
 from crowdwise.audit.bias import find_bias
 from crowdwise.audit.colluders import find_colluders
-from crowdwise.audit.dependence import company_of, screen_of
+from crowdwise.audit.dependent_workers import screen_of
 from crowdwise.audit.drift import find_drift
-from crowdwise.audit.effective_size import size_of
 from crowdwise.audit.fairness import find_disparity
 from crowdwise.audit.identifiability import find_unidentifiable
 from crowdwise.audit.inputs import known_of, skipped_attributes
 from crowdwise.audit.leave_out_consensus import fit_reference
-from crowdwise.audit.prune import prune
+from crowdwise.audit.pruning import prune
 from crowdwise.audit.spammers import find_spammers
 from crowdwise.audit.tasks import find_confused_classes, find_hard_tasks, find_mislabels
 from crowdwise.audit.truth_mismatch import find_strange_truth
+from crowdwise.dependence.effective_size import estimate_size
+from crowdwise.dependence.groups import detect_groups
 from crowdwise.fitting.base import check_enough
-from crowdwise.fitting.parameters import check_count, check_number, seed_parameter
+from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.progress import counted_work
 from crowdwise.labels.attributes import usable_attributes
 from crowdwise.labels.model import CrowdLabels
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from crowdwise.audit.effective_size import EffectiveSize
     from crowdwise.audit.findings import Finding, Screen
+    from crowdwise.dependence.effective_size import EffectiveSize
+    from crowdwise.dependence.groups import Dependence
     from crowdwise.fitting.base import Aggregator
-    from crowdwise.fitting.company import Company
     from crowdwise.labels.truth import Truth
     from crowdwise.labels.types import IntArray
 
@@ -72,7 +73,7 @@ class Audit:
         How many independent workers the crowd is worth; None if it was not asked.
     truth
         True labels that were given to score and to be doubted, if any were.
-    company
+    dependence
         How far every two workers agree beyond the truth; None if it was not asked, or cannot be said.
     gold
         Known answers that the consensus learnt from, if any were given.
@@ -85,7 +86,7 @@ class Audit:
     level: float
     effective: EffectiveSize | None = None
     truth: Truth | None = None
-    company: Company | None = None
+    dependence: Dependence | None = None
     gold: Truth | None = None
 
     def __repr__(self) -> str:
@@ -133,7 +134,7 @@ class Audit:
 class Screened(NamedTuple):
     """What the tests of single workers and of groups of them say."""
 
-    company: Company | None
+    dependence: Dependence | None
     screens: tuple[Screen, Screen, Screen]
 
 
@@ -158,13 +159,13 @@ def screen_workers(
         Tests that share the level.
     """
     share = level / n_tests
-    company = company_of(labels, share, random_state)
-    groups = None if company is None else company.groups
+    dependence = detect_groups(labels, share)
+    groups = None if dependence is None else dependence.groups
     blocks = find_colluders(labels, level=share, random_state=random_state, trusted=trusted, groups=groups)
     alone = int((labels.labels_per_worker > 0).sum()) > sum(len(block.names) for block in blocks.findings)
     rest = prune(labels, blocks.findings)[0] if alone else labels
     spam = find_spammers(rest, level=level, random_state=random_state, opposite_level=share)
-    return Screened(company, (screen_of(labels, company), spam, blocks))
+    return Screened(dependence, (screen_of(labels, dependence), spam, blocks))
 
 
 def audit_crowd(
@@ -246,16 +247,16 @@ def audit_crowd(
     n_tests = len(accusing) + ACCUSING_TESTS
     with counted_work("audit", len(accusing) + len(others) + 2, "tests") as advance:
         found = screen_workers(answers, level=level, n_tests=n_tests, random_state=random_state, trusted=trusted)
-        company, screens = found.company, list(found.screens)
+        dependence, screens = found.dependence, list(found.screens)
         advance()
-        effective = size_of(answers, company, random_state, truth=gold if known.truth is None else known.truth)
+        effective = estimate_size(answers, dependence, random_state, truth=gold if known.truth is None else known.truth)
         advance()
         for tests, each in ((accusing, level / n_tests), (others, level)):
             for test, more in tests:
                 screens.append(test(answers, level=each, random_state=random_state, **more))
                 advance()
     screens += skipped_attributes(known)
-    return Audit(answers, model, tuple(screens), effective.groups, level, effective, known.truth, company, gold)
+    return Audit(answers, model, tuple(screens), effective.groups, level, effective, known.truth, dependence, gold)
 
 
 def with_classes(labels: CrowdLabels, classes: pa.Array) -> CrowdLabels:
@@ -270,7 +271,7 @@ def fit_method(labels: CrowdLabels, slug: str, gold: Truth | None, random_state:
     """Fit a method of the registry, found by its slug, with the seed where it draws at random."""
     model: Aggregator = method_called(slug).load()()
     parameters = model.get_params()
-    name = seed_parameter(parameters)
-    if name is not None and (random_state or parameters[name] is not None):  # without one, the vote has a rule for ties
-        model.set_params(**{name: random_state})
+    # Without a random state, the vote has a rule for ties.
+    if "random_state" in parameters and (random_state or parameters["random_state"] is not None):
+        model.set_params(random_state=random_state)
     return model.fit(labels, gold=gold)

@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from crowdwise.audit.attribute_groups import EVERYONE, ONESELF, Effect, Group, Side, groups_of, sized, together
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.groups import EVERYONE, ONESELF, Effect, Group, Side, groups_of, sized, together
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates, task_classes
 from crowdwise.audit.resampling import (
     DRAWS,

@@ -14,16 +14,19 @@ task, and nearly all at 25.
 **Probable mislabels** (`find_mislabels`). The label g that a task has: the truth or gold given, else the majority's.
 With A the workers' matrices counted against g over all tasks, a task's label is doubted by
 
-    s = log max_k prior[k] Π_w A[w, k, l_w] − log prior[g] Π_w A[w, g, l_w],    score = 1 − P(g | labels of the crowd).
+    s = log max_k prior[k] Π_w A[w, k, l_w] − log prior[g] Π_w A[w, g, l_w].
 
 As if every g were right and no task misled the crowd, labels are drawn anew from A and g, and the share of draws whose
-largest s of all tasks reaches a task's own is its p-value: the crowd contradicts g. Whether g is wrong, or the task
-misleads the crowd, is another question: where g was given, `gold_doubt` compares the two readings. A "mislabel" is
-found where a wrong answer has a probability of `SURE` or more; else the task is a "disputed answer", a question to an
-expert. (Dawid and Skene's own posterior is too sure of itself where labels are few: flagging the least probable labels
-while the sum of their posteriors stays under 0.05 doubted right ones in 25 of 60 simulated honest crowds.) The score of
-a majority's label is that of cleanlab for many annotators (Goh et al. 2022, "CROWDLAB"), with the crowd's model in
-place of a classifier; that of a given label is the probability that it is wrong.
+largest s of all tasks reaches a task's own is its p-value: the crowd contradicts g. Where g was given, tasks may be
+harder for everyone, and right answers to those are contradicted by many: how many and how hard they are is told from
+the answers given (`difficulty`), labels are drawn from easy and hard tasks accordingly, and each class counts in s by
+the better of the two. Whether g is wrong, or the task misleads the crowd, is another question: `gold_doubt` compares
+the two readings. A "mislabel" is found where a wrong answer has a probability of `SURE` or more; else the task is a
+"disputed answer", a question to an expert. (Dawid and Skene's own posterior is too sure of itself where labels are few:
+flagging the least probable labels while the sum of their posteriors stays under 0.05 doubted right ones in 25 of 60
+simulated honest crowds.) The score of a majority's label, 1 − P(g | labels of the crowd), is that of cleanlab for many
+annotators (Goh et al. 2022, "CROWDLAB"), with the crowd's model in place of a classifier; that of a given label is the
+probability that it is wrong.
 
 **Classes mixed up** (`find_confused_classes`): see `confused_classes`.
 
@@ -41,6 +44,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from crowdwise.audit.confused_classes import find_confused_classes
+from crowdwise.audit.difficulty import Plan, fit_difficulty, plan_draws, score_by_level
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.gold_doubt import classify_gold
 from crowdwise.audit.leave_out_consensus import fit_reference
@@ -51,7 +55,7 @@ from crowdwise.labels.errors import quoted
 from crowdwise.labels.truth import truth_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from crowdwise.audit.leave_out_consensus import Reference
     from crowdwise.labels.model import CrowdLabels
@@ -172,10 +176,7 @@ def doubts(labels: CrowdLabels, truth: Any = None) -> FloatArray:
     NaN for tasks without labels, and for those without a given label where labels are given.
     """
     given = given_labels(labels, truth)
-    return _doubts(_scores(labels, labels.label, *_counted(labels, given)), given)
-
-
-def _doubts(scores: FloatArray, given: IntArray) -> FloatArray:
+    scores = _scores(labels, labels.label, *_counted(labels, given))
     right = np.exp(scores[np.arange(given.size), given] - logsumexp(scores, axis=1))
     return np.where(given >= 0, 1 - right, np.nan)
 
@@ -193,8 +194,8 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     truth
         The labels that tasks are given as true or gold, as for `read_truth`.
     level
-        Chance that any task is found where all these labels are right, workers err independently, and no task is
-        hard for everyone or misleads.
+        Chance that any task is found where all these labels are right, workers err independently but for the
+        difficulty of given tasks, and no task misleads.
     random_state
         Same seed, same answer.
     """
@@ -202,100 +203,101 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
         return Screen("mislabel", skipped="Mislabels need two workers and two classes.")
     if truth is None and labels.labels_per_task.max(initial=0) < 2:
         return Screen("mislabel", skipped="No task has two labels.")
-    given = given_labels(labels, truth)
+    given, draws = given_labels(labels, truth), _draws(labels)
     if not (given >= 0).any():
         return Screen("mislabel", skipped="No task with labels has a truth.")
-    kinds = None if truth is None else classify_gold(labels, given)
-    log_prior, table = _counted(labels, given)
-    scores = _scores(labels, labels.label, log_prior, table)
-    likeliest, score = scores.argmax(axis=1), _doubts(scores, given)
+    if truth is None:
+        log_prior, table = _counted(labels, given)
+        plans: Iterable[Plan] = [Plan(draws, np.exp(table), 0.0)]
+        wrong = doubts(labels)
+    else:
+        difficulty = fit_difficulty(labels, given)
+        log_prior, table = score_by_level(labels, difficulty)
+        plans = plan_draws(labels, difficulty, draws)
+        wrong = classify_gold(labels, given, difficulty.if_right).wrong
+    scores = _scores(labels, labels.label, log_prior, table).reshape(labels.n_tasks, -1, labels.n_classes).max(axis=1)
+    likeliest = scores.argmax(axis=1)
     observed = np.where(given >= 0, scores.max(axis=1) - scores[np.arange(labels.n_tasks), given], np.nan)
-    rng = np.random.default_rng(random_state)
-    draws = _draws(labels)
-    right = np.maximum(given, 0)
-    drawn = drawn_again(labels, lambda tasks: right[tasks], np.exp(table), log_prior, table, rng, draws)
-    p_value = largest_p_values(
-        observed,
-        ((some, np.where(given[tasks] >= 0, best - own, -np.inf)) for some, tasks, (best, own) in drawn),
-        draws,
-        level,
-    )
+    drawn = draw_as_right(labels, given, plans, (log_prior, table), np.random.default_rng(random_state))
+    p_value = largest_p_values(observed, drawn, draws, level)
     flagged = np.flatnonzero((p_value <= level) & (likeliest != given))
-    wrong = score if kinds is None else kinds.wrong
     how = f"labels drawn as if all were right and no task misled the crowd, {draws} draws, largest of all tasks"
     findings = []
     for t in flagged[np.lexsort((-observed[flagged], -wrong[flagged]))]:
-        place = int(t)
-        said = int(np.count_nonzero(labels.label[labels.task == t] == likeliest[t]))
-        doubt = Doubt(
-            labels.tasks[place].as_py(),
-            _class(labels, int(likeliest[t])),
-            _class(labels, int(given[t])),
-            said,
-            int(labels.labels_per_task[t]),
+        name = labels.tasks[int(t)].as_py()
+        likely, doubted = (_class(labels, int(each[t])) for each in (likeliest, given))
+        words = MAJORITY if truth is None else MISLABEL if wrong[t] >= SURE else DISPUTED
+        said = np.count_nonzero(labels.label[labels.task == t] == likeliest[t])
+        findings.append(
+            Finding(
+                kind=words.kind,
+                about="task",
+                names=(name,),
+                score=float(wrong[t]),
+                verdict=f"Task {quoted(name)}{words.verdict.format(likely=likely, doubted=doubted)}",
+                evidence=f"{said} of its {labels.labels_per_task[t]} labels say {likely}{words.evidence}",
+                p_value=float(p_value[t]),
+                how=how,
+                advice=words.advice,
+            )
         )
-        words = _doubted_majority if kinds is None else _mislabel if wrong[t] >= SURE else _disputed
-        findings.append(words(doubt, float(wrong[t]), float(p_value[t]), how))
     return Screen("mislabel", tuple(findings))
 
 
-class Doubt(NamedTuple):
-    """A task's name, the class that its labels speak for, its label, and how many of its labels say the former."""
+class Words(NamedTuple):
+    """What is said of a task whose label is doubted, after its name and after how many labels contradict."""
 
-    name: Any
-    likely: str
-    doubted: str
-    said: int
-    n_labels: int
-
-    @property
-    def votes_against(self) -> str:
-        """How many labels contradict."""
-        return f"{self.said} of its {self.n_labels} labels say {self.likely}"
+    kind: str
+    verdict: str
+    evidence: str
+    advice: str
 
 
-def _mislabel(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
-    return Finding(
-        kind="mislabel",
-        about="task",
-        names=(doubt.name,),
-        score=score,
-        verdict=f"Task {quoted(doubt.name)} is probably {doubt.likely}, not {doubt.doubted}, its given label.",
-        evidence=f"{doubt.votes_against}, as workers do on ordinary tasks of that class; tasks that mislead the crowd "
-        "look otherwise here.",
-        p_value=p_value,
-        how=how,
-        advice="Have an expert decide, and mend the answer.",
-    )
+MISLABEL = Words(
+    kind="mislabel",
+    verdict=" is probably {likely}, not {doubted}, its given label.",
+    evidence=", as workers do on ordinary tasks of that class; tasks that mislead the crowd look otherwise here.",
+    advice="Have an expert decide, and mend the answer.",
+)
+DISPUTED = Words(
+    kind="disputed answer",
+    verdict=": most workers, by their record, contradict its given answer, {doubted}: look at it.",
+    evidence=". Either the answer is wrong or the task misleads; these labels cannot tell.",
+    advice="Ask an expert. If the answer is right, the crowd needs instructions for tasks like this one.",
+)
+MAJORITY = Words(
+    kind="mislabel",
+    verdict=" is probably {likely}, not {doubted}, its majority's label.",
+    evidence=", but those who do are right more often elsewhere than the others.",
+    advice="Have an expert decide: the majority is wrong, or its best workers are.",
+)
 
 
-def _disputed(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
-    return Finding(
-        kind="disputed answer",
-        about="task",
-        names=(doubt.name,),
-        score=score,
-        verdict=f"Task {quoted(doubt.name)}: most workers, by their record, contradict its given answer, "
-        f"{doubt.doubted}: look at it.",
-        evidence=f"{doubt.votes_against}. Either the answer is wrong or the task misleads; these labels cannot tell.",
-        p_value=p_value,
-        how=how,
-        advice="Ask an expert. If the answer is right, the crowd needs instructions for tasks like this one.",
-    )
+def draw_as_right(
+    labels: CrowdLabels,
+    given: IntArray,
+    plans: Iterable[Plan],
+    scored_by: tuple[FloatArray, FloatArray],
+    rng: np.random.Generator,
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Draw labels as if all given ones were right: which draws, and s of some tasks in them.
 
+    Parameters
+    ----------
+    scored_by
+        Log shares and log matrices [worker, state, label] of the statistic.
+    """
+    right = np.maximum(given, 0)
+    first = 0
+    for plan in plans:
 
-def _doubted_majority(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
-    return Finding(
-        kind="mislabel",
-        about="task",
-        names=(doubt.name,),
-        score=score,
-        verdict=f"Task {quoted(doubt.name)} is probably {doubt.likely}, not {doubt.doubted}, its majority's label.",
-        evidence=f"{doubt.votes_against}, but those who do are right more often elsewhere than the others.",
-        p_value=p_value,
-        how=how,
-        advice="Have an expert decide: the majority is wrong, or its best workers are.",
-    )
+        def states(tasks: slice, share: float = plan.share) -> IntArray:
+            hard = rng.random(tasks.stop - tasks.start) < share
+            return np.asarray(right[tasks] + labels.n_classes * hard, np.int64)
+
+        for some, tasks, (best, own) in drawn_again(labels, states, plan.matrices, *scored_by, rng, plan.draws):
+            yield slice(first + some.start, first + some.stop), np.where(given[tasks] >= 0, best - own, -np.inf)
+        first += plan.draws
 
 
 def given_labels(labels: CrowdLabels, truth: Any = None) -> IntArray:
@@ -324,9 +326,9 @@ def _counted(labels: CrowdLabels, given: IntArray) -> tuple[FloatArray, FloatArr
 
 
 def _scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray, table: FloatArray) -> FloatArray:
-    """Log of prior times likelihood of every class (N, K)."""
-    found = np.empty((labels.n_tasks, labels.n_classes))
-    for k in range(labels.n_classes):
+    """Log of prior times likelihood of every class, or state (N, R)."""
+    found = np.empty((labels.n_tasks, log_prior.size))
+    for k in range(log_prior.size):
         found[:, k] = log_prior[k] + np.bincount(labels.task, table[labels.worker, k, label], labels.n_tasks)
     return found
 

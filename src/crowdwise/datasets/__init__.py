@@ -1,5 +1,5 @@
 """Named data sets, found on disk, with their published numbers."""
 
-from crowdwise.datasets.load import Dataset, available, load, names
+import lazy_loader
 
-__all__ = ["Dataset", "available", "load", "names"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

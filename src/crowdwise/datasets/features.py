@@ -17,7 +17,7 @@ from crowdwise.labels.vocabulary import positions
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from crowdwise.datasets.load import Dataset
+    from crowdwise.datasets.loading import Dataset
     from crowdwise.labels.types import IntArray
 
 __all__ = ["TaskFeatures", "load_features"]

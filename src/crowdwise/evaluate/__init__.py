@@ -1,6 +1,5 @@
 """Choosing and combining methods without a truth."""
 
-from crowdwise.evaluate.compare import Comparison, compare
-from crowdwise.evaluate.held_out import held_out_log_probability
+import lazy_loader
 
-__all__ = ["Comparison", "compare", "held_out_log_probability"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

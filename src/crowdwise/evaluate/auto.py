@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,8 +41,10 @@ from crowdwise.evaluate.tempering import ExpectedWrong, count_interval, count_mo
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import statistics_of
 from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import COMBINATION
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR, Knowledge
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.progress import counted_work
 from crowdwise.fitting.variational import portraits
 from crowdwise.kernels import NO_GOLD, blocks_of, share_pass
@@ -102,7 +104,13 @@ def fit_ebcc(labels: CrowdLabels, known: Knowledge, seed: int, many: bool) -> Ag
         np.ascontiguousarray(prior_answers(counts, known, VOTES).transpose(0, 2, 1)),
     )
     model = EnhancedBcc(
-        n_subtypes=2 if many else 3, subtype_prior=1.0, right=0.01, wrong=0.01, n_restarts=1, tol=1e-5, seed=seed
+        n_subtypes=2 if many else 3,
+        subtype_prior=1.0,
+        right=0.01,
+        wrong=0.01,
+        n_restarts=1,
+        tol=1e-5,
+        random_state=seed,
     )
     model._remember(labels, model._fit(labels, told))
     return model
@@ -232,24 +240,21 @@ def combine_members(labels: CrowdLabels, known: Knowledge, seed: int) -> Combina
     return Combination(posterior, independent, prior, weights, scores, models)
 
 
+@estimator
 class Auto(Aggregator):
     """Consensus by the methods that predict hidden labels best, with a confidence that allows for shared errors.
 
     Parameters
     ----------
-    seed : int
+    random_state : int
         For the labels that are hidden, the sample of tasks, and the members' starts.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task.
     prior_ : (K,)
         Share of each class among the tasks with labels: the mean posterior before tempering, or the shares given.
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l], under the consensus, drawn towards the crowd by a few answers.
-    skill_ : (M,)
-        Chance that a worker is right.
     weights_ : (members,)
         Weight of each member of the shortlist.
 
@@ -274,11 +279,19 @@ class Auto(Aggregator):
     ['method', 'weight', 'held_out', 'standard_error']
     """
 
-    slug: ClassVar[str] = "auto"
-    uses: ClassVar[frozenset[str]] = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    slug = "auto"
+    summary = (
+        "the methods that predict hidden labels best are near the truth together; workers share some of their errors"
+    )
+    paper = "stacking: Yao et al. 2018, Bayesian Analysis 13; tempering: Holmes & Walker 2017, Biometrika 104"
+    fails = "most workers share a mistake: no hidden label tells"
+    family = COMBINATION
+    complexity = "several fits of each method on its shortlist, to at most 100,000 labels, and one to all labels"
+    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
+    random = True
+    plug_in = True
 
-    def __init__(self, *, seed: int = 0) -> None:
-        self.seed = seed
+    random_state: int = 0
 
     @property
     def weights_(self) -> FloatArray:
@@ -333,8 +346,7 @@ class Auto(Aggregator):
         )
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        check_count("seed", self.seed, low=0)
-        found = combine_members(labels, replace(known, gold=NO_GOLD), self.seed)
+        found = combine_members(labels, replace(known, gold=NO_GOLD), self.random_state)
         self._members = found.models
         posterior, judged = found.posterior, labels.labels_per_task > 0
         extra: dict[str, Any] = {"weights": found.weights, "scores": found.scores, "members_prior": found.prior}
@@ -343,7 +355,7 @@ class Auto(Aggregator):
         if known.gold.size:
             # A task without labels says nothing of how far labels can be trusted.
             calibrated = calibrate_from_gold(
-                labels, posterior, np.where(judged, known.gold, -1), random_state=self.seed
+                labels, posterior, np.where(judged, known.gold, -1), random_state=self.random_state
             )
             told = known.gold >= 0
             posterior = calibrated.posterior

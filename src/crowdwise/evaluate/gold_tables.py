@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import clone
 
 from crowdwise.evaluate.prediction_sets import conformal_threshold, fewest_gold, sets_from_posterior
 from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.model_parameters import clone
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.tables import native_table
 from crowdwise.metrics.calibration import Reliability, binned, wilson_interval

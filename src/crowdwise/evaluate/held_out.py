@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from sklearn.base import clone
 
 from crowdwise.fitting.base import check_enough
+from crowdwise.fitting.model_parameters import clone
 from crowdwise.kernels import blocks_of, scatter
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.read import read_labels

@@ -1,6 +1,5 @@
 """The EM driver, convergence, intervals, saving, and the base of every aggregator."""
 
-from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.em import Climb, NotConverged, climb
+import lazy_loader
 
-__all__ = ["Aggregator", "Climb", "Fit", "NotConverged", "climb"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.fitting.crowd_model import CrowdModel, Fit, ModelNotFittedError
+from crowdwise.fitting.crowd_model import CrowdModel, Fit
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.knowledge import GOLD, knowledge_of
+from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.read import read_labels
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Aggregator", "Fit", "ModelNotFittedError", "check_enough"]
+__all__ = ["Aggregator", "Fit", "check_enough"]
+
+FEWEST_WORKERS = 3  # whose joint answers can be told apart
 
 
 def check_enough(labels: CrowdLabels) -> None:
@@ -38,15 +42,69 @@ def check_enough(labels: CrowdLabels) -> None:
         )
 
 
+@estimator
 class Aggregator(CrowdModel):
     """Base of all methods that turn labels into a consensus.
 
-    A method gives `_fit(labels, known) -> Fit`, what of `known` it `uses`, and, where its posterior for new tasks is
-    not Bayes' rule with `prior_` and `confusion_`, its own `_posterior_of`.
+    A method is an `estimator` with its own parameters. It gives the facts below, `_check()` where it has parameters to
+    refuse, `_fit(labels, known) -> Fit` and, where its posterior for new tasks is not Bayes' rule with `prior_` and
+    `confusion_`, its own `_posterior_of`. The command, the documentation and the tests are made from the facts:
+
+    - `slug`: its name on the command line;
+    - `label_kind`: the kind of annotation that it takes;
+    - `summary`: what it assumes, in one line;
+    - `paper`: where it was published;
+    - `fails`: when not to use it;
+    - `family`, `complexity`: its place in the documentation, and its cost;
+    - `uses`: what it can be told besides the labels: "gold", "class_prior", "known_workers";
+    - `climbs`: whether its iterations climb an objective (a likelihood, a posterior or a bound on the evidence) that
+      never falls, and warn when they stop while it is still rising;
+    - `random`: whether it draws at random, so that its answer depends (a little) on `random_state` and on how tasks are
+      numbered;
+    - `plug_in`: whether it predicts with point estimates where the fit averaged over them, so that a prediction for the
+      tasks of the fit is only nearly their posterior;
+    - `needs`: structure that it is made for and does little without: "", "sequences", "graph".
+
+    Parameters
+    ----------
+    max_iter : int
+        Most iterations.
+    tol : float
+        Stop when an iteration gains no more than this per label.
+    max_workers : int
+        Most workers whose matrix is found from joint answers: those with the most answers beside others'. The rest
+        get the matrix that one M-step finds.
+    random_state : int
+        Same number, same answer.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task.
+    prior_ : (K,)
+        Share of each class.
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l]; methods that only weigh votes have none.
+    skill_ : (M,)
+        Chance that a worker is right.
+    log_likelihood_, objective_ : (n_iter_,)
+        Log-probability of the labels, and with the log-density of the prior added, at each iteration; empty where
+        there is none.
+    n_iter_, converged_
+        How the iterations ended; 1 and True where there are none.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import CrowdLabels
+    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     """
 
-    slug: ClassVar[str]
+    label_kind: ClassVar[str] = "categorical"
+    complexity: ClassVar[str]
     uses: ClassVar[frozenset[str]] = frozenset()
+    climbs: ClassVar[bool] = False
+    random: ClassVar[bool] = False
+    plug_in: ClassVar[bool] = False
 
     def fit(
         self,
@@ -94,6 +152,7 @@ class Aggregator(CrowdModel):
             slug=self.slug,
             uses=self.uses,
         )
+        self._check_parameters()
         self._remember(answers, self._fit(answers, known))
         self._told = (answers, known) if known.gold.size else None
         return self
@@ -181,7 +240,22 @@ class Aggregator(CrowdModel):
         self._check_fitted()
         save(self, folder)
 
+    def _check_parameters(self) -> None:
+        given = self.get_params(deep=False)
+        if "max_iter" in given:
+            check_count("max_iter", given["max_iter"])
+        if "tol" in given:
+            check_number("tol", given["tol"], low=0)
+        if "max_workers" in given:
+            check_count("max_workers", given["max_workers"], low=FEWEST_WORKERS)
+        if given.get("random_state") is not None:
+            check_count("random_state", given["random_state"], low=0)
+        self._check()
+
     # ---- what a method gives ----------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """Refuse parameters of the method's own; those that `Aggregator` describes are checked for all."""
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         raise NotImplementedError

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
+from crowdwise.fitting.estimators import rename_parameters
 from crowdwise.fitting.intervals import beta_interval
+from crowdwise.fitting.model_parameters import Estimator
 from crowdwise.fitting.shared_errors import FEWEST_LABELS, labels_can_tell
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.model import CrowdLabels
@@ -19,11 +19,14 @@ from crowdwise.labels.tables import native_table
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from crowdwise.fitting.em import Climb
+    from crowdwise.fitting.facts import Family
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["CrowdModel", "Fit", "ModelNotFittedError"]
+__all__ = ["CrowdModel", "Fit"]
 
 TIE = 1e-12  # posteriors closer than this are a tie
 FEWEST_WORKERS = 8  # from which on those who err together can be told from the others
@@ -75,14 +78,26 @@ class Fit:
         )
 
 
-class ModelNotFittedError(InputError, NotFittedError):
-    """A model was asked for results before `fit`."""
-
-
-class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
+class CrowdModel(Estimator):
     """Base of all that is fitted to a crowd's labels: the consensus and the workers, once there is a `Fit`."""
 
     slug: ClassVar[str]
+    summary: ClassVar[str]
+    paper: ClassVar[str]
+    fails: ClassVar[str]
+    family: ClassVar[Family]
+    needs: ClassVar[str] = ""
+    posterior_: FloatArray
+    prior_: FloatArray
+    skill_: FloatArray
+    confusion_: FloatArray
+    log_likelihood_: FloatArray
+    objective_: FloatArray
+    n_iter_: int
+    converged_: bool
+    worker_columns_: dict[str, FloatArray]
+    task_columns_: dict[str, FloatArray]
+    extra_: dict[str, Any]
     _skill_beta: FloatArray | Deferred
 
     def consensus(self) -> Any:
@@ -166,6 +181,11 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
         # Found by name: the room of charts lies above this one, and needs an extra that fitting does not.
         return importlib.import_module("crowdwise.report.charts").plot(self, what, **options)
 
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters, as scikit-learn's estimators do; `seed` is an old name of `random_state`."""
+        changed: Self = super().set_params(**rename_parameters(parameters))
+        return changed
+
     def _remember(self, labels: CrowdLabels, fit: Fit) -> None:
         self.tasks_, self.workers_, self.classes_ = labels.tasks, labels.workers, labels.classes
         self.kind_: TableKind = labels.kind
@@ -239,4 +259,6 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "posterior_"):
+            from crowdwise.fitting.not_fitted import ModelNotFittedError
+
             raise ModelNotFittedError(f"This {type(self).__name__} is not fitted yet. Call fit first.")

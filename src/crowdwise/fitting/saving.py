@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crowdwise.fitting.crowd_model import Fit
+from crowdwise.fitting.estimators import rename_parameters
 from crowdwise.fitting.parameters import check_choice
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import written_folder
@@ -117,7 +118,7 @@ def restore(model: CrowdModel, folder: str | Path, header: dict[str, Any]) -> No
         _check(arrays, *(len(vocabularies[name]) for name in VOCABULARIES))
         scalars = int(header["n_iter"]), bool(header["converged"])
         check_choice("kind", header["kind"], KINDS)
-        model.set_params(**given)
+        model.set_params(**rename_parameters(given, warn=False))
     for name, names in vocabularies.items():
         setattr(model, f"{name}_", names)
     for columns in COLUMN_SETS:

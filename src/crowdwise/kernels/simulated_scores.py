@@ -27,18 +27,19 @@ def drawn_scores(
 ) -> tuple[FloatArray, FloatArray]:
     """Labels of n tasks drawn anew B times: the score of each task's best class, and of its truth, both (B, n).
 
-    The score of class k is log_prior[k] + Σ_e log_table[worker_e, label_e, k]. Several draws at a time, so that the
-    rows of a task's workers are fetched once for all.
+    A task is in one of R states, a multiple of the number K of classes; the class of state r is r modulo K. The score
+    of a state is log_prior[r] + Σ_e log_table[worker_e, label_e, r], and that of a class the highest of its states.
+    Several draws at a time, so that the rows of a task's workers are fetched once for all.
 
     Parameters
     ----------
     truth : (B, n)
-        From which labels are drawn.
+        States from which labels are drawn.
     uniform : (B, S)
         Numbers from 0 to 1, one for each label of these tasks.
-    cumulative : (M, K, K) [worker, truth, label]
+    cumulative : (M, R, K) [worker, state, label]
         Chance of each label or one before it.
-    log_table : (M, K, K) [worker, label, truth]
+    log_table : (M, K, R) [worker, label, state]
         C-ordered, both.
     """
     ptr = labels.task_ptr[tasks.start : tasks.stop + 1] - labels.task_ptr[tasks.start]
@@ -61,19 +62,18 @@ def _drawn_scores(
     log_prior: FloatArray,
     log_table: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    size = log_prior.size
+    n_states, n_classes = log_prior.size, cumulative.shape[2]
     task = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
-    row = worker.astype(np.int64) * size
-    chances, scores = cumulative.reshape(-1, size).T.copy(), log_table.reshape(-1, size).T.copy()
-    given = np.take(truth, task, axis=1) + row
-    drawn = np.tile(row, (len(truth), 1))
+    chances, scores = cumulative.reshape(-1, n_classes).T.copy(), log_table.reshape(-1, n_states).T.copy()
+    given = np.take(truth, task, axis=1) + worker.astype(np.int64) * n_states
+    drawn = np.tile(worker.astype(np.int64) * n_classes, (len(truth), 1))
     for chance in chances[:-1]:
         drawn += np.take(chance, given) <= uniform
     # Draws along the rows, so that the labels of a task are summed row by row.
     drawn = np.ascontiguousarray(drawn.T)
-    best, own = np.full(truth.shape, -np.inf), np.empty(truth.shape)
-    for k in range(size):
-        score = log_prior[k] + sum_groups(np.take(scores[k], drawn), ptr).T
+    best, own = np.full((2, *truth.shape), -np.inf)
+    for state in range(n_states):
+        score = log_prior[state] + sum_groups(np.take(scores[state], drawn), ptr).T
         np.maximum(best, score, out=best)
-        np.copyto(own, score, where=truth == k)
+        np.maximum(own, score, out=own, where=truth % n_classes == state % n_classes)
     return best, own

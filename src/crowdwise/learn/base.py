@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,6 +15,7 @@ import torch
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.categorical_em import portrait
 from crowdwise.fitting.crowd_model import CrowdModel
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.read import read_labels
@@ -33,6 +34,7 @@ from crowdwise.learn.worker_models import caught_up, smoothed_rows, soft_counts
 if TYPE_CHECKING:
     from typing import Self
 
+    from crowdwise.fitting.facts import Variant
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
     from crowdwise.learn.features import Features
@@ -51,11 +53,22 @@ _one_at_a_time = RLock()  # fits in other threads would draw from the same, one 
 SHARED = tuple(name for name in Plan.__dataclass_fields__ if name not in ("name", "own"))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class Learner(CrowdModel):
     """Base of all methods that learn a classifier from features and crowd labels.
 
-    A method is a dataclass with its own parameters and `_objective(crowd) -> Objective`.
+    A method is an `estimator` with its own parameters, `_objective(crowd, classifier, features) -> Objective` and these
+    facts, from which the command, the documentation and the tests are made:
+
+    - `slug`: its name on the command line;
+    - `summary`: what it assumes, in one line;
+    - `paper`: where it was published;
+    - `fails`: when not to use it;
+    - `family`: its place in the documentation;
+    - `models_workers`: whether it has matrices of the workers of its own; otherwise they are counted afterwards;
+    - `alternates`: whether it learns in turns: E-steps, or stages;
+    - `needs`: what it cannot be made without: "", "confusion" (true matrices), "sequences";
+    - `variants`: where its parameters make several methods, each of them in place of the first four facts.
 
     Parameters
     ----------
@@ -89,8 +102,8 @@ class Learner(CrowdModel):
         at a time. That starts processes, so a script needs `if __name__ == "__main__":` around its own work.
     checkpoint
         Folder that keeps the last finished epoch. A fit with the same settings goes on from what it finds there.
-    seed
-        Same seed, same answer.
+    random_state
+        Same number, same answer.
 
     Attributes
     ----------
@@ -104,6 +117,7 @@ class Learner(CrowdModel):
         As the method models it, brought to where it goes with the chosen classifier, if it lags behind; counted with
         the posterior, where the method does not model workers.
     skill_ : (M,)
+        Chance that a worker is right.
     history_
         Table with a row for each epoch: loss, held_out (mean log-probability of the labels held out, or what the
         method says instead), accuracy (on a validation set), learning_rate, seconds.
@@ -115,9 +129,20 @@ class Learner(CrowdModel):
         Their names, where they came with some: features with other names are then refused.
     device_ : str
         What it was trained on: "cpu", or the name of the GPU.
+
+    Examples
+    --------
+    >>> import numpy as np, crowdwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
+    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    >>> labels = cw.CrowdLabels.from_dense(said)
     """
 
-    slug: ClassVar[str]
+    models_workers: ClassVar[bool] = True
+    alternates: ClassVar[bool] = False
+    variants: ClassVar[tuple[Variant, ...]] = ()
     held_out_measure: ClassVar[str] = "mean log-probability; 0 is perfect"  # what `held_out` of the history is
     # Rate of the workers' parameters over the network's: appendix D of Kim et al. 2022.
     workers_faster: ClassVar[float] = 10.0
@@ -136,7 +161,7 @@ class Learner(CrowdModel):
     device: str = "auto"
     devices: int = 1
     checkpoint: str | Path | None = None
-    seed: int = 0
+    random_state: int = 0
 
     # ---- fitting ----------------------------------------------------------------------------------------
 
@@ -181,7 +206,7 @@ class Learner(CrowdModel):
         training = np.zeros(answers.n_tasks, np.bool_)
         training[kept] = True
         with torch.random.fork_rng(devices=self._seeded()):
-            torch.manual_seed(self.seed)
+            torch.manual_seed(self.random_state)
             crowd = Crowd(answers.keep(training[answers.task]))
             classifier = built(self.network, features, answers.n_classes)
             check_logits(classifier, features, answers.n_classes, min(self.batch_size, kept.size))
@@ -202,7 +227,7 @@ class Learner(CrowdModel):
     def _split(self, answers: CrowdLabels, labelled: Any, validated: bool) -> tuple[Any, Any]:
         """Tasks to learn from and tasks whose labels choose the epoch."""
         number = round(self.held_out * labelled.size)
-        shuffled = np.random.default_rng(self.seed).permutation(labelled)
+        shuffled = np.random.default_rng(self.random_state).permutation(labelled)
         out = np.sort(shuffled[:number])
         if validated or answers.labels_per_task[out].sum() < FEWEST_HELD_OUT:
             out = out[:0]
@@ -387,7 +412,7 @@ class Learner(CrowdModel):
         if self.device not in ("auto", device_named(self.device).type):
             raise InputError(f"device is {self.device!r}, but torch finds no such device here. Use device='auto'.")
         check_count("devices", self.devices, high=2**31 - 1)
-        check_count("seed", self.seed, low=0, high=2**63 - 1)
+        check_count("random_state", self.random_state, low=0, high=2**63 - 1)
         path = self.checkpoint
         if path is not None and not (
             isinstance(path, str | Path) and str(path) not in ("", ".") and "\0" not in str(path)

@@ -30,11 +30,12 @@ and γ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
@@ -126,7 +127,7 @@ def _columns(label: Tensor, n_classes: int) -> Tensor:
     return label[:, None, None].expand(-1, n_classes, 1)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class BayesDgc(Learner):
     """A classifier, and Dirichlet posteriors of class shares and workers' matrices by stochastic natural gradients.
 
@@ -155,8 +156,6 @@ class BayesDgc(Learner):
     Given labels of new tasks, `predict_proba` is q with the posteriors learnt; a worker unknown to the model counts as
     the average of its crowd.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
     >>> import crowdwise as cw
@@ -165,7 +164,12 @@ class BayesDgc(Learner):
     True
     """
 
-    slug: ClassVar[str] = "bayes-dgc"
+    slug = "bayes-dgc"
+    summary = "matrices and truths with Dirichlet priors, by natural gradients"
+    paper = "Li et al. 2021, SCIENCE CHINA 64"
+    fails = "a prior that is far from the crowd"
+    family = ALTERNATION
+    alternates = True
 
     alpha: Any = None
     share_prior: float = 1.0

@@ -27,12 +27,13 @@ program's start at a softmax of I, which says little of who is right); the log-d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import INSTANCES
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.geo_crowd_net import RIDGE
@@ -108,7 +109,7 @@ class CoinObjective(Objective):
         return {"oddness": odd.where(learnt, torch.nan)}
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class CoinNet(Learner):
     """A classifier and confusion matrices at once, with outliers: tasks whose labels neither is made to explain.
 
@@ -130,7 +131,7 @@ class CoinNet(Learner):
     When it fails: tasks have one label, which says nothing of oddness; many tasks are odd; batches smaller than the
     number of classes. The posterior of features and labels together takes odd labels at face value.
 
-    Other parameters are those of every learner. A label's e moves only when its task is met, by about
+    A label's e moves only when its task is met, by about
     `worker_learning_rate` each time: with few epochs, that must be larger; too large, and every label is odd. Where it
     is None, it is `learning_rate`.
 
@@ -143,7 +144,11 @@ class CoinNet(Learner):
     (True, True)
     """
 
-    slug: ClassVar[str] = "coinnet"
+    slug = "coinnet"
+    summary = "as coupled-ce, with a few tasks on which everyone errs in a way of their own"
+    paper = "Nguyen et al. 2024, NeurIPS"
+    fails = "many odd tasks, one label a task"
+    family = INSTANCES
     workers_faster: ClassVar[float] = (
         1.0  # e of a label is met once an epoch: steps as large as the matrices' overshoot
     )

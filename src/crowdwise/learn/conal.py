@@ -26,13 +26,14 @@ the last epoch (`MeanConfusions`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn import functional
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import INSTANCES
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import per_label
@@ -112,7 +113,7 @@ class CommonObjective(Objective):
         return matrices
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class Conal(Learner):
     """A classifier and two layers at once: of mistakes that all make and of each worker's own.
 
@@ -130,7 +131,7 @@ class Conal(Learner):
     When it fails: workers with few labels have layers that are hardly theirs; a crowd that is mostly wrong in the same
     way is believed, for nothing but the start says which class is which.
 
-    Other parameters are those of every learner; `worker_learning_rate` is 0.01, as in the authors' program.
+    `worker_learning_rate` is 0.01, as in the authors' program.
 
     Examples
     --------
@@ -140,7 +141,11 @@ class Conal(Learner):
     True
     """
 
-    slug: ClassVar[str] = "conal"
+    slug = "conal"
+    summary = "a mistake is the worker's own or everyone's, which an auxiliary network tells by task and worker"
+    paper = "Chu, Ma & Wang 2021, AAAI"
+    fails = "few labels per worker"
+    family = INSTANCES
 
     worker_learning_rate: float | None = 0.01
     strength: float = 1e-5

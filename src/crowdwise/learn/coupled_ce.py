@@ -31,11 +31,12 @@ their start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, per_label
@@ -71,7 +72,7 @@ class CoupledObjective(ConfusionObjective):
         return per_label(coupled_sum(seen.logits.softmax(dim=1), self.workers(), batch), batch)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class CoupledCrossEntropy(Learner):
     """A classifier and confusion matrices at once, by the cross-entropy of the labels alone.
 
@@ -87,8 +88,6 @@ class CoupledCrossEntropy(Learner):
     When it fails: some class has neither a task that is surely of it nor an expert (a warning says so), most labels are
     wrong, or a worker's mistakes depend on the features. Trained for long, the network learns the noise into f.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
     >>> import crowdwise as cw
@@ -97,7 +96,11 @@ class CoupledCrossEntropy(Learner):
     True
     """
 
-    slug: ClassVar[str] = "coupled-ce"
+    slug = "coupled-ce"
+    summary = "the classifier's output through each worker's matrix explains their labels"
+    paper = "Ibrahim et al. 2023, ICLR"
+    fails = "no experts or no sure tasks of some class"
+    family = MATRICES
 
     start: float = 0.9
 

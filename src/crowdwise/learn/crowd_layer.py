@@ -22,12 +22,13 @@ matrix that a worker is shown with is what her layer makes of a certain truth: r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import check_choice
 from crowdwise.labels.errors import InputError
 from crowdwise.learn.base import Learner
@@ -97,7 +98,7 @@ class CrowdLayerObjective(Objective):
         return self.through(certain.repeat(n_workers, 1), worker).exp().view(n_workers, n_classes, n_classes)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class CrowdLayer(Learner):
     """A classifier with a layer on top for each worker, which turns its output into her answer.
 
@@ -115,7 +116,7 @@ class CrowdLayer(Learner):
     in place, so that a long training can move them. The probabilities are over-confident: a layer of small weights
     needs an output of 0 or 1 to explain anything.
 
-    Other parameters are those of every learner. Where `worker_learning_rate` is None it is `learning_rate`: the layers
+    Where `worker_learning_rate` is None it is `learning_rate`: the layers
     are part of the network.
 
     Examples
@@ -126,7 +127,11 @@ class CrowdLayer(Learner):
     True
     """
 
-    slug: ClassVar[str] = "crowd-layer"
+    slug = "crowd-layer"
+    summary = "a layer for each worker turns the classifier's output into their answer"
+    paper = "Rodrigues & Pereira 2018, AAAI"
+    fails = "most workers name one class whatever they see, few labels per worker"
+    family = MATRICES
     workers_faster: ClassVar[float] = 1.0  # the paper's layers are part of the network
 
     kind: str = "MW"

@@ -30,14 +30,15 @@ new task.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from crowdwise.aggregate.belief_propagation import BeliefPropagation
 from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.model import CrowdLabels
@@ -149,7 +150,7 @@ class DeepBeliefPropagationObjective(Objective):
         return q
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class DeepBeliefPropagation(Learner):
     """A classifier that is the tasks' prior of belief propagation, and learns from its posterior.
 
@@ -192,8 +193,6 @@ class DeepBeliefPropagation(Learner):
     Given labels of new tasks, `predict_proba` is Bayes' rule with the clipped classifier and `confusion_`; a worker
     unknown to the model counts as the average of its crowd.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
     >>> import crowdwise as cw
@@ -202,7 +201,12 @@ class DeepBeliefPropagation(Learner):
     True
     """
 
-    slug: ClassVar[str] = "deep-bp"
+    slug = "deep-bp"
+    summary = "matrices with any prior, integrated out by belief propagation; the classifier in turn"
+    paper = "Kim et al. 2022, AISTATS"
+    fails = "a crowd, or a prior, no better than guessing; copying workers"
+    family = ALTERNATION
+    alternates = True
 
     prior: Any = CROWD
     alpha: Any = None
@@ -223,5 +227,5 @@ class DeepBeliefPropagation(Learner):
                 raise InputError("weights are those of a mixture; the prior must then be matrices of shape (S, K, K).")
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
-        names = ("prior", "alpha", "weights", "n_samples", "damping", "max_iter", "seed")
+        names = ("prior", "alpha", "weights", "n_samples", "damping", "max_iter", "random_state")
         return DeepBeliefPropagationObjective(crowd, self.trust, {name: getattr(self, name) for name in names})

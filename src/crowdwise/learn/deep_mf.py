@@ -33,12 +33,13 @@ clipped one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.distributions import Dirichlet, kl_divergence
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
@@ -184,7 +185,7 @@ def bound(crowd: Crowd, log_f: Tensor, q: Tensor, workers: DirichletWorkers, cou
     return said - divergence_from(log_f, q) - workers.divergence(counts)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class DeepMeanField(Learner):
     """A classifier, the truths and Dirichlet posteriors of the workers' matrices, by mean field.
 
@@ -215,8 +216,6 @@ class DeepMeanField(Learner):
     Given labels of new tasks, `predict_proba` is equation (16) with the clipped classifier; a worker unknown to the
     model counts as the average of its crowd.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
     >>> import crowdwise as cw
@@ -225,7 +224,12 @@ class DeepMeanField(Learner):
     True
     """
 
-    slug: ClassVar[str] = "deep-mf"
+    slug = "deep-mf"
+    summary = "matrices with a Dirichlet prior, classifier and truth in turn, by mean field"
+    paper = "Kim et al. 2022, AISTATS"
+    fails = "a wrong prior, workers with very many random answers"
+    family = ALTERNATION
+    alternates = True
 
     prior: str = "dirichlet"
     alpha: Any = None

@@ -28,12 +28,13 @@ an epoch before they are learnt is chosen, which is the plain mean.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import HEADS, Variant
 from crowdwise.fitting.parameters import check_flag
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, per_task
@@ -133,7 +134,7 @@ class DoctorObjective(Objective):
         return mean.clamp(min=SMALLEST).log()
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class DoctorNet(Learner):
     """A classifier for each worker on a trunk that all share; their mean decides.
 
@@ -150,7 +151,7 @@ class DoctorNet(Learner):
 
     The last layer of `network_` is not trained: what the heads say together is `predict_proba`.
 
-    Other parameters are those of every learner. Where `worker_learning_rate`, the heads', is None, it is
+    Where `worker_learning_rate`, the heads', is None, it is
     `learning_rate`.
 
     Examples
@@ -161,6 +162,24 @@ class DoctorNet(Learner):
     True
     """
 
+    family = HEADS
+    models_workers = False
+    variants = (
+        Variant(
+            "doctor-net",
+            summary="a head for each worker on a shared trunk; their mean decides",
+            paper="Guan et al. 2018, AAAI",
+            fails="most workers weak, few labels per worker",
+        ),
+        Variant(
+            "weighted-doctor-net",
+            summary="a head for each worker on a shared trunk; their mean, with weights learnt afterwards, decides",
+            paper="Guan et al. 2018, AAAI",
+            fails="most workers weak, few labels per worker",
+            parameters={"weighted": True},
+            alternates=True,
+        ),
+    )
     workers_faster: ClassVar[float] = 1.0  # a worker's head is the last layer of a network
 
     weighted: bool = False

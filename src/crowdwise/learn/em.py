@@ -26,8 +26,7 @@ network learn the first, crude posterior by heart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -35,6 +34,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 from torch import nn
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.learn.base import Learner
@@ -151,7 +152,7 @@ class Foreign(nn.Module):
         return chances.clamp(min=SMALLEST).log()
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class GeneralizedEm(Learner):
     """EM for a classifier and confusion matrices: Raykar's method with a linear classifier, AggNet with a network.
 
@@ -173,8 +174,6 @@ class GeneralizedEm(Learner):
     the classifier is then trained on the labels as they are (Tanno et al. 2019, figure 4). Workers who copy each other
     are believed.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
     >>> import numpy as np, crowdwise as cw
@@ -188,7 +187,12 @@ class GeneralizedEm(Learner):
     True
     """
 
-    slug: ClassVar[str] = "em"
+    slug = "em"
+    summary = "the classifier is Dawid-Skene's prior; the classifier and the matrices in turn"
+    paper = "Raykar et al. 2010, JMLR 11; AggNet: Albarqouni et al. 2016, IEEE TMI 35"
+    fails = "one label a task, copying workers"
+    family = ALTERNATION
+    alternates = True
 
     steps: int | None = None
     smoothing: float = 0.01

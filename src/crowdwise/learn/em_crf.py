@@ -29,7 +29,6 @@ L-BFGS. A starts from the shares of the votes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -37,6 +36,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_number
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.read import read_labels
@@ -208,7 +209,7 @@ class EmCrfObjective(Objective):
         return self.chained(self.evidence(log_f, owner, worker, label, confusion), self.order, self.first)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class EmCrf(Learner):
     """A classifier of tasks in sequences: a linear-chain CRF on a network's logits, and confusion matrices, by EM.
 
@@ -238,7 +239,7 @@ class EmCrf(Learner):
     along a sequence, each of which counts as evidence of its own. The label of a task is its own likeliest class, not
     part of a likeliest path. `score` and a validation set know no sequences: they see each task alone.
 
-    One device. Other parameters are those of every learner. `worker_learning_rate` is that of the CRF's steps; where it
+    One device. `worker_learning_rate` is that of the CRF's steps; where it
     is None, it is `learning_rate`.
 
     Examples
@@ -256,7 +257,13 @@ class EmCrf(Learner):
     True
     """
 
-    slug: ClassVar[str] = "em-crf"
+    slug = "em-crf"
+    summary = "labels along a sequence depend on each other: EM with a linear-chain CRF"
+    paper = "Rodrigues, Pereira & Ribeiro 2014, Machine Learning 95"
+    fails = "tasks that are no sequences"
+    family = ALTERNATION
+    alternates = True
+    needs = "sequences"
     workers_faster: ClassVar[float] = 1.0  # its parameters are the CRF's, and so the classifier's; matrices are counted
 
     sequences: Any = None

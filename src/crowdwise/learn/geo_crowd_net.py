@@ -31,9 +31,10 @@ chosen for its own sake, often before they have come far from their start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import MATRICES, Variant
 from crowdwise.fitting.parameters import check_choice, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, log_det, per_label, volume_of_outputs
@@ -73,7 +74,7 @@ class GeoObjective(ConfusionObjective):
         return per_label(coupled_sum(f, confusion, batch), batch) - self.strength * volume
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class GeoCrowdNet(Learner):
     """A classifier and confusion matrices at once, of which one kind is spread as wide as the labels allow.
 
@@ -92,8 +93,6 @@ class GeoCrowdNet(Learner):
     When it fails: "F" with a class so rare that a batch seldom has it, or batches smaller than the classes; "W" where
     no worker knows some class; both where a worker's mistakes depend on the features.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
     >>> import crowdwise as cw
@@ -102,6 +101,24 @@ class GeoCrowdNet(Learner):
     >>> model.slug, model.score(X, truth) > 0.9
     ('geo-w', True)
     """
+
+    family = MATRICES
+    variants = (
+        Variant(
+            "geo-f",
+            summary="as coupled-ce, with the classifier's outputs spread as wide as can be",
+            paper="Ibrahim et al. 2023, ICLR",
+            fails="few tasks; classes that are rare",
+            parameters={"regularizer": "F"},
+        ),
+        Variant(
+            "geo-w",
+            summary="as coupled-ce, with the workers' matrices spread as wide as can be",
+            paper="Ibrahim et al. 2023, ICLR",
+            fails="no expert for some class",
+            parameters={"regularizer": "W"},
+        ),
+    )
 
     regularizer: str = "F"
     strength: float = 0.01

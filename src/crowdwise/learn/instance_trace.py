@@ -30,13 +30,14 @@ while f learns from all labels: without, T_w(x) soon does f's work and f is left
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
 from torch.nn import functional
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import INSTANCES
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, per_label
@@ -129,7 +130,7 @@ class InstanceObjective(Objective):
         return matrices
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class InstanceTrace(Learner):
     """A classifier and confusion matrices that depend on the task, those with the smallest trace.
 
@@ -149,7 +150,7 @@ class InstanceTrace(Learner):
     When it fails: workers with few labels, whose R K² weights learn them by heart; the classifier's features do not
     tell what makes a task hard; the crowd's mean matrix is not diagonally dominant (a warning says so).
 
-    Other parameters are those of every learner. Where `worker_learning_rate` is None it is `learning_rate`: a faster
+    Where `worker_learning_rate` is None it is `learning_rate`: a faster
     head would do the classifier's work.
 
     Examples
@@ -160,7 +161,11 @@ class InstanceTrace(Learner):
     True
     """
 
-    slug: ClassVar[str] = "instance-trace"
+    slug = "instance-trace"
+    summary = "a worker's matrix depends on the features; its trace is kept small"
+    paper = "Zhang et al. 2020, NeurIPS"
+    fails = "few labels per worker"
+    family = INSTANCES
     workers_faster: ClassVar[float] = 1.0  # the matrices are a second head of the network
 
     strength: float = 0.01

@@ -39,13 +39,14 @@ mean of the tasks', and the class probabilities are the K regularised ones over 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
 from torch.nn.functional import logsigmoid
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import HEADS
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST
@@ -242,7 +243,7 @@ class AgreementObjective(Objective):
         return logsigmoid(odds).log_softmax(dim=1)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class LearnToAgree(Learner):
     """A classifier that agrees with all workers, helped by a stream that learns how far they agree.
 
@@ -276,7 +277,7 @@ class LearnToAgree(Learner):
     The agreement stream belongs to the classifier: `predict_proba` gives the regularised probabilities, while
     `network_` by itself gives the logits before regularisation.
 
-    Other parameters are those of every learner. Where `worker_learning_rate`, the streams', is None, it is
+    Where `worker_learning_rate`, the streams', is None, it is
     `learning_rate`.
 
     Examples
@@ -288,7 +289,12 @@ class LearnToAgree(Learner):
     True
     """
 
-    slug: ClassVar[str] = "learn2agree"
+    slug = "learn2agree"
+    summary = "there is no truth but agreement: a second stream learns it and regularises the classifier"
+    paper = "Wang et al. 2023, AAAI"
+    fails = "there is a truth, and the majority misses it"
+    family = HEADS
+    models_workers = False
     held_out_measure: ClassVar[str] = "minus the classifier's cost; 0 is perfect"
     workers_faster: ClassVar[float] = 1.0  # the streams are heads of the classifier
 

@@ -19,9 +19,10 @@ Departures: none. The rows of table 1 with annotation balance and with the weigh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import TARGETS
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import per_label
 from crowdwise.learn.objective import TargetedObjective
@@ -50,7 +51,7 @@ class AllObjective(TargetedObjective):
         return label_cost(seen.logits, batch)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class LearnFromAll(Learner):
     """A classifier of all labels, as if each were the truth.
 
@@ -68,7 +69,12 @@ class LearnFromAll(Learner):
     True
     """
 
-    slug: ClassVar[str] = "learn-from-all"
+    slug = "learn-from-all"
+    summary = "every label is a target as good as any"
+    paper = "baseline of Wang et al. 2023"
+    fails = "workers who differ in skill"
+    family = TARGETS
+    models_workers = False
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return AllObjective(crowd)

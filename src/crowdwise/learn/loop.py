@@ -151,13 +151,13 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
                     break
                 started = time.perf_counter()
                 # Chance depends on the seed, the epoch and the device alone: a resumed run meets the same.
-                torch.manual_seed(((plan.seed * 1_000_003 + epoch) * 1_009 + fabric.global_rank + 1) % 2**63)
+                torch.manual_seed(((plan.random_state * 1_000_003 + epoch) * 1_009 + fabric.global_rank + 1) % 2**63)
                 pair.objective.begin_epoch(epoch, forecast)
                 steps.at_rate(plan.rate_at(epoch, n_epochs))
                 if pair.tally is not None:
                     pair.tally.zero_()
                 pair.train()
-                order = _share(tasks[_permutation(len(tasks), plan.seed, epoch, fabric.device)], fabric)
+                order = _share(tasks[_permutation(len(tasks), plan.random_state, epoch, fabric.device)], fabric)
                 order, size = pair.objective.arranged(order, plan.batch_size)
                 loss = steps.over(batches(features, crowd, order, size))
                 _gather(pair, fabric)

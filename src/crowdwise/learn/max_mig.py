@@ -41,13 +41,14 @@ Departures:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import nn
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import HEADS
 from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.learn.base import Learner
@@ -187,7 +188,7 @@ class MigObjective(Objective):
         ).mean()
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class MaxMig(Learner):
     """A classifier and an aggregator of labels that know of each other only through the truth, however workers copy.
 
@@ -214,8 +215,7 @@ class MaxMig(Learner):
     The weights W are in `module_.weights` (M, K, K) [worker, truth, label]; a worker who adds nothing to the others has
     equal columns. Output `module_.order[k]` of `network_` is class k.
 
-    Other parameters are those of every learner. Where `worker_learning_rate` is None it is `learning_rate`, as in Cao
-    et al. 2019.
+    Where `worker_learning_rate` is None it is `learning_rate`, as in Cao et al. 2019.
 
     Examples
     --------
@@ -225,7 +225,12 @@ class MaxMig(Learner):
     True
     """
 
-    slug: ClassVar[str] = "max-mig"
+    slug = "max-mig"
+    summary = "classifier and crowd know of each other only through the truth, however workers copy"
+    paper = "Cao et al. 2019, ICLR"
+    fails = "very few labels per worker; small batches"
+    family = HEADS
+    models_workers = False
     held_out_measure: ClassVar[str] = "information shared with the classifier; 0 is none"
     workers_faster: ClassVar[float] = 1.0  # Cao et al. 2019 have one rate for both
 

@@ -27,11 +27,12 @@ labels)` use the classifier and A, not p and A: they speak of features and label
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from torch.nn.functional import one_hot
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.em import EmObjective, e_step, m_step
@@ -73,7 +74,7 @@ class MbemObjective(EmObjective):
         self.alternate(log_f)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class ModelBootstrappedEm(Learner):
     """EM in which the classifier's decisions, not the posterior, grade the workers.
 
@@ -92,8 +93,6 @@ class ModelBootstrappedEm(Learner):
     where most labels are wrong, and with steps of so few iterations that it grades before it has learnt anything.
     Trained long on one posterior, it repeats the labels and finds all workers perfect.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
     >>> import crowdwise as cw
@@ -102,7 +101,12 @@ class ModelBootstrappedEm(Learner):
     True
     """
 
-    slug: ClassVar[str] = "mbem"
+    slug = "mbem"
+    summary = "the classifier's own decisions grade the workers"
+    paper = "Khetan et al. 2018, ICLR"
+    fails = "a classifier that is often wrong"
+    family = ALTERNATION
+    alternates = True
 
     steps: int = 2
     smoothing: float = 0.01

@@ -19,11 +19,12 @@ Departures: none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import as_numbers, check_shares
 from crowdwise.labels.errors import InputError
 from crowdwise.learn.base import Learner
@@ -60,7 +61,7 @@ class OracleObjective(Objective):
         return self.matrices
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class OracleConfusion(Learner):
     """A classifier learnt through workers' matrices that are known.
 
@@ -73,8 +74,6 @@ class OracleConfusion(Learner):
     -----
     When it fails: the matrices are not known, or not of these workers; the classifier makes up for what they get wrong.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
     >>> import numpy as np, crowdwise as cw
@@ -86,7 +85,12 @@ class OracleConfusion(Learner):
     True
     """
 
-    slug: ClassVar[str] = "oracle"
+    slug = "oracle"
+    summary = "the workers' matrices are known: the best that can be hoped for"
+    paper = "upper bound of Tanno et al. 2019, CVPR"
+    fails = "the matrices are not known"
+    family = MATRICES
+    needs = "confusion"
 
     confusion: Any = None
 

@@ -37,7 +37,7 @@ class Plan:
     device: str
     devices: int
     patience: int | None
-    seed: int
+    random_state: int
     checkpoint: Path | None = None
     name: str = ""
     own: dict[str, str] = field(default_factory=dict)  # what else a checkpoint must agree with

@@ -22,9 +22,10 @@ classes that tie. A is a matrix of the vote: `confusion_`, of workers, is counte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import TARGETS
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, winners
@@ -65,7 +66,7 @@ class SingleObjective(TargetedObjective):
         return cost + self.strength * self.shared.mean_trace()
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class SingleConfusion(Learner):
     """A classifier and one confusion matrix, of the majority vote, for all workers together.
 
@@ -84,7 +85,7 @@ class SingleConfusion(Learner):
     When it fails: workers who differ. What the good know is drowned in what the bad say, and many labels for each task
     add no more than their vote.
 
-    Other parameters and attributes are those of every learner; `confusion_` is counted afterwards. Where
+    `confusion_` is counted afterwards. Where
     `worker_learning_rate` is None it is `learning_rate`: the matrix learns from every task.
 
     Examples
@@ -95,7 +96,12 @@ class SingleConfusion(Learner):
     True
     """
 
-    slug: ClassVar[str] = "single-cm"
+    slug = "single-cm"
+    summary = "all workers share one matrix"
+    paper = "Sukhbaatar et al. 2014"
+    fails = "workers who differ"
+    family = TARGETS
+    models_workers = False
     workers_faster: ClassVar[float] = 1.0  # the one matrix learns from every task
 
     strength: float = 0.01

@@ -20,9 +20,10 @@ Departures: a tied vote is spread over the classes that tie.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import TARGETS
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import cross_entropy_to, winners
@@ -59,7 +60,7 @@ class BootstrapObjective(TargetedObjective):
         return bootstrapped(seen.logits, self.vote[batch.task], self.trust)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class SoftBootstrap(Learner):
     """A classifier trained on the majority vote and, a little, on its own opinion.
 
@@ -73,8 +74,6 @@ class SoftBootstrap(Learner):
     When it fails: labels that are often wrong in the same way, and where trust is low: the classifier then becomes sure
     of what it happened to think first.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
     >>> import crowdwise as cw
@@ -83,7 +82,12 @@ class SoftBootstrap(Learner):
     True
     """
 
-    slug: ClassVar[str] = "soft-bootstrap"
+    slug = "soft-bootstrap"
+    summary = "a target is the vote's winner and a little of the classifier's own opinion"
+    paper = "Reed et al. 2014"
+    fails = "labels that are often wrong in the same way"
+    family = TARGETS
+    models_workers = False
 
     trust: float = 0.95
 

@@ -31,11 +31,12 @@ are taken. Stages are shares of the epochs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import INSTANCES
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.instance_trace import Head, losses_of_labels
@@ -148,7 +149,7 @@ class TransitionObjective(Objective):
         return matrices
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class InstanceTransition(Learner):
     """Confusion matrices that depend on the task, learnt where the classifier is sure, then a classifier through them.
 
@@ -166,7 +167,7 @@ class InstanceTransition(Learner):
     When it fails: the classifier of all labels is sure and wrong, as where most of the crowd is; few tasks or labels;
     so few epochs that a stage has none (fewer than 7).
 
-    Other parameters are those of every learner; `worker_learning_rate` is 0.01, as in the first paper's program.
+    `worker_learning_rate` is 0.01, as in the first paper's program.
 
     Examples
     --------
@@ -176,7 +177,12 @@ class InstanceTransition(Learner):
     True
     """
 
-    slug: ClassVar[str] = "tai-dtm"
+    slug = "tai-dtm"
+    summary = "matrices that depend on the features, learnt from tasks of which the classifier is sure"
+    paper = "Li, Xia, Deng, Ge & Liu 2023, arXiv 2306.03116, without its graph network; Guo, Wang & Yi 2023, NeurIPS"
+    fails = "few sure tasks, few labels per worker"
+    family = INSTANCES
+    alternates = True
 
     worker_learning_rate: float | None = 0.01
     threshold: float = 0.75

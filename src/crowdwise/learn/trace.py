@@ -28,9 +28,10 @@ chosen for its own sake, often before they have come far from their start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import check_flag, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, label_probability, per_task
@@ -70,7 +71,7 @@ class TraceObjective(ConfusionObjective):
         return cost + self.strength * trace_penalty(diagonal, log=self.log)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class TraceRegularized(Learner):
     """A classifier and confusion matrices at once, the matrices with the smallest trace that explains the labels.
 
@@ -88,8 +89,6 @@ class TraceRegularized(Learner):
     When it fails: the crowd's mean matrix is not diagonally dominant (a warning says so), workers copy each other, or a
     worker's mistakes depend on the features.
 
-    Other parameters are those of every learner.
-
     Examples
     --------
     >>> import crowdwise as cw
@@ -98,7 +97,11 @@ class TraceRegularized(Learner):
     True
     """
 
-    slug: ClassVar[str] = "trace"
+    slug = "trace"
+    summary = "as coupled-ce, with workers as confused as the labels allow"
+    paper = "Tanno et al. 2019, CVPR"
+    fails = "the crowd's mean matrix is not diagonally dominant, copying workers"
+    family = MATRICES
 
     strength: float = 0.01
     log: bool = False

@@ -24,7 +24,6 @@ choose the epoch have no part in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +31,8 @@ import torch
 from sklearn.base import clone
 
 from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import TARGETS, Variant
 from crowdwise.fitting.parameters import check_flag
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.vocabulary import positions
@@ -91,7 +92,7 @@ class TargetObjective(TargetedObjective):
         return cross_entropy_to(self.target[batch.task], seen.logits)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class TwoStage(Learner):
     """A classifier trained on the consensus of the labels alone.
 
@@ -109,8 +110,8 @@ class TwoStage(Learner):
     When it fails: with one label a task no consensus is better than its label. With few labels the consensus is wrong
     where the features could have told; methods that learn both at once know better.
 
-    Other parameters are those of every learner. `slug` is "majority-vote" or, soft, "soft-labels" for that aggregator,
-    and "two-stage" for all others.
+    With majority vote as the aggregator, `slug` is "hard-labels" or, soft, "soft-labels"; it is "two-stage" with all
+    others.
 
     Examples
     --------
@@ -121,6 +122,33 @@ class TwoStage(Learner):
     True
     """
 
+    family = TARGETS
+    models_workers = False
+    variants = (
+        Variant(
+            "hard-labels",
+            summary="the majority is right: train on the vote's winner",
+            paper="folklore; vanilla CNN of Tanno et al. 2019",
+            fails="few labels a task, most workers weak",
+            parameters={"aggregator": "majority-vote"},
+            former_slug="majority-vote",
+        ),
+        Variant(
+            "soft-labels",
+            summary="the shares of the votes are the chances of the classes: train on them",
+            paper="Peterson et al. 2019, ICCV",
+            fails="few labels a task, most workers weak",
+            parameters={"aggregator": "majority-vote", "soft": True},
+        ),
+        Variant(
+            "two-stage",
+            summary="first a consensus of the labels alone, then a classifier of it",
+            paper="Raykar et al. 2010, JMLR 11, as a baseline",
+            fails="one label a task: no consensus is better than its label",
+            parameters={"aggregator": "dawid-skene", "soft": True},
+        ),
+    )
+
     aggregator: Any = "dawid-skene"
     soft: bool = False
 
@@ -129,7 +157,7 @@ class TwoStage(Learner):
         """The name of the method that the parameters make."""
         name = self.aggregator if isinstance(self.aggregator, str) else getattr(self.aggregator, "slug", "")
         if name == "majority-vote":
-            return "soft-labels" if self.soft else "majority-vote"
+            return "soft-labels" if self.soft else "hard-labels"
         return "two-stage"
 
     def _check(self) -> None:

@@ -25,12 +25,13 @@ of T, rows normalised.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, per_task
@@ -78,7 +79,7 @@ class UnionObjective(Objective):
         return self.union.rho.softmax(dim=2)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@estimator
 class UnionNet(Learner):
     """A classifier and one transition matrix at once, from a true class to any worker's any label.
 
@@ -94,7 +95,7 @@ class UnionNet(Learner):
     When it fails: who answers which tasks has another reason than their class (one worker was given a batch of one
     kind): the model takes the one for the other. Workers with few labels share in what the busy ones are.
 
-    Other parameters are those of every learner; `worker_learning_rate` is 0.01, as near-even matrices have far to go.
+    `worker_learning_rate` is 0.01, as near-even matrices have far to go.
 
     Examples
     --------
@@ -104,7 +105,11 @@ class UnionNet(Learner):
     True
     """
 
-    slug: ClassVar[str] = "union-net"
+    slug = "union-net"
+    summary = "all workers' labels of a task as one answer, through one long transition matrix"
+    paper = "Wei et al. 2022, IEEE TNNLS"
+    fails = "very many workers, few labels each"
+    family = MATRICES
 
     worker_learning_rate: float | None = 0.01
     epsilon: float = 1e-5

@@ -46,7 +46,7 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
-    from crowdwise.evaluate.compare import Comparison
+    from crowdwise.evaluate.comparing import Comparison
     from crowdwise.report.scores import Score
 
 __all__ = ["make_report", "write_report"]

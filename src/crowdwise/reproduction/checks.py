@@ -6,8 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.learner_registry import learner
-from crowdwise.registry import method, methods
+from crowdwise.registry import learner, method, methods
 from crowdwise.reproduction.measures import MEASURES
 from crowdwise.reproduction.problems import make_problem
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 from crowdwise.fitting.parameters import seed_parameter
 from crowdwise.fitting.variational import predicted
 from crowdwise.labels.errors import InputError
-from crowdwise.learner_registry import learner
-from crowdwise.registry import method
+from crowdwise.registry import learner, method
 from crowdwise.reproduction.measures import Fitted, compute_measure
 from crowdwise.reproduction.problems import make_problem
 from crowdwise.reproduction.removal import workers_to_remove
@@ -87,11 +86,12 @@ def _fit_model(problem: Problem, asked: Job, device: str) -> Any:
         if slug == ORACLE:
             return Oracle(problem)
         made = method(slug).load()
-        return made(**_seeded(made, asked["seed"]) | parameters).fit(problem.labels)
+        seeded = {"random_state": asked["seed"]} if "random_state" in inspect.signature(made).parameters else {}
+        return made(**seeded | parameters).fit(problem.labels)
     entry = learner(slug)
     if entry.needs == "confusion":
         parameters["confusion"] = problem.confusion
-    training = asked["training"] | _seeded(entry.load(), asked["seed"]) | {"device": device}
+    training = asked["training"] | {"random_state": asked["seed"], "device": device}
     tasks = problem.labels.tasks.to_pylist()  # rows and tasks are in one order, whatever the tasks are called
     return entry.make(**training | parameters).fit(
         problem.x, problem.labels, tasks=tasks, valid=_validation_set(problem)

@@ -12,13 +12,13 @@ from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from crowdwise.datasets.features import load_features
-from crowdwise.datasets.load import load
+from crowdwise.datasets.loading import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.reproduction.crowds import TEST_SEED, alter_crowd, draw_crowd, majority_labels
 
 if TYPE_CHECKING:
-    from crowdwise.datasets.load import Dataset
+    from crowdwise.datasets.loading import Dataset
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.simulate.simulation import Simulation

@@ -5,10 +5,6 @@ return confusion matrices), an assignment (`assignment`, who labels what) and th
 `CROWDS` names the ready-made ones; every one returns a `Simulation`. Same seed, same bits.
 """
 
-from crowdwise.simulate.crowds import CROWDS, simulate
-from crowdwise.simulate.dawid_skene import simulate_crowd
-from crowdwise.simulate.features import simulate_features
-from crowdwise.simulate.known import simulate_workers
-from crowdwise.simulate.simulation import Simulation
+import lazy_loader
 
-__all__ = ["CROWDS", "Simulation", "simulate", "simulate_crowd", "simulate_features", "simulate_workers"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

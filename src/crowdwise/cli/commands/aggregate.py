@@ -34,7 +34,8 @@ __all__ = ["AggregateOptions", "Result", "aggregate", "fit_method", "print_dispu
 
 EPILOG = "Example:\n\n  crowdwise aggregate labels.csv --method one-coin --out results"
 DISPUTED = 8  # tasks that are shown
-FIT_PARAMETERS = ("seed", "max_iter", "sequences", "graph")  # options that are parameters of the method
+# Options that are parameters of the method.
+FIT_PARAMETERS = {"seed": "random_state", "max_iter": "max_iter", "sequences": "sequences", "graph": "graph"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,14 +177,14 @@ def _make_model(options: AggregateOptions) -> Any:
     from crowdwise.registry import method, methods
 
     model = method(options.method).load()()
-    for name in FIT_PARAMETERS:
-        value = getattr(options, name)
+    for option, name in FIT_PARAMETERS.items():
+        value = getattr(options, option)
         if value is None:
             continue
         if name not in model.get_params():
             suited = [other.slug for other in methods() if other.needs == name]
             hint = f", or take a method that does: {', '.join(suited)}" if suited else ""
-            raise InputError(f"{options.method} takes no --{name.replace('_', '-')}. Leave it out{hint}.")
+            raise InputError(f"{options.method} takes no --{option.replace('_', '-')}. Leave it out{hint}.")
         model.set_params(**{name: value})
     return model
 

@@ -53,7 +53,7 @@ def audit(
     columns: TimedColumnOptions,
 ) -> None:
     """Say who guesses, who copies and who says the opposite, how sure that is, and what to do about it."""
-    from crowdwise.audit.prune import prune
+    from crowdwise.audit.pruning import prune
     from crowdwise.kernels.choice import use_engine
 
     if prune_to is not None:

@@ -17,7 +17,7 @@ from crowdwise.cli.options import ColumnOptions, Engine, Json, Labels
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from crowdwise.evaluate.compare import Comparison, Standing
+    from crowdwise.evaluate.comparing import Comparison, Standing
 
 __all__ = ["compare"]
 
@@ -42,7 +42,7 @@ def compare(
     columns: ColumnOptions,
 ) -> None:
     """Compare methods by how well they predict labels hidden from them, and say how far that ranks them."""
-    from crowdwise.evaluate.compare import compare as compare_methods
+    from crowdwise.evaluate.comparing import compare as compare_methods
     from crowdwise.kernels.choice import use_engine
 
     if [*labels, truth].count("-") > 1:

@@ -30,7 +30,7 @@ __all__ = ["METHODS", "demo"]
 PICTURE = "confusions.svg"
 TRAINING = 1300  # of 1,797 images; the others are never labelled
 WORKERS, SKILL = 5, 0.4
-METHODS = {"majority-vote": "labels taken as they are", "trace": "workers learnt with the classifier"}
+METHODS = {"hard-labels": "labels taken as they are", "trace": "workers learnt with the classifier"}
 PLAN: dict[str, Any] = {"epochs": 30, "learning_rate": 3e-3, "device": "cpu"}  # a few seconds on any machine
 
 
@@ -140,7 +140,7 @@ class Digits:
 
 def _learn_from_digits(place: Path) -> str:
     """The second act, with its picture; what is missing for it, if it had to be left out."""
-    from crowdwise.learner_registry import learner
+    from crowdwise.registry import learner
 
     try:
         learner("trace").load()
@@ -157,7 +157,7 @@ def _fit_digits(seed: int = 0) -> Digits:
     import numpy as np
     from sklearn.datasets import load_digits
 
-    from crowdwise.learner_registry import learner
+    from crowdwise.registry import learner
     from crowdwise.simulate.annotators import pairwise_flippers
 
     digits: Any = load_digits()
@@ -168,7 +168,7 @@ def _fit_digits(seed: int = 0) -> Digits:
     )
     accuracy, error, found = {}, {}, crowd.confusion
     for slug in METHODS:
-        model = learner(slug).make(**PLAN, seed=seed)
+        model = learner(slug).make(**PLAN, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the truth is known here: the reader sees for themselves
             model.fit(digits.data[seen], crowd.labels)
@@ -185,7 +185,7 @@ def _draw_digits(digits: Digits) -> str:
     words = (
         f"{digits.n_images:,} images, one label each, {digits.labels_right:.0%} of the labels right. The classifier "
         f"gets {digits.accuracy['trace']:.0%} of new images right; trained on these as they are, "
-        f"{digits.accuracy['majority-vote']:.0%}."
+        f"{digits.accuracy['hard-labels']:.0%}."
     )
     return draw_matrices(
         digits.true,

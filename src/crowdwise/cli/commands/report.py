@@ -38,7 +38,7 @@ def report(
     columns: TimedColumnOptions,
 ) -> None:
     """Write the audit as one HTML page: consensus, workers, findings, disputed tasks, and how sure it all is."""
-    from crowdwise.evaluate.compare import compare as compare_methods
+    from crowdwise.evaluate.comparing import compare as compare_methods
     from crowdwise.kernels.choice import use_engine
 
     output.check_file(out, "--out", (*labels, *options.files))

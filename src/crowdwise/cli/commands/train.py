@@ -21,10 +21,12 @@ from crowdwise.labels.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from crowdwise.registry import LearnerEntry
+
 __all__ = ["TrainOptions", "train"]
 
 EPILOG = "Example:\n\n  crowdwise train --features X.npz --labels labels.csv --out results"
-SETTINGS = ("network", "epochs", "batch_size", "learning_rate", "seed", "device")  # parameters of every learner
+SETTINGS = ("network", "epochs", "batch_size", "learning_rate", "device")  # parameters of every learner
 training_option = partial(make_option, panel="Training")
 NEEDS = {"confusion": "the workers' true confusion matrices", "sequences": "sequences as tasks"}
 
@@ -63,7 +65,8 @@ class TrainOptions:
     @property
     def settings(self) -> dict[str, Any]:
         """The parameters of training that were given."""
-        return {name: getattr(self, name) for name in SETTINGS if getattr(self, name) is not None}
+        given = {name: getattr(self, name) for name in SETTINGS} | {"random_state": self.seed}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def example_features(self) -> str:
@@ -158,9 +161,11 @@ def train(
 
 def _fit_learner(files: LabelFiles, options: TrainOptions) -> Trained:
     """Train the method, and score it where the truth is given."""
+    from crowdwise.registry import learner
     from crowdwise.report.scores import score_posterior
 
-    model = _make_learner(options)  # says how to install torch, where it is not
+    entry = learner(options.method)
+    model = _make_learner(entry, options)  # says how to install torch, where it is not
     from crowdwise.learn.alignment import aligned_to_rows
     from crowdwise.learn.diagnosis import diagnose_fit
     from crowdwise.learn.identifiability import NotIdentifiable
@@ -171,6 +176,8 @@ def _fit_learner(files: LabelFiles, options: TrainOptions) -> Trained:
     answers = aligned_to_rows(labels, features)
     valid = _read_validation(options)
     codes, notes = (None, []) if options.truth is None else read_scoring_truth(options.truth, answers)
+    if options.method != entry.slug:
+        notes.append(f"The learner {options.method} is called {entry.slug} now. Use --method {entry.slug}.")
     started = time.perf_counter()
     _, warned = collect_warnings(NotIdentifiable, lambda: model.fit(features, answers, valid=valid))
     seconds = time.perf_counter() - started
@@ -182,10 +189,7 @@ def _fit_learner(files: LabelFiles, options: TrainOptions) -> Trained:
     return Trained(files=files, options=options, seconds=seconds, scores=scores, notes=notes, **found)
 
 
-def _make_learner(options: TrainOptions) -> Any:
-    from crowdwise.learner_registry import learner
-
-    entry = learner(options.method)
+def _make_learner(entry: LearnerEntry, options: TrainOptions) -> Any:
     if entry.needs:
         raise InputError(
             f"{entry.slug} needs {NEEDS[entry.needs]}, which a command cannot give it. Use "

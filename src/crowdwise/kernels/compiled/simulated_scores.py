@@ -27,8 +27,8 @@ def draw_scores(
     best: FloatArray,
     own: FloatArray,
 ) -> None:
-    """Draw labels, and write the scores of the best class and of the truth."""
-    total, last = np.empty(log_prior.size), log_prior.size - 1
+    """Draw labels, and write the scores of the best class and of the true one."""
+    total, last = np.empty(log_prior.size), cumulative.shape[2] - 1
     # All matrices of a worker in one row, to be asked for while the task before is drawn.
     tables = cumulative.reshape(cumulative.shape[0], -1), log_table.reshape(log_table.shape[0], -1)
     for task in range(best.shape[1]):
@@ -42,7 +42,7 @@ def draw_scores(
             for edge in range(task_ptr[task], task_ptr[task + 1]):
                 chance, number = cumulative[worker[edge], right], uniform[draw, edge]
                 label = 0
-                for j in range(last):  # all of them: a branch would be hard to foretell
+                for j in range(last):  # all of them: a branch would be hard to predict
                     label += chance[j] <= number
                 row = log_table[worker[edge], label]
                 for k in range(total.size):
@@ -50,4 +50,6 @@ def draw_scores(
             highest = -np.inf
             for k in range(total.size):
                 highest = max(highest, log_prior[k] + total[k])
-            best[draw, task], own[draw, task] = highest, log_prior[right] + total[right]
+            best[draw, task], own[draw, task] = highest, -np.inf
+            for k in range(right % (last + 1), total.size, last + 1):
+                own[draw, task] = max(own[draw, task], log_prior[k] + total[k])

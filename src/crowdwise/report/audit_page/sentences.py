@@ -11,9 +11,8 @@ import numpy as np
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.source_location import counted
-from crowdwise.learner_registry import learner
 from crowdwise.metrics.dominance import not_dominant
-from crowdwise.registry import method
+from crowdwise.registry import learner, method
 from crowdwise.report.claims import (
     COUNTED,
     SURE,

@@ -213,18 +213,18 @@ def group_rows(portrait: Portrait) -> list[tuple[int, list[str], int, int, float
 
     The largest first; what was not asked is not a number.
     """
-    group, company = portrait.audit.group, portrait.audit.company
+    group, dependence = portrait.audit.group, portrait.audit.dependence
     numbers, sizes = np.unique(group[group >= 0], return_counts=True)
     rows = []
     for at in np.argsort(-sizes, kind="stable")[:MOST_GROUPS].tolist():
         members = np.flatnonzero(group == numbers[at])
         names = [portrait.workers[who] for who in busiest(members, portrait.labels.labels_per_worker, MOST_NAMES)]
         seen = expected = float("nan")
-        if company is not None:
-            inside = np.isin(company.tested, members)
+        if dependence is not None:
+            inside = np.isin(dependence.tested, members)
             block = np.ix_(inside, inside)
-            shared = max(float(company.shared[block].sum()), 1e-9)
-            seen, expected = (float(table[block].sum()) / shared for table in (company.same, company.expected))
+            shared = max(float(dependence.shared[block].sum()), 1e-9)
+            seen, expected = (float(table[block].sum()) / shared for table in (dependence.same, dependence.expected))
         rows.append((int(numbers[at]) + 1, names, members.size - len(names), int(members.size), seen, expected))
     return rows
 

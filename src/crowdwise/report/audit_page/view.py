@@ -168,9 +168,9 @@ class Portrait:
     @cached_property
     def graph(self) -> Graph | None:
         """Who agrees with whom beyond what skill explains; None if nobody does, or it was not asked."""
-        if self.audit.company is None:
+        if self.audit.dependence is None:
             return None
-        return agreement_graph(self.audit.company, self.audit.group, self.labels.labels_per_worker)
+        return agreement_graph(self.audit.dependence, self.audit.group, self.labels.labels_per_worker)
 
     def confusion(self, worker: int) -> FloatArray:
         """A worker's matrix."""

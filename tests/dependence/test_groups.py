@@ -12,10 +12,10 @@ from sklearn.metrics import adjusted_rand_score
 from tests.conftest import tiny_labels
 
 import crowdwise as cw
-from crowdwise.audit.dependence import find_dependence, screen_of
-from crowdwise.fitting import excess
-from crowdwise.fitting.company import divided, find_company, spokesmen
-from crowdwise.kernels.company import Voices, copies_pass, mates_pass, pairs_pass
+from crowdwise.audit.dependent_workers import find_dependence, screen_of
+from crowdwise.dependence import excess_agreement as excess
+from crowdwise.dependence.groups import cluster_workers, draw_representatives, find_groups
+from crowdwise.kernels.pair_agreement import IndependenceModel, copy_log_ratios, pair_sums, partner_sums
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
@@ -77,23 +77,23 @@ def as_partition(groups: IntArray) -> IntArray:
 # ---- oracles ------------------------------------------------------------------------------------------------
 
 
-def voices_of(labels: CrowdLabels, groups: IntArray, seed: int) -> Voices:
+def model_of(labels: CrowdLabels, groups: IntArray, seed: int) -> IndependenceModel:
     generator = np.random.default_rng(seed)
     n_classes = labels.n_classes
     table = generator.dirichlet(np.full(n_classes, 0.3), (labels.n_workers, n_classes)).transpose(0, 2, 1)
     prior = generator.dirichlet(np.ones(n_classes))
-    voice = spokesmen(labels, groups, generator)
-    return Voices(
-        labels.task_ptr, labels.worker, labels.label, voice, np.log(prior), np.ascontiguousarray(np.log(table))
+    representative = draw_representatives(labels, groups, generator)
+    return IndependenceModel(
+        labels.task_ptr, labels.worker, labels.label, representative, np.log(prior), np.ascontiguousarray(np.log(table))
     )
 
 
-def joint_of(labels: CrowdLabels, voices: Voices, one: int, two: int) -> FloatArray:
-    """P(answers of both | other companies' voices), K × K, and what the others think (K,) in its last row."""
-    prior, table = np.exp(voices.log_prior), np.exp(voices.log_table)
+def joint_of(labels: CrowdLabels, model: IndependenceModel, one: int, two: int) -> FloatArray:
+    """P(answers of both | other companies' model), K × K, and what the others think (K,) in its last row."""
+    prior, table = np.exp(model.log_prior), np.exp(model.log_table)
     believed = prior.copy()
     for edge in range(labels.task_ptr[labels.task[one]], labels.task_ptr[labels.task[one] + 1]):
-        if voices.voice[edge] == edge and edge not in (voices.voice[one], voices.voice[two]):
+        if model.representative[edge] == edge and edge not in (model.representative[one], model.representative[two]):
             believed *= table[labels.worker[edge], labels.label[edge]]
     believed /= believed.sum()
     joint = np.einsum("k,ak,bk->ab", believed, table[labels.worker[one]], table[labels.worker[two]])
@@ -104,16 +104,16 @@ def joint_of(labels: CrowdLabels, voices: Voices, one: int, two: int) -> FloatAr
 def test_sums_equal_those_made_pair_by_pair(n_classes: int, seed: int) -> None:
     labels = tiny_labels(n_classes, seed, n_tasks=30, n_workers=5)
     groups = np.array([0, 0, -1, 0, -1])
-    voices = voices_of(labels, groups, seed)
-    mates = np.random.default_rng(seed).random((5, 5)) < 0.5
-    np.fill_diagonal(mates, False)
-    sums, company = np.zeros((7, 5, 5)), np.zeros((3, 5))
+    model = model_of(labels, groups, seed)
+    partners = np.random.default_rng(seed).random((5, 5)) < 0.5
+    np.fill_diagonal(partners, False)
+    sums, by_worker = np.zeros((7, 5, 5)), np.zeros((3, 5))
     for one in range(labels.n_labels):
         met = []
         for two in range(labels.task_ptr[labels.task[one]], labels.task_ptr[labels.task[one] + 1]):
             if one == two:
                 continue
-            *joint, believed = joint_of(labels, voices, one, two)
+            *joint, believed = joint_of(labels, model, one, two)
             same, sure = float(np.trace(np.array(joint))), int(believed.argmax())
             a, b = labels.label[one], labels.label[two]
             cell = labels.worker[one], labels.worker[two]
@@ -122,44 +122,44 @@ def test_sums_equal_those_made_pair_by_pair(n_classes: int, seed: int) -> None:
                 off = np.delete(np.delete(np.array(joint), sure, 0), sure, 1)
                 differ = sure not in (a, b)
                 sums[(slice(3, 7), *cell)] += differ, off.sum(), differ and a == b, np.trace(off)
-            if mates[cell]:
+            if partners[cell]:
                 met.append((a == b, same))
         if met:
-            company[:, labels.worker[one]] += 1, *np.mean(met, axis=0)
+            by_worker[:, labels.worker[one]] += 1, *np.mean(met, axis=0)
     everything, place = np.arange(labels.n_tasks), np.arange(5)
     assert sums[3].sum() > 0
-    np.testing.assert_allclose(pairs_pass(voices, everything, place, 5), sums, atol=1e-10)
-    np.testing.assert_allclose(mates_pass(voices, everything, place, mates), company, atol=1e-10)
+    np.testing.assert_allclose(pair_sums(model, everything, place, 5), sums, atol=1e-10)
+    np.testing.assert_allclose(partner_sums(model, everything, place, partners), by_worker, atol=1e-10)
 
 
 def test_workers_left_out_have_a_say_but_no_row() -> None:
     labels = tiny_labels(3, 5, n_tasks=40, n_workers=5)
-    voices = voices_of(labels, np.full(5, -1), 0)
-    every = pairs_pass(voices, np.arange(40), np.arange(5), 5)
-    some = pairs_pass(voices, np.arange(40), np.array([0, -1, 1, 2, -1]), 3)
+    model = model_of(labels, np.full(5, -1), 0)
+    every = pair_sums(model, np.arange(40), np.arange(5), 5)
+    some = pair_sums(model, np.arange(40), np.array([0, -1, 1, 2, -1]), 3)
     np.testing.assert_allclose(some, every[:, [0, 2, 3]][:, :, [0, 2, 3]])
 
 
-def test_one_voice_for_each_company_on_each_task() -> None:
+def test_one_label_represents_each_group_on_each_task() -> None:
     labels = simulate("dawid-skene", n_tasks=50, n_workers=6, labels_per_task=4, random_state=0).labels
     groups = np.array([0, 0, 0, 1, 1, -1])
-    voice = spokesmen(labels, groups, np.random.default_rng(0))
-    np.testing.assert_array_equal(labels.task[voice], labels.task)
-    company = as_partition(groups)
-    np.testing.assert_array_equal(company[labels.worker[voice]], company[labels.worker])
-    np.testing.assert_array_equal(voice[voice], voice)
-    pairs = set(zip(labels.task.tolist(), company[labels.worker].tolist(), strict=True))
-    assert np.unique(voice).size == len(pairs)
+    representative = draw_representatives(labels, groups, np.random.default_rng(0))
+    np.testing.assert_array_equal(labels.task[representative], labels.task)
+    group = as_partition(groups)
+    np.testing.assert_array_equal(group[labels.worker[representative]], group[labels.worker])
+    np.testing.assert_array_equal(representative[representative], representative)
+    pairs = set(zip(labels.task.tolist(), group[labels.worker].tolist(), strict=True))
+    assert np.unique(representative).size == len(pairs)
 
 
 def test_the_bound_lies_above_the_exact_tail() -> None:
     n, seen, rate = np.full(9, 50.0), np.arange(30.0, 48.0, 2.0), 0.5
-    bound = excess.tested(np.stack([n, seen, n * rate]), background=0.05)
+    bound = excess.hoeffding_p_values(np.stack([n, seen, n * rate]), background=0.05)
     null = rate + (0.05 + excess.MARGIN) * (1 - rate)
     exact = stats.binom.sf(seen - 1, 50, null)
     assert (bound >= exact).all()
     assert (bound[-3:] < 1e-3).all()
-    everything = excess.tested(np.array([[20.0], [20.0], [10.0]]), background=0.0)
+    everything = excess.hoeffding_p_values(np.array([[20.0], [20.0], [10.0]]), background=0.0)
     np.testing.assert_allclose(everything, 0.55**20)
 
 
@@ -168,9 +168,9 @@ def test_clusters_by_hand() -> None:
     same = np.full((4, 4), 50.0)
     same[[0, 1, 2, 3], [1, 0, 3, 2]] = 90.0, 90.0, 80.0, 80.0
     sums = np.stack([shared, same, expected])
-    assert [part.tolist() for part in excess.clusters(sums, np.arange(4), 0.0)] == [[0, 1], [2, 3]]
-    assert [part.tolist() for part in excess.clusters(sums, np.arange(4), 0.5)] == [[0, 1]]
-    assert excess.clusters(sums, np.array([0, 2]), 0.0) == []
+    assert [part.tolist() for part in excess.cluster_pairs(sums, np.arange(4), 0.0)] == [[0, 1], [2, 3]]
+    assert [part.tolist() for part in excess.cluster_pairs(sums, np.arange(4), 0.5)] == [[0, 1]]
+    assert excess.cluster_pairs(sums, np.array([0, 2]), 0.0) == []
 
 
 # ---- power ------------------------------------------------------------------------------------------------
@@ -181,10 +181,10 @@ def test_the_groups_of_the_tutorial_are_found(seed: int) -> None:
     """N = 5,000, M = 40, K = 3, J = 5: the bar is an adjusted Rand index of .9."""
     crowd = simulate("groups", random_state=seed)
     assert crowd.groups is not None
-    company = find_company(crowd.labels, level=0.05, random_state=0)
-    assert company is not None
-    assert adjusted_rand_score(crowd.groups, as_partition(company.groups)) >= 0.9
-    screen = screen_of(crowd.labels, company)
+    found = find_groups(crowd.labels, level=0.05, random_state=0)
+    assert found is not None
+    assert adjusted_rand_score(crowd.groups, as_partition(found.groups)) >= 0.9
+    screen = screen_of(crowd.labels, found)
     assert len(screen.findings) == 5
     for finding in screen.findings:
         members = crowd.groups[list(finding.names)]
@@ -197,9 +197,9 @@ def test_the_groups_of_the_tutorial_are_found(seed: int) -> None:
 def test_groups_that_share_few_tasks_are_found_too(seed: int) -> None:
     crowd = simulate("groups", labels_per_task=10, random_state=seed)
     assert crowd.groups is not None
-    company = find_company(crowd.labels, level=0.05, random_state=0)
-    assert company is not None
-    assert adjusted_rand_score(crowd.groups, as_partition(company.groups)) >= 0.9
+    found = find_groups(crowd.labels, level=0.05, random_state=0)
+    assert found is not None
+    assert adjusted_rand_score(crowd.groups, as_partition(found.groups)) >= 0.9
 
 
 @pytest.mark.parametrize(("n_workers", "n_copies"), [(6, 2), (8, 3), (14, 8), (20, 8), (20, 2)])
@@ -215,9 +215,9 @@ def test_copies_are_found_and_nobody_else(n_workers: int, n_copies: int, own: fl
 def test_a_given_number_of_groups() -> None:
     crowd = simulate("groups", n_tasks=1000, random_state=4)
     assert crowd.groups is not None
-    groups = divided(crowd.labels, 5, random_state=0)
+    groups = cluster_workers(crowd.labels, 5, random_state=0)
     assert adjusted_rand_score(crowd.groups, as_partition(groups)) >= 0.9
-    assert divided(crowd.labels, 40, random_state=0).max() == -1
+    assert cluster_workers(crowd.labels, 40, random_state=0).max() == -1
 
 
 # ---- the innocent ------------------------------------------------------------------------------------------------
@@ -264,15 +264,15 @@ def test_a_copy_of_fifty_answers_is_found_with_its_source(seed: int) -> None:
 
 def test_the_likelihood_ratio_of_copies_against_its_formula() -> None:
     labels = tiny_labels(3, 0, n_tasks=25, n_workers=4)
-    voices = voices_of(labels, np.full(4, -1), 0)
+    model = model_of(labels, np.full(4, -1), 0)
     copied, usual = np.array([0.5, 0.9]), 0.2
-    found = copies_pass(voices, np.arange(25), np.arange(4), 4, copied, usual)
+    found = copy_log_ratios(model, np.arange(25), np.arange(4), 4, copied, usual)
     expected = np.zeros((2, 4, 4))
     for one in range(labels.n_labels):
         for two in range(labels.task_ptr[labels.task[one]], labels.task_ptr[labels.task[one] + 1]):
             if one == two:
                 continue
-            joint = joint_of(labels, voices, one, two)[:-1]
+            joint = joint_of(labels, model, one, two)[:-1]
             answer = labels.label[one]
             chance = joint[answer, answer] / joint[answer].sum()
             same = labels.label[two] == answer
@@ -294,9 +294,11 @@ def test_answers_that_are_repeated_are_no_further_evidence_of_copying() -> None:
         # Each worker speaks once for every task, with the first of their edges.
         key = each.task.astype(np.int64) * 41 + each.worker
         _, first, place = np.unique(key, return_index=True, return_inverse=True)
-        voice = first[place]
-        voices = Voices(each.task_ptr, each.worker, each.label, voice, np.log(np.full(4, 0.25)), table)
-        found.append(copies_pass(voices, np.arange(1000), np.arange(41), 41, np.array([0.9]), 0.1))
+        representative = first[place]
+        model = IndependenceModel(
+            each.task_ptr, each.worker, each.label, representative, np.log(np.full(4, 0.25)), table
+        )
+        found.append(copy_log_ratios(model, np.arange(1000), np.arange(41), 41, np.array([0.9]), 0.1))
     assert found[0] == pytest.approx(found[1])
 
 
@@ -310,8 +312,10 @@ def test_the_mean_ratio_of_independent_workers_is_at_most_one() -> None:
         truth = generator.integers(0, 2, 15)
         answers = (generator.random((15, 4)) < table[1, truth][:, None]).astype(int)
         labels = CrowdLabels.from_dense(answers, classes=[0, 1])
-        voices = Voices(labels.task_ptr, labels.worker, labels.label, np.arange(60), np.log([0.5, 0.5]), log_table)
-        ratios.append(np.exp(copies_pass(voices, np.arange(15), np.arange(4), 4, np.array([0.5]), 0.1)[0, 0, 1]))
+        model = IndependenceModel(
+            labels.task_ptr, labels.worker, labels.label, np.arange(60), np.log([0.5, 0.5]), log_table
+        )
+        ratios.append(np.exp(copy_log_ratios(model, np.arange(15), np.arange(4), 4, np.array([0.5]), 0.1)[0, 0, 1]))
     assert np.mean(ratios) < 1.1
 
 

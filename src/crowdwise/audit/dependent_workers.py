@@ -1,8 +1,8 @@
 """Workers who err together: groups whose members agree more than the truth and their skills explain.
 
 For every two workers, the tasks on which they agree are compared with the number expected if only the truth joined
-them, as the rest of the crowd tells it; companies that stand out are found, tested on tasks other than those they were
-chosen by, and reported. `crowdwise.fitting.company` has the method, with its equations and citations (Jaffe et al.
+them, as the rest of the crowd tells it; groups that stand out are found, tested on tasks other than those they were
+chosen by, and reported. `crowdwise.dependence.groups` has the method, with its equations and citations (Jaffe et al.
 2016; Traganitis and Giannakis 2022).
 
 What it assumes: workers outside a group are independent of it given the truth; no group outweighs the rest of the
@@ -24,23 +24,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.fitting.company import FEWEST, LEAST_WORKERS, find_company
-from crowdwise.fitting.excess import kappa
+from crowdwise.dependence.excess_agreement import kappa
+from crowdwise.dependence.groups import FEWEST, LEAST_WORKERS, detect_groups
 from crowdwise.fitting.parameters import check_count, check_number
 
 if TYPE_CHECKING:
-    from crowdwise.fitting.company import Company
+    from crowdwise.dependence.groups import Dependence
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["company_of", "find_dependence", "screen_of"]
+__all__ = ["find_dependence", "screen_of"]
 
 KIND = "dependent workers"
 HOW = (
-    "each worker's company chosen by half of the tasks and tested on the other half (Hoeffding's bound, × tests); and "
+    "each worker's partners chosen by half of the tasks and tested on the other half (Hoeffding's bound, × tests); and "
     "for every two, a likelihood ratio of copying on all tasks (e-value, × pairs)"
 )
-DEALT = 0  # how tasks are dealt into halves
 COPIES = 0.98  # share of the shared tasks with the same answer, from which on workers "give the same answers"
 ADVICE = (
     "Ask whether they work together, share an account or a tool, or run the same model. Until then count the group as "
@@ -62,54 +61,48 @@ def find_dependence(labels: CrowdLabels, *, level: float = 0.05, random_state: i
     """
     check_number("level", level, low=0, high=1, above=True)
     check_count("random_state", random_state, low=0)
-    return screen_of(labels, company_of(labels, level, random_state))
+    return screen_of(labels, detect_groups(labels, level))
 
 
-def company_of(labels: CrowdLabels, level: float, random_state: int) -> Company | None:  # noqa: ARG001
-    """Who depends on whom, for those who ask more than one thing of it; None where it cannot be said.
-
-    The same labels give the same answer whatever the seed: a group near the level would else come and go with it.
-    """
-    return find_company(labels, level=level, random_state=DEALT) if labels.n_labels and labels.n_classes > 1 else None
-
-
-def screen_of(labels: CrowdLabels, company: Company | None) -> Screen:
-    """What the companies found say of everyone; their `groups` are the labelling (M,)."""
-    if company is None:
+def screen_of(labels: CrowdLabels, dependence: Dependence | None) -> Screen:
+    """What the groups found say of everyone; their `groups` are the labelling (M,)."""
+    if dependence is None:
         return Screen(
             KIND,
             skipped=f"Dependence needs at least {LEAST_WORKERS} workers with {FEWEST} or more answers to tasks that "
             "others answered too: with fewer it cannot be told from difficulty.",
         )
     score = np.full(labels.n_workers, np.nan)
-    score[company.tested] = 0.0
+    score[dependence.tested] = 0.0
     findings = []
-    for number in range(int(company.groups.max(initial=-1)) + 1):
-        members = np.flatnonzero(company.groups == number)
-        rows = np.searchsorted(company.tested, members)
-        score[members] = np.clip(_with_the_rest(company, rows), 0, 1)
-        findings.append(_finding(labels, company, members, rows))
+    for number in range(int(dependence.groups.max(initial=-1)) + 1):
+        members = np.flatnonzero(dependence.groups == number)
+        rows = np.searchsorted(dependence.tested, members)
+        score[members] = np.clip(_with_the_rest(dependence, rows), 0, 1)
+        findings.append(_finding(labels, dependence, members, rows))
     findings.sort(key=lambda finding: (finding.p_value, -finding.score))
-    return Screen(KIND, tuple(findings), score, company.p_value)
+    return Screen(KIND, tuple(findings), score, dependence.p_value)
 
 
-def _with_the_rest(company: Company, rows: IntArray) -> FloatArray:
-    """κ of each of a company with all others of it."""
+def _with_the_rest(dependence: Dependence, rows: IntArray) -> FloatArray:
+    """κ of each of a group with all others of it."""
     block = np.ix_(rows, rows)
-    found: FloatArray = kappa(*(table[block].sum(axis=1) for table in (company.shared, company.same, company.expected)))
+    found: FloatArray = kappa(
+        *(table[block].sum(axis=1) for table in (dependence.shared, dependence.same, dependence.expected))
+    )
     return np.nan_to_num(found)
 
 
-def _finding(labels: CrowdLabels, company: Company, members: IntArray, rows: IntArray) -> Finding:
+def _finding(labels: CrowdLabels, dependence: Dependence, members: IntArray, rows: IntArray) -> Finding:
     upper = np.triu_indices(rows.size, 1)
 
     def total(table: FloatArray) -> float:
         return float(table[np.ix_(rows, rows)][upper].sum())
 
-    shared, same, expected = total(company.shared), total(company.same), total(company.expected)
+    shared, same, expected = total(dependence.shared), total(dependence.same), total(dependence.expected)
     strength = float(np.clip((same - expected) / max(shared - expected, 1e-9), 0, 1))
-    wrong, alike = total(company.wrong), total(company.same_wrong)
-    usual_wrong, usual_alike = total(company.expected_wrong), total(company.expected_same_wrong)
+    wrong, alike = total(dependence.wrong), total(dependence.same_wrong)
+    usual_wrong, usual_alike = total(dependence.expected_wrong), total(dependence.expected_same_wrong)
     who = "They" if members.size == 2 else "Two of them"
     evidence = (
         f"{who} give the same answer to {same / shared:.0%} of the tasks they share; independent workers as good "
@@ -133,7 +126,7 @@ def _finding(labels: CrowdLabels, company: Company, members: IntArray, rows: Int
         strength,
         f"{len(names)} workers {'give the same answers' if same >= COPIES * shared else 'err together'}",
         evidence,
-        float(np.nanmin(company.p_value[members])),
+        float(np.nanmin(dependence.p_value[members])),
         HOW,
         ADVICE,
     )

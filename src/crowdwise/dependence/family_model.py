@@ -1,24 +1,24 @@
 """Families of workers who err together: a joint model of truth, families and workers, by EM and by Gibbs sampling.
 
-On task t with truth k ~ prior, family j has a hidden opinion z ~ Ξ_j[k]: one of the K classes, or none. A member i
-gives the family's opinion with chance c_i (a class at random where the family has none), and otherwise answers on their
-own from A_i[k], as workers in no family always do:
+On task t with truth k ~ prior, family j has a latent class z ~ Ξ_j[k]: one of the K classes, or none. A member i
+gives that class with chance c_i (a class at random where the family has none), and otherwise answers on their own from
+A_i[k], as workers in no family always do:
 
     P(l | k, z) = c_i (1[l = z] or 1/K) + (1 - c_i) A_i[k, l].
 
-Given the truth the families are independent. "No opinion" are tasks that are hard for the family: its members err on
+Given the truth the families are independent. "None" are tasks that are hard for the family: its members err on
 them together, but each in their own way. (Group-Dawid–Skene, Jaffe et al. 2016, is the case A_i uniform.)
 
 | step | here |
 |---|---|
-| posterior of truth and opinions, exactly, task by task | `kernels.families` |
+| posterior of truth and latent classes, exactly, task by task | `kernels.family_model` |
 | EM: posterior means of the parameters given expected counts | `climb_families` |
-| Gibbs: truths, opinions and causes of labels, then parameters, in turn | `sample_correlations` |
+| Gibbs: truths, latent classes and causes of labels, then parameters, in turn | `sample_correlations` |
 | r̄, the mean correlation of two workers' errors, given truths | `error_correlation` |
 
 Priors are Dirichlet and Beta: a worker's accuracy is drawn to the crowd's by `LIKE_OTHERS` labels, the rows of A_i to
 that accuracy by max(4, (K - 2)²), as the cells of a matrix are K² and a worker's labels do not grow with them; the
-crowd's matrix and Ξ_j towards being right by a few (`SOLID`, `OPINION`). They were set on simulated independent crowds
+crowd's matrix and Ξ_j towards being right by a few (`SOLID`, `LATENT`). They were set on simulated independent crowds
 with two to 25 classes, by how far r̄ comes out from zero.
 
 What the sampler gives is the posterior of r̄ itself, uncertainty about the truth included: in each draw errors are
@@ -31,22 +31,21 @@ agrees with whom is all that is then used, which keeps a pass O(labels).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit, logit
 
-from crowdwise.kernels.families import FamilyEdges, expect_families, sample_hidden
+from crowdwise.kernels.family_model import FamilyEdges, FamilyParameters, expect_families, sample_hidden
 from crowdwise.labels.model import CrowdLabels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.kernels.families import FamilyCounts
+    from crowdwise.kernels.family_model import FamilyCounts
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
-    "FamilyParameters",
     "arrange_edges",
     "climb_families",
     "draw_truths",
@@ -59,28 +58,10 @@ __all__ = [
 LIKE_OTHERS = 8.0  # pseudo-labels by which a worker's accuracy is drawn to the crowd's
 FEWEST_PSEUDO = 4.0  # pseudo-labels by which a row of a worker's matrix is drawn to their accuracy, with few classes
 SOLID = 3.0, 1.0  # pseudo-labels on the diagonal of the crowd's matrix, and beside it in all
-OPINION = 4.0, 1.0, 0.5  # pseudo-opinions: right, wrong in all, none
+LATENT = 4.0, 1.0, 0.5  # pseudo-counts of latent classes: right, wrong in all, none
 FOLLOW = 1.5  # pseudo-labels after the family, and as many on one's own
 MOST_CLASSES = 12
 GAIN = 1e-5  # log-likelihood per label below which EM stops
-
-
-class FamilyParameters(NamedTuple):
-    """Parameters of the model.
-
-    Attributes
-    ----------
-    prior : (K,)
-    own : (M, K, K) [worker, truth, label]
-    follow : (M,)
-        c_i, 0 for workers in no family.
-    opinions : (J, K, K + 1) [family, truth, opinion]
-    """
-
-    prior: FloatArray
-    own: FloatArray
-    follow: FloatArray
-    opinions: FloatArray
 
 
 def narrow_classes(labels: CrowdLabels, truth: IntArray, rng: np.random.Generator) -> tuple[CrowdLabels, IntArray]:
@@ -128,7 +109,7 @@ def arrange_edges(labels: CrowdLabels, family: IntArray, gold: IntArray) -> Fami
 
 
 def _pseudo_counts(counts: FamilyCounts) -> tuple[FloatArray, FloatArray]:
-    """Pseudo-labels of the rows of A_i (M, K, K) and pseudo-opinions of the rows of Ξ_j (K, K + 1).
+    """Pseudo-labels of the rows of A_i (M, K, K) and pseudo-counts of the rows of Ξ_j (K, K + 1).
 
     A row of A_i is drawn to the worker's own accuracy, more or less by how hard the class is for the crowd (on the
     scale of log-odds), with wrong answers spread as the crowd's are.
@@ -145,46 +126,44 @@ def _pseudo_counts(counts: FamilyCounts) -> tuple[FloatArray, FloatArray]:
     np.fill_diagonal(crowd, 0.0)
     own = (1 - diagonal)[:, :, None] * (crowd / crowd.sum(axis=1, keepdims=True))
     own[:, np.arange(size), np.arange(size)] = diagonal
-    opinions = np.full((size, size + 1), OPINION[1] / (size - 1))
-    np.fill_diagonal(opinions, OPINION[0])
-    opinions[:, size] = OPINION[2]
-    return max(FEWEST_PSEUDO, (size - 2.0) ** 2) * own, opinions
+    latent = np.full((size, size + 1), LATENT[1] / (size - 1))
+    np.fill_diagonal(latent, LATENT[0])
+    latent[:, size] = LATENT[2]
+    return max(FEWEST_PSEUDO, (size - 2.0) ** 2) * own, latent
 
 
-def _normalise(prior: FloatArray, own: FloatArray, follow: FloatArray, opinions: FloatArray) -> FamilyParameters:
+def _normalise(prior: FloatArray, own: FloatArray, follow: FloatArray, latent: FloatArray) -> FamilyParameters:
     return FamilyParameters(
         prior / prior.sum(),
         own / own.sum(axis=2, keepdims=True),
         follow,
-        opinions / opinions.sum(axis=2, keepdims=True),
+        latent / latent.sum(axis=2, keepdims=True),
     )
 
 
 def _posterior_means(counts: FamilyCounts, family: IntArray) -> FamilyParameters:
-    own, opinions = _pseudo_counts(counts)
+    own, latent = _pseudo_counts(counts)
     follow = (counts.followed[:, 1] + FOLLOW) / (counts.followed.sum(axis=1) + 2 * FOLLOW)
-    return _normalise(
-        counts.classes + 1, counts.own + own, np.where(family >= 0, follow, 0.0), counts.opinions + opinions
-    )
+    return _normalise(counts.classes + 1, counts.own + own, np.where(family >= 0, follow, 0.0), counts.latent + latent)
 
 
 def _draw_parameters(counts: FamilyCounts, family: IntArray, rng: np.random.Generator) -> FamilyParameters:
-    own, opinions = _pseudo_counts(counts)
+    own, latent = _pseudo_counts(counts)
     follow = rng.beta(counts.followed[:, 1] + FOLLOW, counts.followed[:, 0] + FOLLOW)
     prior, matrices, hidden = (
-        rng.standard_gamma(each) + 1e-12 for each in (counts.classes + 1, counts.own + own, counts.opinions + opinions)
+        rng.standard_gamma(each) + 1e-12 for each in (counts.classes + 1, counts.own + own, counts.latent + latent)
     )
     return _normalise(prior, matrices, np.where(family >= 0, follow, 0.0), hidden)
 
 
 def start_families(edges: FamilyEdges, n_classes: int) -> FamilyParameters:
-    """Begin with the truth that a vote gives in which every family has one voice."""
+    """Begin with the truth that a vote gives in which every family counts once."""
     n_workers, n_tasks = edges.family.size, edges.task_ptr.size - 1
     n_families = int(edges.family.max(initial=-1)) + 1
     task = np.repeat(np.arange(n_tasks), np.diff(edges.task_ptr))
-    voice = np.where(edges.family >= 0, edges.family, n_families + np.arange(n_workers))[edges.worker]
+    voter = np.where(edges.family >= 0, edges.family, n_families + np.arange(n_workers))[edges.worker]
     _, inverse, size = np.unique(
-        task * np.int64(n_families + n_workers) + voice, return_inverse=True, return_counts=True
+        task * np.int64(n_families + n_workers) + voter, return_inverse=True, return_counts=True
     )
     votes = np.bincount(task * n_classes + edges.label, 1 / size[inverse], n_tasks * n_classes)
     q = votes.reshape(n_tasks, n_classes) + 1e-9
@@ -193,10 +172,10 @@ def start_families(edges: FamilyEdges, n_classes: int) -> FamilyParameters:
     q[known] = np.eye(n_classes)[edges.gold[known]]
     own = np.zeros((n_workers, n_classes, n_classes))
     np.add.at(own.transpose(0, 2, 1), (edges.worker, edges.label), q[task])
-    opinions = np.full((n_families, n_classes, n_classes + 1), 0.25 / n_classes)
-    opinions[:, np.arange(n_classes), np.arange(n_classes)] = 0.75
+    latent = np.full((n_families, n_classes, n_classes + 1), 0.25 / n_classes)
+    latent[:, np.arange(n_classes), np.arange(n_classes)] = 0.75
     return _normalise(
-        q.sum(axis=0) + 1e-6, own + np.eye(n_classes) + 0.5, np.where(edges.family >= 0, 0.5, 0.0), opinions
+        q.sum(axis=0) + 1e-6, own + np.eye(n_classes) + 0.5, np.where(edges.family >= 0, 0.5, 0.0), latent
     )
 
 
@@ -204,7 +183,7 @@ def climb_families(edges: FamilyEdges, parameters: FamilyParameters, steps: int)
     """Some steps of EM: the log-likelihood, and the parameters after the last."""
     before, value = -np.inf, -np.inf
     for _ in range(steps):
-        value, counts = expect_families(edges, *parameters)
+        value, counts = expect_families(edges, parameters)
         parameters = _posterior_means(counts, edges.family)
         if value - before < GAIN * edges.worker.size:
             break
@@ -214,7 +193,7 @@ def climb_families(edges: FamilyEdges, parameters: FamilyParameters, steps: int)
 
 def draw_truths(edges: FamilyEdges, parameters: FamilyParameters, rng: np.random.Generator) -> IntArray:
     """One draw of the truths (N,) from their posterior."""
-    return sample_hidden(edges, *parameters, rng)[0]
+    return sample_hidden(edges, parameters, rng)[0]
 
 
 def error_correlation(edges: FamilyEdges, truth: IntArray, weight: FloatArray) -> float:
@@ -245,7 +224,7 @@ def sample_correlations(
 ) -> Iterator[float]:
     """Draws from the posterior of `error_correlation`, after some sweeps, and one in so many."""
     for sweep in range(warm + draws * thin):
-        truth, counts = sample_hidden(edges, *parameters, rng)
+        truth, counts = sample_hidden(edges, parameters, rng)
         parameters = _draw_parameters(counts, edges.family, rng)
         if sweep >= warm and (sweep - warm) % thin == 0:
             yield error_correlation(edges, truth, rng.standard_exponential(truth.size))

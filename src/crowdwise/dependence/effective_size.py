@@ -19,7 +19,7 @@ gets wrong (`MODEL_ERROR`, chosen on simulated panels whose errors are shared in
 `benchmarks/effective_size.py`).
 
 **What labels cannot tell.** An error that all make alike looks like the truth. Where one family makes up nearly the
-whole crowd, or there are fewer than three independent voices, its opinion cannot be told from the truth; without
+whole crowd, or there are fewer than three independent voters, its answers cannot be told from the truth; without
 `FEWEST_GOLD` true answers the interval then reaches from what the crowd is worth if nothing but shared errors made it
 agree, to what it is worth if its vote is always right. The same can be the case where no family is found.
 """
@@ -31,32 +31,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.dependence import company_of
-from crowdwise.audit.family_model import arrange_edges, error_correlation, narrow_classes, sample_correlations
-from crowdwise.audit.family_search import search_families, task_sample
+from crowdwise.dependence.family_model import arrange_edges, error_correlation, narrow_classes, sample_correlations
+from crowdwise.dependence.family_search import search_families, task_sample
+from crowdwise.dependence.groups import detect_groups, select_testable
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.truth import truth_codes
 
 if TYPE_CHECKING:
-    from crowdwise.audit.family_search import Partition
-    from crowdwise.fitting.company import Company
-    from crowdwise.kernels.families import FamilyEdges
+    from crowdwise.dependence.family_search import Partition
+    from crowdwise.dependence.groups import Dependence
+    from crowdwise.kernels.family_model import FamilyEdges
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["EffectiveSize", "effective_size", "kish_size", "size_of"]
+__all__ = ["EffectiveSize", "effective_size", "estimate_size", "kish_size"]
 
-FEWEST_ANSWERS = 20  # of a worker, to tasks that others answered too
 FEWEST_TASKS = 30  # with two answers of such workers
 FEWEST_GOLD = 20  # true answers, for r̄ to be counted on them
-MOST_WORKERS = 1000  # the busiest: workers × workers is held
 MOST_COST = 1_500_000  # labels × K (K + 1) in a sweep of the sampler
 PARTITIONS, WITHIN = 4, 4.0  # how many take part, and how far in score from the best
 WARM, DRAWS, THIN = 60, 200, 2  # sweeps before the first draw; draws of all partitions; sweeps between draws
 FEWEST_DRAWS = 10  # of a partition
 GOLD_DRAWS = 400
-FEWEST_VOICES = 3  # families and workers in none, with fewer of which the truth cannot be told from an opinion
+FEWEST_INDEPENDENT = 3  # families and workers in none, with fewer of which the truth cannot be told from shared errors
 DOMINATES = 0.7  # share of the workers in one family from which the rest cannot outvote it
 MODEL_ERROR, DOMINATED_ERROR = 0.09, 0.35  # standard error of log n_eff beside the sampler's own
 GOLD_ERROR = 1.2  # times the bootstrap's standard error on gold, which is too small on a hundred tasks
@@ -84,7 +82,7 @@ class EffectiveSize:
     n_gold : int
         True answers that took part.
     certain : bool
-        False where labels alone cannot tell the crowd's opinion from the truth, and the interval is as wide as that.
+        False where labels alone cannot tell what the crowd believes from the truth; the interval is as wide as that.
     summary : str
         In words.
     skipped : str
@@ -138,12 +136,14 @@ def effective_size(
     check_count("random_state", random_state, low=0)
     if not labels.n_labels:
         raise InputError("There are no labels to judge. Give at least one answer of one worker to one task.")
-    return size_of(labels, company_of(labels, level, random_state), random_state, truth=truth)
+    return estimate_size(labels, detect_groups(labels, level), random_state, truth=truth)
 
 
-def size_of(labels: CrowdLabels, company: Company | None, random_state: int, *, truth: Any = None) -> EffectiveSize:
+def estimate_size(
+    labels: CrowdLabels, dependence: Dependence | None, random_state: int, *, truth: Any = None
+) -> EffectiveSize:
     """What the crowd is worth, given the groups that were flagged."""
-    groups = np.full(labels.n_workers, -1) if company is None else company.groups
+    groups = np.full(labels.n_workers, -1) if dependence is None else dependence.groups
     per_task = labels.n_labels / np.count_nonzero(labels.labels_per_task)
     known = np.full(labels.n_tasks, -1, np.int64) if truth is None else truth_codes(truth, labels).astype(np.int64)
     judged, kept = judged_labels(labels)
@@ -204,10 +204,7 @@ def size_of(labels: CrowdLabels, company: Company | None, random_state: int, *, 
 
 def judged_labels(labels: CrowdLabels) -> tuple[IntArray, CrowdLabels]:
     """Positions of the busiest workers with enough answers beside others', and their labels as a crowd."""
-    beside = labels.labels_per_task[labels.task] > 1
-    met = np.bincount(labels.worker[beside], minlength=labels.n_workers)
-    busiest = np.argsort(-met, kind="stable")[:MOST_WORKERS]
-    judged = np.sort(busiest[met[busiest] >= FEWEST_ANSWERS])
+    judged = select_testable(labels)
     place = np.full(labels.n_workers, -1)
     place[judged] = np.arange(judged.size)
     kept = labels.keep(place[labels.worker] >= 0)
@@ -223,7 +220,7 @@ def _reason_to_skip(kept: CrowdLabels, judged: IntArray, n_gold: int) -> str:
         return "With a single class nobody can err."
     if judged.size < 2 or tasks < FEWEST_TASKS:
         return "Too few workers share enough tasks to say how much they depend on each other."
-    if judged.size < FEWEST_VOICES and n_gold < FEWEST_GOLD:
+    if judged.size < FEWEST_INDEPENDENT and n_gold < FEWEST_GOLD:
         return (
             "Two workers alone cannot show whether they agree because they are right or because they err together. "
             f"Give true answers of {FEWEST_GOLD} tasks or more, or ask a third worker."
@@ -237,10 +234,10 @@ def _anyone_differs(labels: CrowdLabels) -> bool:
 
 
 def _is_dominated(family: IntArray) -> bool:
-    """Whether one family's opinion can pass for the truth."""
-    voices = np.count_nonzero(family < 0) + family.max(initial=-1) + 1
+    """Whether one family's answers can pass for the truth."""
+    independent = np.count_nonzero(family < 0) + family.max(initial=-1) + 1
     largest = np.bincount(family[family >= 0], minlength=1).max()
-    return bool(voices < FEWEST_VOICES or largest >= DOMINATES * family.size)
+    return bool(independent < FEWEST_INDEPENDENT or largest >= DOMINATES * family.size)
 
 
 def sample_sizes(

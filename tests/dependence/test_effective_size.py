@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.audit.test_dependence import with_copies
+from tests.dependence.test_groups import with_copies
 
 import crowdwise as cw
-from crowdwise.audit.effective_size import (
+from crowdwise.dependence.effective_size import (
     bounds_without_truth,
     effective_size,
+    estimate_size,
     judged_labels,
     kish_size,
     pool_sizes,
-    size_of,
 )
-from crowdwise.audit.family_model import arrange_edges, error_correlation
+from crowdwise.dependence.family_model import arrange_edges, error_correlation
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import Simulation, simulate
 
@@ -52,7 +52,7 @@ def test_kish_is_the_variance_of_a_mean() -> None:
 def test_families_of_judges(sharing: str) -> None:
     """Fifteen judges in three families, error correlation about .5 inside: not worth ten."""
     crowd = simulate("families", n_tasks=500, n_workers=15, correlation=0.55, sharing=sharing, random_state=3)
-    found = size_of(crowd.labels, None, 0)
+    found = estimate_size(crowd.labels, None, 0)
     assert found.size == pytest.approx(true_size(crowd), rel=0.15)
     assert found.low <= true_size(crowd) <= found.high
     assert found.families.tolist() == crowd.groups.tolist()
@@ -63,7 +63,7 @@ def test_families_of_judges(sharing: str) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_independent_workers_count_as_many_as_they_are(seed: int) -> None:
     labels = simulate("families", n_tasks=400, n_workers=15, sizes=(), random_state=seed).labels
-    found = size_of(labels, None, 0)
+    found = estimate_size(labels, None, 0)
     assert found.low <= 15 <= found.high
     assert abs(found.correlation) < 0.02
     assert 14 < found.effective_labels_per_task <= 15
@@ -76,7 +76,7 @@ def test_tasks_with_some_of_the_workers() -> None:
     crowd = simulate("dawid-skene", n_tasks=400, n_workers=15, n_classes=3, labels_per_task=8, random_state=0)
     edges = arrange_edges(crowd.labels, np.full(15, -1), np.full(400, -1))
     made = kish_size(15, error_correlation(edges, crowd.truth, np.ones(400)))
-    found = size_of(crowd.labels, None, 0)
+    found = estimate_size(crowd.labels, None, 0)
     assert found.size == pytest.approx(made, rel=0.15)
     assert found.low <= made <= found.high
 
@@ -92,9 +92,9 @@ def test_one_family_of_all_is_told_with_true_answers_only() -> None:
     crowd = simulate(
         "families", n_tasks=400, n_workers=8, n_classes=2, sizes=(8,), correlation=0.8, sharing="factor", random_state=0
     )
-    alone = size_of(crowd.labels, None, 0)
-    told = size_of(crowd.labels, None, 0, truth=gold_of(crowd, 120))
-    every = size_of(crowd.labels, None, 0, truth=gold_of(crowd, 400))
+    alone = estimate_size(crowd.labels, None, 0)
+    told = estimate_size(crowd.labels, None, 0, truth=gold_of(crowd, 120))
+    every = estimate_size(crowd.labels, None, 0, truth=gold_of(crowd, 400))
     assert not alone.certain
     assert alone.low <= true_size(crowd) <= alone.high
     assert "cannot tell" in alone.summary
@@ -128,7 +128,7 @@ def test_the_surer_of_two_estimates_counts_more() -> None:
 
 def test_same_seed_same_answer() -> None:
     labels = simulate("families", n_tasks=150, n_workers=6, sizes=(3,), random_state=0).labels
-    one, two = size_of(labels, None, 5), size_of(labels, None, 5)
+    one, two = estimate_size(labels, None, 5), estimate_size(labels, None, 5)
     assert (one.size, one.low, one.high, one.summary) == (two.size, two.low, two.high, two.summary)
 
 
@@ -138,7 +138,7 @@ def test_workers_of_few_labels_are_not_judged() -> None:
     judged, kept = judged_labels(few)
     assert judged.tolist() == [0, 1, 3, 4, 5]
     assert kept.n_workers == 5
-    found = size_of(few, None, 0)
+    found = estimate_size(few, None, 0)
     assert found.n_workers == 5
     assert found.families.shape == (6,)
     assert "5 workers with enough labels to tell (of 6)" in found.summary
@@ -181,7 +181,7 @@ def test_real_judges_with_a_hundred_human_answers(name: str) -> None:
         for task, best in ahead.items()
         if task in known and (len(best) == 1 or best[0][1] > best[1][1]) and best[0][0] in labels.classes.to_pylist()
     }
-    every = size_of(labels, None, 0, truth=truth)
-    some = size_of(labels, None, 0, truth=dict(list(truth.items())[:100]))
+    every = estimate_size(labels, None, 0, truth=truth)
+    some = estimate_size(labels, None, 0, truth=dict(list(truth.items())[:100]))
     assert some.low <= every.size <= some.high
     assert every.size < 0.6 * labels.n_workers

@@ -13,9 +13,9 @@ this crowd have in common beyond the truth, because of hard tasks and the like, 
 
 Its mean is at most 1 for any two whom no more than κ joins, and so is the mean over several c: 1 / ratio is a p-value,
 by Markov's inequality, for any number of tasks (an e-value; V. Vovk and R. Wang 2021, "E-values: calibration,
-combination and applications", Annals of Statistics 49). Unlike the test of groups (`fitting.company`) it loses no task
-to choosing whom to test, and answers that nobody else gives weigh most. It is corrected for all pairs that share enough
-tasks (`pair_weights`).
+combination and applications", Annals of Statistics 49). Unlike the test of groups (`dependence.groups`) it loses no
+task to choosing whom to test, and answers that nobody else gives weigh most. It is corrected for all pairs that share
+enough tasks (`pair_weights`).
 
 What it cannot see is the copy of somebody who is nearly always right, nor several copies of one worker where tasks have
 so few other labels that the copies pass for the truth. Labels alone cannot tell either from experts.
@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.excess import MARGIN, SHRINK
-from crowdwise.kernels.company import copies_pass
+from crowdwise.dependence.excess_agreement import MARGIN, SHRINK
+from crowdwise.kernels.pair_agreement import copy_log_ratios
 
 if TYPE_CHECKING:
-    from crowdwise.kernels.company import Voices
+    from crowdwise.kernels.pair_agreement import IndependenceModel
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["copy_p_values"]
@@ -43,13 +43,13 @@ ENOUGH = 60  # shared tasks from which on more of them get a pair no more of the
 MOST_USUAL = 0.6  # share of answers that any two workers are taken to have in common beyond the truth
 
 
-def copy_p_values(voices: Voices, tasks: IntArray, place: IntArray, sums: FloatArray) -> FloatArray:
+def copy_p_values(model: IndependenceModel, tasks: IntArray, place: IntArray, sums: FloatArray) -> FloatArray:
     """Of every two workers (m, m), that neither copies the other: corrected for all pairs, 1 where it is not asked.
 
     Parameters
     ----------
     tasks, place
-        As for `kernels.company.pairs_pass`.
+        As for `kernels.pair_agreement.pair_sums`.
     sums : (7, m, m)
         What that gave.
     """
@@ -64,20 +64,20 @@ def copy_p_values(voices: Voices, tasks: IntArray, place: IntArray, sums: FloatA
     # pairs may share one task or two.
     shared_else, same_else, expected_else = (float(table[~alike].sum()) for table in sums[:3])
     usual = MARGIN + min(max(same_else - expected_else, 0.0) / (shared_else - expected_else + SHRINK), MOST_USUAL)
-    ratio = copies_pass(voices, tasks, place, shared.shape[0], COPIED, usual)
+    ratio = copy_log_ratios(model, tasks, place, shared.shape[0], COPIED, usual)
     ratio = np.concatenate([ratio, ratio.transpose(0, 2, 1)])  # either may be the copy
     most = ratio.max(axis=0)
     log_mean = most + np.log(np.exp(ratio - most).mean(axis=0))
-    weight = pair_weights(shared, answers_of(voices, tasks, place))
+    weight = pair_weights(shared, count_answers(model, tasks, place))
     found[alike] = np.exp(-np.maximum(log_mean[alike] + np.log(weight[alike]), 0.0))
     return found
 
 
-def answers_of(voices: Voices, tasks: IntArray, place: IntArray) -> IntArray:
+def count_answers(model: IndependenceModel, tasks: IntArray, place: IntArray) -> IntArray:
     """Answers (m,) of each worker who has a place to the given tasks."""
-    asked = np.zeros(voices.task_ptr.size - 1, np.bool_)
+    asked = np.zeros(model.task_ptr.size - 1, np.bool_)
     asked[tasks] = True
-    mine = place[voices.worker[np.repeat(asked, np.diff(voices.task_ptr))]]
+    mine = place[model.worker[np.repeat(asked, np.diff(model.task_ptr))]]
     return np.bincount(mine[mine >= 0], minlength=int(place.max()) + 1)
 
 

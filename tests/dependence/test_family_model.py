@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from crowdwise.audit.family_model import (
+from crowdwise.dependence.family_model import (
     MOST_CLASSES,
     FamilyParameters,
     arrange_edges,
@@ -17,8 +17,8 @@ from crowdwise.audit.family_model import (
     narrow_classes,
     start_families,
 )
-from crowdwise.audit.family_search import number_families, search_families
-from crowdwise.kernels.families import expect_families, sample_hidden
+from crowdwise.dependence.family_search import number_families, search_families
+from crowdwise.kernels.family_model import expect_families, sample_hidden
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
@@ -70,11 +70,11 @@ def enumerated(labels: CrowdLabels, parameters: FamilyParameters) -> tuple[float
 def test_the_pass_agrees_with_enumeration() -> None:
     labels, parameters = small()
     edges = arrange_edges(labels, FAMILY, np.full(6, -1))
-    value, counts = expect_families(edges, *parameters)
+    value, counts = expect_families(edges, parameters)
     wanted, classes, opinions, followed = enumerated(labels, parameters)
     assert value == pytest.approx(wanted, abs=1e-10)
     np.testing.assert_allclose(counts.classes, classes.sum(axis=0), atol=1e-10)
-    np.testing.assert_allclose(counts.opinions, opinions, atol=1e-10)
+    np.testing.assert_allclose(counts.latent, opinions, atol=1e-10)
     np.testing.assert_allclose(counts.followed[:, 1], followed, atol=1e-10)
     np.testing.assert_allclose(counts.followed.sum(axis=1), 6, atol=1e-10)
 
@@ -83,10 +83,10 @@ def test_draws_have_the_posterior_of_the_enumeration() -> None:
     labels, parameters = small()
     _, classes, opinions, followed = enumerated(labels, parameters)
     edges, rng = arrange_edges(labels, FAMILY, np.full(6, -1)), np.random.default_rng(1)
-    drawn = [sample_hidden(edges, *parameters, rng) for _ in range(4000)]
+    drawn = [sample_hidden(edges, parameters, rng) for _ in range(4000)]
     seen = np.mean([np.eye(3)[truth] for truth, _ in drawn], axis=0)
     assert np.abs(seen - classes).max() < 0.04  # five standard errors of a half
-    assert np.abs(np.mean([counts.opinions for _, counts in drawn], axis=0) - opinions).max() < 0.1
+    assert np.abs(np.mean([counts.latent for _, counts in drawn], axis=0) - opinions).max() < 0.1
     assert np.abs(np.mean([counts.followed[:, 1] for _, counts in drawn], axis=0) - followed).max() < 0.1
 
 
@@ -95,7 +95,7 @@ def test_known_truths_are_kept() -> None:
     edges = arrange_edges(labels, FAMILY, np.array([2, -1, 1, -1, -1, 0]))
     for seed in range(5):
         assert draw_truths(edges, parameters, np.random.default_rng(seed))[[0, 2, 5]].tolist() == [2, 1, 0]
-    _, counts = expect_families(edges, *parameters)
+    _, counts = expect_families(edges, parameters)
     assert (counts.classes > 0.999).all()
 
 

@@ -9,7 +9,7 @@ the criterion of G. Schwarz (1978), with the matrix of a family counted as K num
 The search climbs. Given a partition and truths drawn from its model, the excess agreement of every two workers is
 clustered (average linkage); every node of the tree is tried as a family beside those there are; the best set of
 disjoint nodes, the best single node, and every family dissolved are the next partitions to be scored. It begins with
-nobody in a family and, in small crowds, with everybody in one: where one family outvotes the rest, its opinion passes
+nobody in a family and, in small crowds, with everybody in one: where one family outvotes the rest, its errors pass
 for the truth, and only the second start sees the family.
 
 Cost: some dozens of fits, on as many tasks as `MOST_COST` allows; workers × workers is held.
@@ -24,11 +24,10 @@ from scipy import sparse
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
-from crowdwise.audit.family_model import arrange_edges, climb_families, draw_truths, start_families
+from crowdwise.dependence.family_model import arrange_edges, climb_families, draw_truths, start_families
 
 if TYPE_CHECKING:
-    from crowdwise.audit.family_model import FamilyParameters
-    from crowdwise.kernels.families import FamilyEdges
+    from crowdwise.kernels.family_model import FamilyEdges, FamilyParameters
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 

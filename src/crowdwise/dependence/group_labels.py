@@ -1,4 +1,4 @@
-"""Labels by group of workers: each group that answered a task has one hidden opinion on it."""
+"""Labels by group of workers: each group that answered a task has one latent class there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.fitting.company import divided, find_company
+from crowdwise.dependence.groups import cluster_workers, find_groups
 from crowdwise.fitting.parameters import check_count
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.model import CrowdLabels
@@ -18,25 +18,25 @@ from crowdwise.labels.vocabulary import as_vocabulary, positions
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
 
-__all__ = ["Opinions", "groups_of", "opinions_of"]
+__all__ = ["GroupedLabels", "resolve_groups", "split_by_group"]
 
 LEVEL = 0.05  # at which groups are found
 
 
 @dataclass(frozen=True)
-class Opinions:
-    """The labels of workers who are alone, those of groups, and where the groups' opinions belong.
+class GroupedLabels:
+    """The labels of workers who are alone, those of groups, and where the latter belong.
 
     Attributes
     ----------
     alone : CrowdLabels
         Labels of the workers who are in no group, of all tasks and workers.
     joint : CrowdLabels
-        Labels of the others; its tasks are opinions: pairs of a group and a task that it answered, sorted by group.
+        Labels of the others; its tasks are blocks: pairs of a group and a task that it answered, sorted by group.
     task : (P,)
-        Task of each opinion.
+        Task of each block.
     ptr : (J + 1,)
-        Opinions of each group.
+        Blocks of each group.
     """
 
     alone: CrowdLabels
@@ -45,13 +45,13 @@ class Opinions:
     ptr: IntArray
 
 
-def opinions_of(labels: CrowdLabels, groups: IntArray) -> Opinions:
+def split_by_group(labels: CrowdLabels, groups: IntArray) -> GroupedLabels:
     """Labels (N tasks, M workers) apart by group (M,), -1 for alone."""
     n_tasks, group = max(labels.n_tasks, 1), groups[labels.worker].astype(np.int64)
     together = group >= 0
-    found, opinion = np.unique(group[together] * n_tasks + labels.task[together], return_inverse=True)
+    found, block = np.unique(group[together] * n_tasks + labels.task[together], return_inverse=True)
     joint = CrowdLabels.from_codes(
-        opinion,
+        block,
         labels.worker[together],
         labels.label[together],
         tasks=found.size,
@@ -60,10 +60,10 @@ def opinions_of(labels: CrowdLabels, groups: IntArray) -> Opinions:
         on_duplicate="all",
     )
     ptr = np.searchsorted(found // n_tasks, np.arange(groups.max(initial=-1) + 2))
-    return Opinions(labels.keep(~together), joint, found % n_tasks, ptr)
+    return GroupedLabels(labels.keep(~together), joint, found % n_tasks, ptr)
 
 
-def groups_of(given: Any, labels: CrowdLabels, random_state: int) -> IntArray:
+def resolve_groups(given: Any, labels: CrowdLabels, random_state: int) -> IntArray:
     """Group (M,) of each worker, counted from 0, and -1 for those who are alone.
 
     Parameters
@@ -77,11 +77,11 @@ def groups_of(given: Any, labels: CrowdLabels, random_state: int) -> IntArray:
             raise InputError(
                 f"groups is {quoted(given)}; it must be 'found', a number of groups, or a mapping from worker to group."
             )
-        company = find_company(labels, level=LEVEL, random_state=random_state)
-        return np.full(labels.n_workers, -1) if company is None else company.groups
+        dependence = find_groups(labels, level=LEVEL, random_state=random_state)
+        return np.full(labels.n_workers, -1) if dependence is None else dependence.groups
     if isinstance(given, Integral):
         check_count("groups", given)
-        return divided(labels, int(given), random_state=random_state)
+        return cluster_workers(labels, int(given), random_state=random_state)
     if isinstance(given, Mapping):
         places = positions(as_vocabulary(list(given), "worker"), labels.workers)
         strange = [name for name, place in zip(given, places, strict=True) if place < 0]
@@ -97,10 +97,10 @@ def groups_of(given: Any, labels: CrowdLabels, random_state: int) -> IntArray:
                 f"groups has {len(names)} entries; it must have one for each of the {labels.n_workers} workers, None "
                 "or -1 for those who are in no group."
             )
-    return _numbered(names)
+    return _number_groups(names)
 
 
-def _numbered(names: list[Any]) -> IntArray:
+def _number_groups(names: list[Any]) -> IntArray:
     """Groups of at least two workers, in order of appearance; None and -1 are nobody's group."""
     members: dict[Any, list[int]] = {}
     for place, name in enumerate(names):

@@ -1,0 +1,26 @@
+from . import aggregate as aggregate
+from . import audit as audit
+from . import datasets as datasets
+from . import evaluate as evaluate
+from . import fitting as fitting
+from . import labels as labels
+from . import learn as learn
+from . import metrics as metrics
+from . import report as report
+from . import simulate as simulate
+from .aggregate import *
+from .audit import *
+from .evaluate import *
+from .fitting import Aggregator as Aggregator
+from .fitting import NotConverged as NotConverged
+from .kernels.threads import use_threads as use_threads
+from .labels import *
+from .learn import *
+from .registry import learner as learner
+from .registry import learners as learners
+from .registry import method as method
+from .registry import methods as methods
+from .report import *
+from .saved import load as load
+
+__version__: str

@@ -1,0 +1,1 @@
+"""Which workers err together: pair statistics, tests, groups, families, and how many votes a crowd is worth."""

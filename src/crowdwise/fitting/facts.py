@@ -1,0 +1,85 @@
+"""Facts that stand on the class of a method: the families there are, and what tells variants of one class apart.
+
+The other facts are class attributes of `fitting.base.Aggregator` and `learn.base.Learner`, which describe them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+__all__ = ["FAMILIES", "LEARNER_FAMILIES", "Family", "Variant"]
+
+
+class Family(NamedTuple):
+    """A family of methods, and what its methods have in common."""
+
+    name: str
+    words: str
+
+
+COMBINATION = Family("By itself", "Chooses and combines the others.")
+VOTES = Family(
+    "Votes", "Count votes, weighted or not. Fast, steady with few labels, blind to confusion between classes."
+)
+EM = Family(
+    "EM",
+    "A model of how workers answer, fitted by expectation and maximisation. From one number a worker to a matrix.",
+)
+BAYESIAN = Family(
+    "Bayesian",
+    "The same models with priors and posteriors in place of estimates: steadier where a worker gave few labels.",
+)
+MOMENTS = Family(
+    "Moments",
+    "From how pairs or triples of workers agree, without local optima to get lost in; they need workers who share "
+    "many tasks.",
+)
+DIFFICULTY = Family("Difficulty of tasks", "Tasks differ as well as workers. GLAD, under EM, is the plain one.")
+STRUCTURE = Family("Structure", "Tasks that hang together: words of a sentence, nodes of a graph.")
+FAMILIES = (COMBINATION, VOTES, EM, BAYESIAN, MOMENTS, DIFFICULTY, STRUCTURE)
+
+TARGETS = Family(
+    "Targets made from the labels",
+    "No model of single workers: labels, or a consensus of them, are what the classifier is trained on. What the "
+    "others must beat.",
+)
+MATRICES = Family(
+    "A matrix for each worker, by gradient descent",
+    "The classifier's output goes through each worker's matrix to their label; both are learnt at once, and the "
+    "methods differ in what keeps them apart.",
+)
+ALTERNATION = Family(
+    "The classifier and the workers in turn",
+    "The truth of each task is estimated from the classifier and the labels, the classifier is trained on the "
+    "estimate, and again: EM, or with priors on the workers.",
+)
+INSTANCES = Family("Mistakes that depend on the task", "What a worker takes for what is not the same for every task.")
+HEADS = Family(
+    "Heads, information and agreement",
+    "A network for each worker, or none at all: what classifier and crowd have in common.",
+)
+LEARNER_FAMILIES = (TARGETS, MATRICES, ALTERNATION, INSTANCES, HEADS)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of several methods that a class makes, each by parameters of its own.
+
+    Attributes
+    ----------
+    slug, summary, paper, fails, alternates
+        As those of the class, in whose place they stand.
+    parameters
+        Parameters of the class that make it this method.
+    former_slug
+        What it was called before; still accepted, with a warning.
+    """
+
+    slug: str
+    summary: str
+    paper: str
+    fails: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    alternates: bool = False
+    former_slug: str = ""
