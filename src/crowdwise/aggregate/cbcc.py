@@ -32,7 +32,7 @@ from scipy.special import digamma, gammaln, logsumexp
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_count, check_number
@@ -199,8 +199,6 @@ class CommunityBcc(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = CommunityBcc(n_communities=2).fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

@@ -28,6 +28,7 @@ from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.progress import counted_work
 from crowdwise.labels.attributes import usable_attributes
 from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import read_truth
 from crowdwise.labels.vocabulary import positions
@@ -168,6 +169,7 @@ def screen_workers(
     return Screened(dependence, (screen_of(labels, dependence), spam, blocks))
 
 
+@accept_seed
 def audit_crowd(
     labels: Any,
     *,
@@ -226,7 +228,7 @@ def audit_crowd(
     gold = None if gold is None else read_truth(gold)
     model = fit_method(answers, method, gold, random_state)  # first: what it cannot use is said before any long work
     if len(model.classes_) > answers.n_classes:  # gold may name a class that no worker used
-        answers = with_classes(answers, model.classes_)
+        answers = with_classes(answers, model._names.classes)
     reference = {"reference": fit_reference(answers)}
     accusing: list[Test] = []
     attributes = {"task_attributes": known.of_tasks, "worker_attributes": known.of_workers}
