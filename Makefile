@@ -26,6 +26,7 @@ format: $(VENV)/.test-ready
 benchmark: $(VENV)/.test-ready
 	$(PIP_INSTALL) crowd-kit
 	$(BIN)/python benchmarks/aggregation.py
+	$(BIN)/python benchmarks/first_run.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/accuracy.py
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from crowdwise.simulate import simulate
+
 HEAVY = ("torch", "altair", "matplotlib", "pandas", "polars", "sklearn", "numba", "scipy", "pyarrow", "numpy")
 RUN = [sys.executable, "-c", "import sys; from crowdwise.cli import main; sys.exit(main())"]
 
@@ -33,6 +35,36 @@ def test_help_is_quick_and_light() -> None:
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)  # other tests run meanwhile
     assert not set(HEAVY) & set(json.loads(ran.stderr))
     assert min(times) < 0.8
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("aggregate", "--method", "majority-vote"),
+        ("aggregate", "--method", "dawid-skene"),
+        ("aggregate", "--method", "auto"),
+        ("audit",),
+    ],
+    ids=["majority-vote", "dawid-skene", "auto", "audit"],
+)
+def test_few_labels_need_nothing_compiled(words: tuple[str, ...], tmp_path: Path) -> None:
+    """The first result on a fresh machine comes in seconds: loops are not compiled, nor what compiles them loaded."""
+    path = tmp_path / "labels.csv"
+    made = simulate("spammers", n_tasks=60, n_workers=12, n_classes=3, labels_per_task=6, random_state=0).labels
+    rows = zip(made.task.tolist(), made.worker.tolist(), made.label.tolist(), strict=True)
+    path.write_text("task,worker,label\n" + "".join(f"t{task},w{worker},{label}\n" for task, worker, label in rows))
+    program = (
+        "import sys; from crowdwise.cli import main; code = main(sys.argv[1:]); "
+        "print(*({'numba', 'llvmlite', 'sklearn', 'torch'} & set(sys.modules)), file=sys.stderr); sys.exit(code)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "CROWDWISE_ENGINE"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program, words[0], str(path), *words[1:]],
+        capture_output=True,
+        check=True,
+        env=environment,
+    )
+    assert ran.stderr.split() == []
 
 
 def test_installed_command(labels: Path) -> None:

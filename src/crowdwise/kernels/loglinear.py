@@ -37,11 +37,11 @@ def table_posterior(
 ) -> tuple[float, FloatArray]:
     """Log-likelihood of the labels (and gold truths), and posterior (N, K). Tables are [·, truth, label]."""
     if _engine(labels) == "numpy":
-        logits = task_table[labels.task] + worker_table[labels.worker]
-        own = np.take_along_axis(logits, labels.label[:, None, None].astype(np.int64), axis=2)[:, :, 0]
-        highest = logits.max(axis=2)
-        log_mass = np.log(np.exp(logits - highest[:, :, None]).sum(axis=2))
-        return settle(log_prior + sum_groups(own - highest - log_mass, labels.task_ptr), gold)
+        logits = np.moveaxis(task_table, 0, 2)[:, :, labels.task] + np.moveaxis(worker_table, 0, 2)[:, :, labels.worker]
+        own = logits[:, labels.label, np.arange(labels.n_labels)]
+        highest = logits.max(axis=1)
+        log_mass = np.log(np.exp(logits - highest[:, None]).sum(axis=1))
+        return settle(log_prior + sum_groups((own - highest - log_mass).T, labels.task_ptr), gold)
     from crowdwise.kernels.compiled.loglinear import posterior_lane
 
     posterior = np.empty((labels.n_tasks, labels.n_classes))
@@ -108,21 +108,26 @@ def _engine(labels: CrowdLabels) -> str:
 
 
 class _Edges(NamedTuple):
-    """Labels in the order of their blocks (tasks, or workers) and what is the same in every step of a climb."""
+    """Labels in the order of their blocks (tasks, or workers) and what is the same in every step of a climb.
+
+    Labels stand along the last axis: sums over a few classes are then sums of long rows.
+    """
 
     block: IntArray
     label: IntArray
-    posterior: FloatArray
-    others: FloatArray
+    posterior: FloatArray  # (K, S)
+    others: FloatArray  # (K, K, S)
 
     def some(self, blocks: IntArray, n_blocks: int) -> tuple[_Edges, IntArray]:
         """The labels of these blocks (which ascend), numbered anew, and where each block begins and ends."""
         place = np.full(n_blocks, -1)
         place[blocks] = np.arange(blocks.size)
         block = place[self.block]
-        here = block >= 0
-        ptr = np.append(0, np.cumsum(np.bincount(block[here], minlength=blocks.size)))
-        return _Edges(block[here], self.label[here], self.posterior[here], self.others[here]), ptr
+        here = np.flatnonzero(block >= 0)
+        edges = _Edges(block, self.label, self.posterior, self.others)
+        if here.size < block.size:
+            edges = _Edges(block[here], self.label[here], self.posterior[:, here], self.others[:, :, here])
+        return edges, np.append(0, np.cumsum(np.bincount(edges.block, minlength=blocks.size)))
 
 
 def _climb(
@@ -141,7 +146,9 @@ def _climb(
     else:
         order, block, other = np.arange(labels.n_labels), labels.task, labels.worker
     q = posterior[labels.task[order]]
-    every = _Edges(block[order], labels.label[order], np.where(q < NEGLIGIBLE, 0, q), others[other[order]])
+    q = np.where(q < NEGLIGIBLE, 0, q)
+    beside = np.moveaxis(others, 0, 2)[:, :, other[order]]
+    every = _Edges(block[order], labels.label[order], np.ascontiguousarray(q.T), beside)
     number = np.bincount(block, minlength=len(table))
     better = np.where(number[:, None, None] > 0, table, 0)
     step = _ordinal_step if ordinal else _free_step
@@ -177,18 +184,17 @@ def _climb(
 def _sums(own: FloatArray, edges: _Edges, ptr: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Σ q log P(label | truth) over each block's edges; its gradient by the table; m = Σ q p."""
     size = own.shape[1]
-    logits = own[edges.block] + edges.others
-    said = edges.label[:, None, None].astype(np.int64)
-    highest = logits.max(axis=2, keepdims=True)
-    given = np.take_along_axis(logits, said, axis=2) - highest
-    shares = np.exp(logits - highest)
-    total = shares.sum(axis=2, keepdims=True)
-    value = (edges.posterior * (given - np.log(total))[:, :, 0]).sum(axis=1)
-    shares *= edges.posterior[:, :, None] / total
-    mass = sum_groups(shares, ptr)
-    cell = (edges.block[:, None] * size + np.arange(size)) * size + edges.label[:, None]
-    said_q = sum_cells(cell.ravel(), edges.posterior.ravel(), own.size).reshape(own.shape)
-    return sum_groups(value, ptr), said_q - mass, mass
+    logits = np.moveaxis(own, 0, 2)[:, :, edges.block] + edges.others
+    highest = logits.max(axis=1)
+    given = logits[:, edges.label, np.arange(edges.label.size)] - highest
+    shares = np.exp(logits - highest[:, None])
+    total = shares.sum(axis=1)
+    value = (edges.posterior * (given - np.log(total))).sum(axis=0)
+    shares *= (edges.posterior / total)[:, None]
+    mass = np.moveaxis(np.add.reduceat(shares, ptr[:-1], axis=2), 2, 0)
+    cell = (edges.block * size + np.arange(size)[:, None]) * size + edges.label
+    said = sum_cells(cell.ravel(), edges.posterior.ravel(), own.size).reshape(own.shape)
+    return sum_groups(value, ptr), said - mass, np.ascontiguousarray(mass)
 
 
 def _penalty(own: FloatArray, weight: float, *, ordinal: bool) -> FloatArray:

@@ -28,7 +28,9 @@ def task_sums(labels: CrowdLabels, weights: FloatArray, log_table: FloatArray) -
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
         votes = sum_cells(cell, weights[labels.worker], labels.n_tasks * labels.n_classes)
-        return votes.reshape(shape), sum_groups(log_table[labels.worker, labels.label], labels.task_ptr)
+        said = log_table[labels.worker, labels.label]
+        logs = np.stack([sum_cells(labels.task, column, labels.n_tasks) for column in said.T], axis=1)
+        return votes.reshape(shape), logs
     from crowdwise.kernels.compiled.margin import sums_lane
 
     votes, logs = np.zeros(shape), np.zeros(shape)
@@ -99,16 +101,17 @@ def _renew_weights(
     gains = (given == truths[task]).astype(np.float64) - (given == rivals[task])
     # A worker may answer a task more than once: gains of each worker and task, once.
     worker = labels.worker[edge]
-    fresh = np.append(True, (np.diff(worker) != 0) | (np.diff(task) != 0))[: edge.size]
-    starts = np.flatnonzero(fresh)
+    new = np.append(True, (np.diff(worker) != 0) | (np.diff(task) != 0))[: edge.size]
+    starts = np.flatnonzero(new)
     gains, task = sum_groups(gains, np.append(starts, edge.size)), task[starts]
     bounds = np.searchsorted(starts, ptr)
     for who in range(found.size):
         mine = slice(bounds[who], bounds[who + 1])
         gain, t = gains[mine], task[mine]
-        precision = 1 / variance + bend[t] @ gain**2
-        pull = gain @ (cost + bend[t] * (lack[t] + found[who] * gain))
-        change = pull / precision + noise[who] / np.sqrt(precision) - found[who]
-        found[who] += change
-        lack[t] -= change * gain
+        # Summed in order, as the compiled loop does: a sampler that rounds otherwise soon draws other weights.
+        precision = np.cumsum(np.append(1 / variance, bend[t] * gain * gain))[-1]
+        pull = np.cumsum(np.append(0.0, gain * (cost + bend[t] * (lack[t] + found[who] * gain))))[-1]
+        fresh = pull / precision + noise[who] / np.sqrt(precision)
+        lack[t] -= (fresh - found[who]) * gain
+        found[who] = fresh
     return found
