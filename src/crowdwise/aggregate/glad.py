@@ -30,6 +30,7 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
@@ -143,6 +144,9 @@ class Glad(Aggregator):
     max_iter: int = 200
     tol: float = 1e-5
 
+    ability_ = FittedArray("worker_columns", "ability", "α of each worker.")
+    ease_ = FittedArray("task_columns", "ease", "β of each task.")
+
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         n_classes = labels.n_classes
         log_prior = np.full(n_classes, -np.log(n_classes)) if known.log_prior is None else known.log_prior
@@ -173,18 +177,6 @@ class Glad(Aggregator):
             worker_columns={"ability": ability},
             task_columns={"ease": np.exp(log_ease)},
         ).after(ended)
-
-    @property
-    def ability_(self) -> FloatArray:
-        """α of each worker."""
-        ability: FloatArray = self.worker_columns_["ability"]
-        return ability
-
-    @property
-    def ease_(self) -> FloatArray:
-        """β of each task."""
-        ease: FloatArray = self.task_columns_["ease"]
-        return ease
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         known = positions(labels.tasks, self.tasks_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["CrowdModel", "Fit", "ModelNotFittedError"]
+__all__ = ["CrowdModel", "Fit", "FittedArray", "ModelNotFittedError"]
 
 TIE = 1e-12  # posteriors closer than this are a tie
 FEWEST_WORKERS = 8  # from which on those who err together can be told from the others
@@ -81,6 +81,34 @@ class Fit:
 
 class ModelNotFittedError(InputError, NotFittedError):
     """A model was asked for results before `fit`."""
+
+
+class FittedArray:
+    """A fitted attribute that names one of the arrays a fit keeps apart: `ability_ = FittedArray("worker_columns", …)`.
+
+    Parameters
+    ----------
+    kept
+        Where it is kept: "worker_columns", "task_columns" or "extra".
+    name
+        Its name there.
+    words
+        What it is.
+    """
+
+    def __init__(self, kept: str, name: str, words: str) -> None:
+        self.kept, self.name, self.__doc__ = kept, name, words
+
+    @overload
+    def __get__(self, model: None, owner: type[CrowdModel]) -> Self: ...
+    @overload
+    def __get__(self, model: CrowdModel, owner: type[CrowdModel]) -> FloatArray: ...
+    def __get__(self, model: CrowdModel | None, owner: type[CrowdModel]) -> Self | FloatArray:
+        if model is None:
+            return self
+        model._check_fitted()
+        found: FloatArray = getattr(model, f"{self.kept}_")[self.name]
+        return found
 
 
 class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
