@@ -125,11 +125,6 @@ class Glad(Aggregator):
     -----
     Fails where tasks have very few labels (the ease stays at its prior) and where workers favour some class. At
     prediction, a new task has the mean log-ease, an unknown worker the mean ability.
-
-    Examples
-    --------
-    >>> Glad().fit(labels).predict().tolist()
-    ['x', 'y', 'x', 'y']
     """
 
     slug = "glad"

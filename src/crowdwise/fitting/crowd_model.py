@@ -120,6 +120,7 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
     fails: ClassVar[str]
     family: ClassVar[Family]
     needs: ClassVar[str] = ""
+    example: ClassVar[str]  # for a method that shows none of its own
     _skill_beta: FloatArray | Deferred
 
     def consensus(self) -> Any:

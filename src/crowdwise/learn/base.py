@@ -139,6 +139,10 @@ class Learner(CrowdModel):
     >>> labels = cw.CrowdLabels.from_dense(said)
     """
 
+    example: ClassVar[str] = (
+        '>>> model = cw.{name}(network="linear", epochs=30, learning_rate=0.02).fit(X, labels)\n'
+        ">>> model.score(X, truth) > 0.9\nTrue"
+    )
     models_workers: ClassVar[bool] = True
     alternates: ClassVar[bool] = False
     variants: ClassVar[tuple[Variant, ...]] = ()

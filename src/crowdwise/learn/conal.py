@@ -132,12 +132,6 @@ class Conal(Learner):
     way is believed, for nothing but the start says which class is which.
 
     `worker_learning_rate` is 0.01, as in the authors' program.
-
-    Examples
-    --------
-    >>> model = cw.Conal(network="linear", epochs=30, learning_rate=0.01).fit(X, labels)
-    >>> model.score(X, truth) > 0.9
-    True
     """
 
     slug = "conal"

@@ -152,12 +152,6 @@ class InstanceTrace(Learner):
 
     Where `worker_learning_rate` is None it is `learning_rate`: a faster
     head would do the classifier's work.
-
-    Examples
-    --------
-    >>> model = cw.InstanceTrace(network="linear", epochs=30, learning_rate=0.01).fit(X, labels)
-    >>> model.score(X, truth) > 0.9
-    True
     """
 
     slug = "instance-trace"

@@ -216,12 +216,6 @@ class MaxMig(Learner):
     equal columns. Output `module_.order[k]` of `network_` is class k.
 
     Where `worker_learning_rate` is None it is `learning_rate`, as in 001.
-
-    Examples
-    --------
-    >>> model = cw.MaxMig(network="linear", epochs=30, learning_rate=0.01).fit(X, labels)
-    >>> model.score(X, truth) > 0.9
-    True
     """
 
     slug = "max-mig"

@@ -93,12 +93,6 @@ class TraceRegularized(Learner):
     -----
     When it fails: the crowd's mean matrix is not diagonally dominant (a warning says so), workers copy each other, or a
     worker's mistakes depend on the features.
-
-    Examples
-    --------
-    >>> model = cw.TraceRegularized(network="linear", epochs=30, learning_rate=0.02).fit(X, labels)
-    >>> model.score(X, truth) > 0.9
-    True
     """
 
     slug = "trace"
