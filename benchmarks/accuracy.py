@@ -125,7 +125,7 @@ def measure(limit: float, jobs: list[str]) -> None:
         own = not who.startswith(PEER)
         if own and who != compiled:
             for n_classes in (2, 3):
-                crowd = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=9, n_classes=n_classes, seed=0)
+                crowd = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=9, n_classes=n_classes, random_state=0)
                 cw.method(who).load()().fit(crowd.labels)
         compiled = who
         data = load(name)

@@ -40,7 +40,12 @@ def table(n_labels: int):
 
     n_tasks = n_labels // LABELS_PER_TASK
     labels = simulate(
-        "dawid-skene", n_tasks=n_tasks, n_workers=max(n_tasks // 100, 10), n_classes=K, labels_per_task=5, seed=0
+        "dawid-skene",
+        n_tasks=n_tasks,
+        n_workers=max(n_tasks // 100, 10),
+        n_classes=K,
+        labels_per_task=5,
+        random_state=0,
     ).labels
     frame = pd.DataFrame({"task": labels.task, "worker": labels.worker, "label": labels.label}).astype("int64")
     return frame.sample(frac=1, random_state=0).reset_index(drop=True)

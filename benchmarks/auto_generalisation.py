@@ -42,7 +42,7 @@ def examine(name: str) -> dict[str, object]:
     """Accuracy, calibration error and log loss for every γ; and the interval of the number of wrong answers."""
     warnings.simplefilter("ignore")
     if name == README:
-        crowd = cw.simulate.simulate("spammers", seed=0)
+        crowd = cw.simulate.simulate("spammers", random_state=0)
         labels, truth = crowd.labels, crowd.truth
     else:
         labels, truth = load_crowd(name)

@@ -1,4 +1,4 @@
-"""Belief propagation with the exact worker integral of one-coin priors against 004's sampled one.
+"""Belief propagation with the exact worker integral of one-coin priors against Kim et al.'s (2022) sampled one.
 
     python benchmarks/belief_propagation.py [SEEDS]
 
@@ -26,7 +26,7 @@ def exact_and_sampled(seeds: int) -> dict[str, float]:
     """The exact one-coin integral against 400 sampled coins: posteriors, and seconds of both in one run."""
     distances, noise, seconds = [], [], [0.0, 0.0]
     for seed in range(seeds):
-        labels = one_coin(seed=seed).labels
+        labels = one_coin(random_state=seed).labels
         sampled = []
         for draw in (0, 1):
             accuracy = np.random.default_rng([seed, draw]).beta(2, 1, 400)[:, None, None]
@@ -50,7 +50,7 @@ def exact_and_sampled(seeds: int) -> dict[str, float]:
 
 def main() -> None:
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    cw.BeliefPropagation().fit(one_coin(n_tasks=8, n_workers=6, seed=0).labels)  # compiling is apart
+    cw.BeliefPropagation().fit(one_coin(n_tasks=8, n_workers=6, random_state=0).labels)  # compiling is apart
     exact = exact_and_sampled(seeds)
     print(
         f"exact and sampled posteriors differ by {exact['distance']:.4f} on average, two samples by "

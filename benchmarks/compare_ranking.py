@@ -93,7 +93,7 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
     scores, low, high = [], [], []
     for draw in range(job["draws"]):
         labels, _ = simulate_assumption(job["name"], *shape, n_classes, seed, tasks_seed=draw)
-        rows = {row.method: row for row in cw.compare(labels, CHEAP, seed=draw).standings}
+        rows = {row.method: row for row in cw.compare(labels, CHEAP, random_state=draw).standings}
         scores.append([rows[slug].held_out for slug in CHEAP])
         low.append([rows[slug].rank_low for slug in CHEAP])
         high.append([rows[slug].rank_high for slug in CHEAP])

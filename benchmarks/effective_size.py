@@ -12,8 +12,8 @@ rows: as above; with errors that all share (correlation .05 across families) as 
 each, with labels alone and with 100 true answers: the share of panels within 15 % of the true value, the median
 relative error, and the share whose 90 % interval holds it; the same for panels where `certain` is said.
 
-Constants of `audit/effective_size.py` were set on panels of seeds 0 to 59 of an earlier generator of the same kind; the
-default seeds here are others.
+Constants of `dependence/effective_size.py` were set on panels of seeds 0 to 59 of an earlier generator of the same
+kind; the default seeds here are others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-from crowdwise.audit.effective_size import kish_size, size_of  # noqa: E402
+from crowdwise.dependence.effective_size import estimate_size, kish_size  # noqa: E402
 from crowdwise.simulate import Simulation, simulate  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "effective_size.json"
@@ -59,7 +59,7 @@ def simulate_panel(row: str, seed: int) -> Simulation:
         common=0.05 if row == ROWS[1] else 0.0,
         accuracy=(low, rng.uniform(low + 0.05, 0.9)),
         sharing=str(rng.choice(["draw", "factor"])),
-        seed=seed,
+        random_state=seed,
     )
 
 
@@ -74,7 +74,7 @@ def measure(job: tuple[str, int]) -> dict[str, Any]:
     gold = {int(task): int(crowd.truth[task]) for task in chosen}
     found: dict[str, Any] = {"row": row, "seed": seed, "n_workers": n_workers, "true": true}
     for name, truth in (("labels", None), ("gold", gold)):
-        size = size_of(crowd.labels, None, 0, truth=truth)
+        size = estimate_size(crowd.labels, None, 0, truth=truth)
         found[name] = {"size": size.size, "low": size.low, "high": size.high, "certain": size.certain}
     return found
 

@@ -132,7 +132,7 @@ def audit_one(job: tuple[str, int, int]) -> dict[str, Any]:
         task_attributes=dict(enumerate(rng.choice(["a", "b"], labels.n_tasks).tolist())),
         worker_attributes=dict(enumerate(rng.choice(["x", "y"], labels.n_workers).tolist())),
         time=rng.permutation(labels.n_labels),
-        seed=number,
+        random_state=number,
     )
     kinds, facts = set(), set()
     for finding in audit.findings:

@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--labels", type=float, default=1e7)
     n_tasks = int(parser.parse_args().labels) // 5
     labels = simulate(
-        "dawid-skene", n_tasks=n_tasks, n_workers=n_tasks // 100, n_classes=K, labels_per_task=5, seed=0
+        "dawid-skene", n_tasks=n_tasks, n_workers=n_tasks // 100, n_classes=K, labels_per_task=5, random_state=0
     ).labels
     rows = labels.n_workers * K
     table, log_prior = np.log(np.full((rows, K), 1 / K)), np.log(np.full(K, 1 / K))

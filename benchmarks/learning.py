@@ -24,7 +24,7 @@ import crowdwise as cw
 
 RESULTS = Path(__file__).parent / "results" / "learning.json"
 DATA = ("labelme", "music")
-# Table 2 of 001 has Adam at 1e-4 on LabelMe; everything else is as it comes.
+# Table 2 of Cao et al. 2019 have Adam at 1e-4 on LabelMe; everything else is as it comes.
 PUBLISHED = {("labelme", "max-mig"): {"learning_rate": 1e-4, "epochs": 100}}
 LABELS_ONLY = ("majority-vote", "dawid-skene", "ebcc", "auto")
 
@@ -78,7 +78,7 @@ def labels_only(name: str) -> dict[str, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = cw.method(slug).load()().fit(labels)
-        right = [truth[str(t)] == str(said) for t, said in zip(model.tasks_.to_pylist(), model.predict(), strict=True)]
+        right = [truth[str(t)] == str(said) for t, said in zip(model.tasks_.tolist(), model.predict(), strict=True)]
         found[slug] = float(np.mean(right))
     return found
 

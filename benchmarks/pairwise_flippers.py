@@ -2,19 +2,20 @@
 
     python benchmarks/pairwise_flippers.py [--train 20000] [--epochs 50] [--processes 8] [--out FILE]
 
-Section 3 of Tanno et al. 2019 (000), figures 3(b), 3(d) and 6(b): each worker is right with a chance around the mean
-skill and otherwise names one wrong class, hers for each true one. 000's CNN, Adam at 1e-3, batches of 50; the epoch is
-chosen by 10 % of the labels held out, where 000 takes the best validation accuracy. Every seed draws images, workers
-and labels anew; every method sees the same ones. At 1e-3 the matrices of trace are still on their way from the identity
-after 5,000 steps (000 takes 200,000); with so few, give them a learning rate of their own, such as 0.01.
+Section 3 of Tanno et al. 2019, figures 3(b), 3(d) and 6(b): each worker is right with a chance around the mean
+skill and otherwise names one wrong class, hers for each true one. Tanno et al.'s CNN, Adam at 1e-3, batches of 50; the
+epoch is chosen by 10 % of the labels held out, where Tanno et al. 2019 take the best validation accuracy. Every seed
+draws images, workers and labels anew; every method sees the same ones. At 1e-3 the matrices of trace are still on their
+way from the identity after 5,000 steps (Tanno et al. 2019 take 200,000); with so few, give them a learning rate of
+their own, such as 0.01.
 
 At 30 and 35 % the paper's crowds are diagonally dominant on average, which most that are drawn at random are not (three
 of five workers who flip a class to the same one are enough). A crowd is therefore drawn until it is, in a hundred
 draws; at 25 % none is, and the first counts.
 
-Prints mean and standard deviation over seeds of the accuracy on the test images, of the confusion error (000, section
-3.2, × 100), and how many fits warned that the result may not be believed. Each run is a line of JSON in FILE as it
-ends; runs that FILE already has with the same settings are not repeated.
+Prints mean and standard deviation over seeds of the accuracy on the test images, of the confusion error (Tanno et al.
+2019, section 3.2, × 100), and how many fits warned that the result may not be believed. Each run is a line of JSON in
+FILE as it ends; runs that FILE already has with the same settings are not repeated.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ def drawn_crowd(truth: np.ndarray, skill: float, seed: int) -> tuple[Any, bool]:
     from crowdwise.simulate.annotators import pairwise_flippers
 
     for draw in range(DRAWS):
-        crowd = pairwise_flippers(truth.size, labels_per_task=1, skill=skill, truth=truth, seed=1000 * seed + draw)
+        crowd = pairwise_flippers(
+            truth.size, labels_per_task=1, skill=skill, truth=truth, random_state=1000 * seed + draw
+        )
         if not not_dominant(crowd.confusion.mean(axis=0)):
             return crowd, True
-    return pairwise_flippers(truth.size, labels_per_task=1, skill=skill, truth=truth, seed=1000 * seed), False
+    return pairwise_flippers(truth.size, labels_per_task=1, skill=skill, truth=truth, random_state=1000 * seed), False
 
 
 def accuracy(model: Any, images: np.ndarray, truth: np.ndarray, device: str) -> float:
@@ -139,7 +142,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--batch-size", type=int, default=50)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
-    parser.add_argument("--worker-learning-rate", type=float, help="of matrices; by default the same, as in 000")
+    parser.add_argument("--worker-learning-rate", type=float, help="of matrices; by default the same")
     parser.add_argument("--network", default="cnn")
     parser.add_argument("--skills", type=float, nargs="+", default=[0.3, 0.35, 0.25])
     parser.add_argument("--methods", nargs="+", default=list(METHODS))

@@ -1,4 +1,4 @@
-"""Why EM without the covariance method's spammers misses the tutorial (002): which EM it is, or who is left.
+"""Why EM without the covariance method's spammers misses Ibrahim et al. 2025: which EM it is, or who is left.
 
     python benchmarks/pruning.py
 

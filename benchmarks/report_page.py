@@ -15,8 +15,8 @@ import numpy as np
 
 import crowdwise as cw
 from crowdwise.audit.audit import Audit
-from crowdwise.audit.dependence import company_of
 from crowdwise.audit.findings import Finding, Screen
+from crowdwise.dependence.groups import detect_groups
 from crowdwise.report.page import write_report
 
 
@@ -29,8 +29,8 @@ def crowd(n_tasks: int, n_workers: int, labels_per_task: int) -> tuple[Audit, di
     words = ("Answers at random.", "Her labels tell nothing.", 0.001, "exact", "Leave her labels out.")
     findings = tuple(Finding("spammer", "worker", (at,), 0.9, *words) for at in bad)
     group = np.where(np.arange(n_workers) < 40, np.arange(n_workers) // 10, -1)
-    model, company = cw.DawidSkene().fit(made.labels), company_of(made.labels, 0.05, 0)
-    audit = Audit(made.labels, model, (Screen("spammer", findings),), group, 0.05, company=company)
+    model, dependence = cw.DawidSkene().fit(made.labels), detect_groups(made.labels, 0.05)
+    audit = Audit(made.labels, model, (Screen("spammer", findings),), group, 0.05, dependence=dependence)
     return audit, dict(enumerate(made.truth[: n_tasks // 10].tolist()))
 
 

@@ -42,7 +42,7 @@ def labels_of(n_labels: int):
         n_workers=int(WORKERS_PER_TASK * n_tasks),
         n_classes=K,
         labels_per_task=LABELS_PER_TASK,
-        seed=0,
+        random_state=0,
     ).labels
 
 

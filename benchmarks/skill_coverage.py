@@ -152,7 +152,7 @@ def own_model(job: tuple[Any, ...]) -> dict[str, Any]:
         if population is None:
             labels, skill = glad_crowd(n_tasks, n_workers, n_classes, per_task, rng)
         else:
-            crowd = simulate_workers(population(n_workers, n_classes, rng), n_tasks, per_task, seed=rng)
+            crowd = simulate_workers(population(n_workers, n_classes, rng), n_tasks, per_task, random_state=rng)
             labels, skill = crowd.labels, crowd.skill
         found.append(held(cw.method(slug).load()().fit(labels), skill))
     coverage = round(float(np.mean(found)), 4)

@@ -33,7 +33,8 @@ for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-from crowdwise.audit.tasks import find_confused_classes, find_mislabels  # noqa: E402
+from crowdwise.audit.confused_classes import find_confused_classes  # noqa: E402
+from crowdwise.audit.mislabels import find_mislabels  # noqa: E402
 from crowdwise.labels import CrowdLabels  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "task_alarms.json"
@@ -93,7 +94,7 @@ def judge_answers(
     given = truth.copy()
     given[:n_wrong] = (given[:n_wrong] + rng.integers(1, n_classes, n_wrong)) % n_classes
     labels = CrowdLabels.from_codes(task, worker, label, tasks=n_tasks, workers=n_workers, classes=n_classes)
-    findings = find_mislabels(labels, truth=dict(enumerate(given.tolist())), seed=seed).findings
+    findings = find_mislabels(labels, truth=dict(enumerate(given.tolist())), random_state=seed).findings
     called = [finding.names[0] for finding in findings if finding.kind == "mislabel"]
     asked = [finding.names[0] for finding in findings]
     return sum(t >= n_wrong for t in called), sum(t < n_wrong for t in called), sum(t < n_wrong for t in asked)
@@ -115,7 +116,7 @@ def find_confusions(setting: dict[str, Any], seed: int) -> list[tuple[int, int]]
         one, two, chance = setting["planted"]
         label = np.where((truth[task] == one) & (rng.random(task.size) < chance), two, label)
     labels = CrowdLabels.from_codes(task, worker, label, tasks=600, workers=30, classes=3)
-    return [finding.names for finding in find_confused_classes(labels, seed=seed).findings]
+    return [finding.names for finding in find_confused_classes(labels, random_state=seed).findings]
 
 
 def main() -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.evaluate.tables import reading, results
-from crowdwise.evaluate.tables.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
-from crowdwise.report.markdown import grid, plain
-from crowdwise.report.paper import reported, summary
+from crowdwise.reproduction import runs, table_files
+from crowdwise.reproduction.markdown import escape_markdown, markdown_table
+from crowdwise.reproduction.page import make_report, summary
+from crowdwise.reproduction.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from crowdwise.report.paper import Report
+    from crowdwise.reproduction.page import Report
 
 FOLDER = "reproduction"
 
@@ -20,9 +20,9 @@ FOLDER = "reproduction"
 def reports(folder: Path) -> list[Report]:
     """Every table that comes with the package, with the runs that the folder has of it."""
     found = []
-    for name in reading.names():
-        table = reading.read(name)
-        found.append(reported(table, results.rows_of(table.jobs(), results.read_rows(folder / f"{name}.jsonl"))))
+    for name in table_files.table_names():
+        table = table_files.read_table(name)
+        found.append(make_report(table, runs.select_rows(table.jobs(), runs.read_rows(folder / f"{name}.jsonl"))))
     return found
 
 
@@ -43,8 +43,8 @@ def overview(every: list[Report]) -> str:
         table, told, claims = report.table, report.tally, report.claim_tally
         numbers = [str(told[each]) if told else "" for each in (REPRODUCED, BETTER, WORSE, NOT_RUN)]
         said = [str(claims[each]) if claims else "" for each in (HOLDS, FAILS, NOT_RUN)]
-        link = f"[{plain(table.name)}]({FOLDER}/{table.name}.md)"
-        rows.append([link, f"{plain(table.paper)}, {plain(table.place)}", *numbers, *said])
+        link = f"[{escape_markdown(table.name)}]({FOLDER}/{table.name}.md)"
+        rows.append([link, f"{escape_markdown(table.paper)}, {escape_markdown(table.place)}", *numbers, *said])
     headings = ["table", "paper", REPRODUCED, BETTER, WORSE, NOT_RUN, "claims that hold", "do not hold", "not run"]
     words = "\n\n".join(in_words(report) for report in every)
     return f"""# The papers' tables, re-run
@@ -61,7 +61,7 @@ is kept in the folder of `--out`, and a run that is there is not repeated. A sin
 with `--processes 8` eight runs share it, best under Nvidia's multi-process service (`nvidia-cuda-mps-control -d`).
 Networks for images then compute in bfloat16 where a table says `precision = "auto"`, with their data on the GPU.
 
-{grid(headings, rows)}
+{markdown_table(headings, rows)}
 
 ## In words
 
@@ -72,20 +72,23 @@ Networks for images then compute in bfloat16 where a table says `precision = "au
 def in_words(report: Report) -> str:
     """What reproduces, what does not, and what was done otherwise."""
     table = report.table
-    parts = [f"### {plain(table.title)}", f"[{plain(table.name)}]({FOLDER}/{table.name}.md). {summary(report)}"]
+    parts = [
+        f"### {escape_markdown(table.title)}",
+        f"[{escape_markdown(table.name)}]({FOLDER}/{table.name}.md). {summary(report)}",
+    ]
     worse: dict[tuple[str, str], list[str]] = {}
     for cell in report.cells:
         if cell.verdict == WORSE:
             worse.setdefault((cell.measure, cell.setting), []).append(cell.method)
     lines = [
-        f"- Worse than published: {plain(table.measures[measure].title)}, {plain(setting)}: "
-        f"{', '.join(plain(name) for name in dict.fromkeys(methods))}."
+        f"- Worse than published: {escape_markdown(table.measures[measure].title)}, {escape_markdown(setting)}: "
+        f"{', '.join(escape_markdown(name) for name in dict.fromkeys(methods))}."
         for (measure, setting), methods in worse.items()
     ]
     lines += [
-        f"- Does not hold: “{plain(each.claim.says)}”.{' ' + plain(each.claim.note) if each.claim.note else ''}"
+        f"- Does not hold: “{escape_markdown(each.claim.says)}”. {escape_markdown(each.claim.note)}".rstrip()
         for each in report.claims
         if each.verdict == FAILS
     ]
-    lines += [f"- Done otherwise: {plain(each)}" for each in table.differs]
+    lines += [f"- Done otherwise: {escape_markdown(each)}" for each in table.differs]
     return "\n\n".join([*parts, *(["\n".join(lines)] if lines else [])])

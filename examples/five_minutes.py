@@ -4,7 +4,7 @@ import crowdwise as cw
 
 # A crowd with known truth: 20 workers, of whom six answer at random. With your own labels:
 # labels = cw.read_labels("labels.csv")
-crowd = cw.simulate.simulate("spammers", n_tasks=500, seed=0)
+crowd = cw.simulate.simulate("spammers", n_tasks=500, random_state=0)
 labels = crowd.labels
 print(labels)
 print(labels.describe())

@@ -4,7 +4,7 @@ import numpy as np
 
 import crowdwise as cw
 
-crowd = cw.simulate.simulate("dawid-skene", n_tasks=2000, n_workers=30, n_classes=3, labels_per_task=3, seed=1)
+crowd = cw.simulate.simulate("dawid-skene", n_tasks=2000, n_workers=30, n_classes=3, labels_per_task=3, random_state=1)
 names = crowd.labels.tasks.to_pylist()
 first, second = crowd.labels.select(tasks=names[:1900]), crowd.labels.select(tasks=names[1900:])
 

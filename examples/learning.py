@@ -15,7 +15,7 @@ train, test = np.arange(1200), np.arange(1200, 1797)
 # Each worker takes every digit for one other of their choice. With your own labels and features:
 # model.fit("X.npz", "labels.csv"), or a folder of images instead of the file
 crowd = cw.simulate.simulate(
-    "pairwise-flippers", n_tasks=1200, n_workers=5, skill=0.5, labels_per_task=1, truth=truth[train], seed=0
+    "pairwise-flippers", n_tasks=1200, n_workers=5, skill=0.5, labels_per_task=1, truth=truth[train], random_state=0
 )
 print(f"{crowd.accuracy:.0%} of the labels are right")
 
@@ -28,7 +28,9 @@ for slug in ("hard-labels", "trace"):
     print(f"{slug}: accuracy {model.score(X[test], truth[test]):.3f}, error of the confusion matrices {error:.3f}")
 
 # The last model, trace, with two labels of each new image as well.
-new = cw.simulate.simulate_workers(crowd.confusion, n_tasks=len(test), labels_per_task=2, truth=truth[test], seed=1)
+new = cw.simulate.simulate_workers(
+    crowd.confusion, n_tasks=len(test), labels_per_task=2, truth=truth[test], random_state=1
+)
 for name, said in (("features alone", None), ("features and labels", new.labels)):
     print(f"{name}: accuracy {np.mean(model.predict(X[test], said) == truth[test]):.3f}")
 

@@ -16,7 +16,9 @@ settings.load_profile("crowdwise")
 @pytest.fixture(scope="session")
 def crowd() -> CrowdLabels:
     """A middling crowd: 3 classes of unequal shares, 12 workers from good to useless, no ties to speak of."""
-    return simulate("dawid-skene", n_tasks=150, n_workers=12, n_classes=3, labels_per_task=5, skill=0.7, seed=3).labels
+    return simulate(
+        "dawid-skene", n_tasks=150, n_workers=12, n_classes=3, labels_per_task=5, skill=0.7, random_state=3
+    ).labels
 
 
 def tiny_labels(

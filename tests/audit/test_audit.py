@@ -15,7 +15,7 @@ from crowdwise.simulate import simulate
 
 
 def test_spammers_are_found_and_nobody_else() -> None:
-    crowd = simulate("spammers", n_tasks=600, n_workers=12, n_classes=3, share=0.25, seed=1)
+    crowd = simulate("spammers", n_tasks=600, n_workers=12, n_classes=3, share=0.25, random_state=1)
     found = audit_crowd(crowd.labels)
     assert {finding.names for finding in found.findings if finding.kind == "spammer"} == {(9,), (10,), (11,)}
     assert found.verdicts == [FINE] * 9 + ["spammer"] * 3
@@ -26,7 +26,7 @@ def test_spammers_are_found_and_nobody_else() -> None:
 
 
 def test_a_block_that_answers_as_one_is_one_voice() -> None:
-    crowd = simulate("colluders", n_tasks=800, n_workers=20, share=0.3, seed=0)
+    crowd = simulate("colluders", n_tasks=800, n_workers=20, share=0.3, random_state=0)
     found = audit_crowd(crowd.labels)
     guilty = {14, 15, 16, 17, 18, 19}
     accused = [finding for finding in found.findings if finding.about in ("worker", "workers")]
@@ -37,7 +37,7 @@ def test_a_block_that_answers_as_one_is_one_voice() -> None:
 
 @pytest.mark.parametrize(("share", "skill", "seed"), [(0.3, 0.5, 1), (0.3, 0.5, 2), (0.4, 0.7, 0)])
 def test_colluders_who_lead_the_consensus_accuse_nobody(share: float, skill: float, seed: int) -> None:
-    crowd = simulate("colluders", n_tasks=1000, n_workers=20, share=share, skill=skill, seed=seed)
+    crowd = simulate("colluders", n_tasks=1000, n_workers=20, share=share, skill=skill, random_state=seed)
     found = audit_crowd(crowd.labels)
     labels = crowd.labels
     right = np.bincount(labels.worker, crowd.truth[labels.task] == labels.label) / labels.labels_per_worker
@@ -54,12 +54,14 @@ def test_a_crowd_of_nothing_but_blocks_is_audited() -> None:
 
 
 def test_the_consensus_shown_is_that_of_the_method_asked_for() -> None:
-    crowd = simulate("spammers", n_tasks=200, n_workers=8, n_classes=3, share=0.25, seed=1)
+    crowd = simulate("spammers", n_tasks=200, n_workers=8, n_classes=3, share=0.25, random_state=1)
     gold = {task: int(crowd.truth[task]) for task in range(40)}
     models = {"auto": cw.Auto(random_state=3), "ebcc": cw.EnhancedBcc(random_state=3), "kos": cw.Kos()}
     for method, model in models.items():
         known = {} if method == "kos" else {"gold": gold}
-        found = audit_crowd(crowd.labels, method=method, seed=3, truth=dict(enumerate(crowd.truth.tolist())), **known)
+        found = audit_crowd(
+            crowd.labels, method=method, random_state=3, truth=dict(enumerate(crowd.truth.tolist())), **known
+        )
         wanted = model.fit(crowd.labels, **known)
         assert found.model.slug == method
         assert found.model.consensus() == wanted.consensus()
@@ -72,7 +74,7 @@ def test_the_consensus_shown_is_that_of_the_method_asked_for() -> None:
 
 
 def test_gold_may_name_a_class_that_no_worker_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    crowd = simulate("spammers", n_tasks=60, n_workers=8, n_classes=3, seed=1)
+    crowd = simulate("spammers", n_tasks=60, n_workers=8, n_classes=3, random_state=1)
     longer = pa.array([7, 2, 1, 0])
 
     def fit(labels: cw.CrowdLabels, *_: object) -> cw.DawidSkene:
@@ -91,11 +93,11 @@ def test_ties_of_the_vote_are_broken_as_without_an_audit() -> None:
     labels = cw.CrowdLabels.from_dense(np.array([[0, 1], [1, 0], [0, 1], [0, 0], [1, 0]] * 6))
     assert audit_crowd(labels, method="majority-vote").model.consensus() == cw.MajorityVote().fit(labels).consensus()
     seeded = cw.MajorityVote(random_state=7).fit(labels)
-    assert audit_crowd(labels, method="majority-vote", seed=7).model.consensus() == seeded.consensus()
+    assert audit_crowd(labels, method="majority-vote", random_state=7).model.consensus() == seeded.consensus()
 
 
 def test_one_method_counts_those_who_copy_once() -> None:
-    crowd = simulate("groups", n_tasks=1500, n_workers=40, n_classes=3, seed=0)
+    crowd = simulate("groups", n_tasks=1500, n_workers=40, n_classes=3, random_state=0)
     found = audit_crowd(crowd.labels, method="group-dawid-skene")
     assert np.array_equal(found.model.group_ >= 0, found.group >= 0)
     plain = cw.DawidSkene().fit(crowd.labels)
@@ -114,14 +116,14 @@ def test_honest_crowds_are_left_alone() -> None:
             n_classes=int(rng.integers(2, 5)),
             skill=0.75,
             concentration=50.0,
-            seed=seed,
+            random_state=seed,
         )
         flagged += any(verdict != FINE for verdict in audit_crowd(crowd.labels).verdicts)
     assert flagged <= 2  # at 5 %, three of twelve have a chance of 2 %
 
 
 def test_the_surest_finding_is_first_and_the_worst_is_the_verdict() -> None:
-    crowd = simulate("one-coin", n_tasks=40, n_workers=30, seed=0)
+    crowd = simulate("one-coin", n_tasks=40, n_workers=30, random_state=0)
     found = audit_crowd(crowd.labels)
 
     def finding(kind: str, names: tuple[int, ...], score: float, p_value: float) -> Finding:
@@ -137,8 +139,8 @@ def test_the_surest_finding_is_first_and_the_worst_is_the_verdict() -> None:
 
 
 def test_same_seed_same_answer() -> None:
-    crowd = simulate("spammers", n_tasks=300, n_workers=10, share=0.2, seed=3)
-    assert audit_crowd(crowd.labels, seed=5).findings == audit_crowd(crowd.labels, seed=5).findings
+    crowd = simulate("spammers", n_tasks=300, n_workers=10, share=0.2, random_state=3)
+    assert audit_crowd(crowd.labels, random_state=5).findings == audit_crowd(crowd.labels, random_state=5).findings
 
 
 @pytest.mark.parametrize("level", [0.0, 1.5, -0.1])
@@ -155,7 +157,7 @@ def test_two_workers_cannot_be_told_apart() -> None:
 
 
 def test_what_is_known_besides_is_asked_about() -> None:
-    crowd = simulate("dawid-skene", n_tasks=200, n_workers=10, n_classes=2, seed=0)
+    crowd = simulate("dawid-skene", n_tasks=200, n_workers=10, n_classes=2, random_state=0)
     labels = crowd.labels
     found = audit_crowd(
         labels,

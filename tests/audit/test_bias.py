@@ -143,7 +143,9 @@ def test_no_alarm_in_honest_crowds(kind: str) -> None:
             z = rng.integers(0, 3, n_tasks)
         tasks = None if kind == "worker" else dict(enumerate(z.tolist()))
         workers = None if kind == "task" else dict(enumerate(rng.integers(0, 2, n_workers).tolist()))
-        alarms += bool(find_bias(crowd.labels, task_attributes=tasks, worker_attributes=workers, seed=seed).findings)
+        alarms += bool(
+            find_bias(crowd.labels, task_attributes=tasks, worker_attributes=workers, random_state=seed).findings
+        )
     assert alarms <= 6
 
 
@@ -193,6 +195,6 @@ def test_popquorn() -> None:
 @pytest.mark.parametrize("groups", [dict.fromkeys(range(6), "all"), {worker: worker % 2 for worker in range(6)}])
 def test_groups_that_cannot_be_told_from_chance_are_not_asked(groups: dict[int, object]) -> None:
     """One group has no other; of six workers, three can be chosen in twenty ways, which is no rare event."""
-    crowd = simulate("one-coin", n_tasks=100, n_workers=6, n_classes=2, seed=0)
+    crowd = simulate("one-coin", n_tasks=100, n_workers=6, n_classes=2, random_state=0)
     assert "told from chance" in find_bias(crowd.labels, worker_attributes=groups, level=0.01).skipped
     assert not find_bias(crowd.labels, worker_attributes={each: each % 2 for each in range(6)}, level=0.1).skipped

@@ -68,11 +68,11 @@ def test_a_shared_confusion_is_explained_by_matrices():
     """Ten of thirty take class 2 for 1: they agree beyond one skill each, as they do with nobody's settlement."""
     mixed_up = np.array([[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.05, 0.9, 0.05]])
     matrices = np.concatenate([symmetric(np.full(20, 0.8), 3), np.tile(mixed_up, (10, 1, 1))])
-    labels = simulate_workers(matrices, 2000, None, seed=0).labels
+    labels = simulate_workers(matrices, 2000, None, random_state=0).labels
     assert find_colluders(labels).findings == ()
     block = np.arange(30) >= 20
     assert np.abs(unexplained(labels, block, agreement(labels), np.full((30, 30), 2000.0))[block]).max() < 0.05
-    settled = colluders(n_tasks=2000, n_workers=30, share=1 / 3, seed=0).labels
+    settled = colluders(n_tasks=2000, n_workers=30, share=1 / 3, random_state=0).labels
     found = unexplained(settled, block, agreement(settled), np.full((30, 30), 2000.0))
     # All agree; right with .1 and wrong with .45 twice, two would agree on .1² + 2 × .45² = .415 of tasks.
     assert found[block] == pytest.approx(1 - 0.415, abs=0.03)
@@ -81,19 +81,19 @@ def test_a_shared_confusion_is_explained_by_matrices():
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.4])
 def test_simulated_colluders_are_found(share):
-    assert np.mean([f1(colluders(share=share, seed=seed)) for seed in range(2)]) >= 0.9
+    assert np.mean([f1(colluders(share=share, random_state=seed)) for seed in range(2)]) >= 0.9
 
 
 def test_colluders_who_attack_few_tasks_or_share_few_are_found_too():
-    assert f1(colluders(p_corr=0.3, share=0.2, seed=0)) >= 0.9
-    assert f1(colluders(labels_per_task=10, share=0.3, seed=0)) >= 0.9
+    assert f1(colluders(p_corr=0.3, share=0.2, random_state=0)) >= 0.9
+    assert f1(colluders(labels_per_task=10, share=0.3, random_state=0)) >= 0.9
 
 
 def test_those_who_depend_on_each_other_collude_only_against_the_others():
-    settled = colluders(n_tasks=1000, n_workers=30, share=0.2, seed=0).labels
+    settled = colluders(n_tasks=1000, n_workers=30, share=0.2, random_state=0).labels
     group = np.where(np.arange(30) >= 24, 0, -1)
     assert len(find_colluders(settled, groups=group).findings) == 1
-    copies = dependent_groups(n_tasks=1500, n_workers=40, n_classes=3, seed=0)
+    copies = dependent_groups(n_tasks=1500, n_workers=40, n_classes=3, random_state=0)
     blocks = find_colluders(copies.labels).findings
     assert blocks
     assert find_colluders(copies.labels, groups=np.asarray(copies.groups)).findings == ()
@@ -110,16 +110,16 @@ def test_ties_of_the_others_are_not_against_a_block_whatever_the_classes_are_cal
 
 
 def test_a_trusted_worker_tells_which_half_is_honest():
-    many = colluders(share=0.6, seed=0)
+    many = colluders(share=0.6, random_state=0)
     assert f1(many) == 0
     assert f1(many, trusted=[0]) >= 0.9
     assert all(finding.p_value <= 0.05 for finding in find_colluders(many.labels, trusted=[0]).findings)
-    assert "Name one you trust" in find_colluders(colluders(share=0.5, seed=0).labels).skipped
-    assert f1(colluders(share=0.5, seed=0), trusted=[3]) >= 0.9
+    assert "Name one you trust" in find_colluders(colluders(share=0.5, random_state=0).labels).skipped
+    assert f1(colluders(share=0.5, random_state=0), trusted=[3]) >= 0.9
 
 
 def test_the_finding_says_who_and_that_they_stand_against_the_others():
-    crowd = colluders(share=0.2, seed=0)
+    crowd = colluders(share=0.2, random_state=0)
     screen = find_colluders(crowd.labels)
     (finding,) = screen.findings
     assert finding.names == tuple(range(48, 60))
@@ -157,7 +157,7 @@ def test_honest_crowds_raise_no_alarm():
 
 def test_two_who_always_say_the_same_do_not_collude():
     matrices = np.concatenate([symmetric(np.full(12, 0.8), 3), constant(4, 3)])
-    assert find_colluders(simulate_workers(matrices, 500, None, seed=0).labels).findings == ()
+    assert find_colluders(simulate_workers(matrices, 500, None, random_state=0).labels).findings == ()
 
 
 @pytest.mark.data
@@ -183,7 +183,7 @@ def test_colluders_planted_in_a_real_crowd(name):
 
 
 def test_hostile_names_degenerate_input_and_errors():
-    crowd = colluders(n_tasks=300, n_workers=12, share=0.25, seed=0)
+    crowd = colluders(n_tasks=300, n_workers=12, share=0.25, random_state=0)
     names = [f"=cmd\n<b>{n}" for n in range(12)]
     hostile = CrowdLabels.from_codes(
         crowd.labels.task, crowd.labels.worker, crowd.labels.label, tasks=300, workers=names, classes=3
@@ -201,7 +201,7 @@ def test_hostile_names_degenerate_input_and_errors():
 
 
 def test_of_a_large_crowd_the_busiest_are_compared():
-    crowd = simulate_crowd(4000, 700, 3, 30, seed=0)
+    crowd = simulate_crowd(4000, 700, 3, 30, random_state=0)
     screen = find_colluders(crowd.labels)
     assert screen.findings == ()
     assert np.isnan(screen.score).sum() >= 200

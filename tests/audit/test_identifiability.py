@@ -34,7 +34,7 @@ def test_a_good_crowd() -> None:
 def guessers(n_tasks: int, seed: int) -> CrowdLabels:
     rng = np.random.default_rng(seed)
     habits = rng.dirichlet(np.ones(3), 12)
-    return simulate_workers(np.repeat(habits[:, None], 3, axis=1), n_tasks, 4, seed=seed).labels
+    return simulate_workers(np.repeat(habits[:, None], 3, axis=1), n_tasks, 4, random_state=seed).labels
 
 
 def test_a_crowd_of_guessers_is_called_so() -> None:
@@ -107,7 +107,7 @@ def test_a_crowd_that_cannot_tell_two_classes() -> None:
     # Truly 1 or 2: everyone says 1 or 2, as a coin falls.
     blind = np.array([[0.9, 0.05, 0.05], [0.05, 0.475, 0.475], [0.05, 0.475, 0.475]])
     for per_task, n_workers in ((5, 12), (30, 40)):
-        labels = simulate_workers(np.tile(blind, (n_workers, 1, 1)), 1000, per_task, seed=0).labels
+        labels = simulate_workers(np.tile(blind, (n_workers, 1, 1)), 1000, per_task, random_state=0).labels
         found = answers(labels)
         assert found[LINKED] is True
         assert found[DOMINANT] is not True
@@ -118,7 +118,7 @@ def test_a_crowd_that_cannot_tell_two_classes() -> None:
 def test_a_label_said_more_of_another_class(seed: int) -> None:
     # Everyone says 0 more often when 1 is true than when 0 is: its column is largest in row 1.
     matrix = np.array([[0.45, 0.05, 0.5], [0.55, 0.45, 0.0], [0.0, 0.05, 0.95]])
-    labels = simulate_workers(np.tile(matrix, (40, 1, 1)), 1000, 30, prior=[0.2, 0.4, 0.4], seed=seed).labels
+    labels = simulate_workers(np.tile(matrix, (40, 1, 1)), 1000, 30, prior=[0.2, 0.4, 0.4], random_state=seed).labels
     assert answers(labels)[DOMINANT] is False
     found = [f for f in find_unidentifiable(labels).findings if f.names == (DOMINANT,)]
     assert "no more often when it is true than when something else is" in found[0].verdict

@@ -34,7 +34,7 @@ AGES = {"worker": list(range(60)), "age": list(range(20, 80)), "sex": ["f", "m"]
 
 
 def test_an_attribute_of_many_values_is_skipped_with_a_note() -> None:
-    crowd = cw.simulate.simulate("spammers", n_tasks=60, n_workers=60, n_classes=2, share=0.1, seed=0).labels
+    crowd = cw.simulate.simulate("spammers", n_tasks=60, n_workers=60, n_classes=2, share=0.1, random_state=0).labels
     remarks = {task: f"remark {task}" for task in range(60)}
     found = cw.audit_crowd(
         crowd, worker_attributes=AGES, task_attributes={"task": list(remarks), "text": list(remarks.values())}
@@ -49,7 +49,7 @@ def test_an_attribute_of_many_values_is_skipped_with_a_note() -> None:
 
 
 def test_attributes_that_all_make_no_groups_leave_the_rest_of_the_audit() -> None:
-    crowd = cw.simulate.simulate("spammers", n_tasks=60, n_workers=60, n_classes=2, share=0.1, seed=0).labels
+    crowd = cw.simulate.simulate("spammers", n_tasks=60, n_workers=60, n_classes=2, share=0.1, random_state=0).labels
     found = cw.audit_crowd(crowd, worker_attributes={name: AGES[name] for name in ("worker", "age")})
     kinds = [screen.kind for screen in found.screens]
     assert "bias" not in kinds
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused_before_the_work(
 
 def test_a_stream_is_read_once(tmp_path: Any) -> None:
     """Several tests ask for the truth and the attributes; a stream gives them but once."""
-    crowd = cw.simulate.simulate("spammers", n_tasks=60, n_workers=6, n_classes=2, share=0.2, seed=0)
+    crowd = cw.simulate.simulate("spammers", n_tasks=60, n_workers=6, n_classes=2, share=0.2, random_state=0)
     truth, groups = tmp_path / "truth.csv", tmp_path / "groups.csv"
     truth.write_text("task,label\n" + "".join(f"{task},{int(label)}\n" for task, label in enumerate(crowd.truth)))
     groups.write_text("task,half\n" + "".join(f"{task},{task % 2}\n" for task in range(60)))
@@ -94,7 +94,7 @@ def test_a_stream_is_read_once(tmp_path: Any) -> None:
 
 
 def test_truths_of_a_class_that_nobody_said_are_left_out_with_a_note() -> None:
-    crowd = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=6, n_classes=2, labels_per_task=3, seed=0)
+    crowd = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=6, n_classes=2, labels_per_task=3, random_state=0)
     truth = dict(enumerate(crowd.truth.tolist())) | {3: 7}
     audit = cw.audit_crowd(crowd.labels, truth=truth, method="majority-vote")
     assert audit.truth is not None

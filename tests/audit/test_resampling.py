@@ -41,7 +41,7 @@ def test_against_every_permutation() -> None:
     some = np.array([0, 1, 3, 4, 6, 7])
     tables = [Table(np.arange(8), values[:, :1]), Table(some, values[some, 1:])]
     contrast = Contrast(tables, code, stratum, np.array([0]), np.ones((1, 2), bool))
-    ((t, p),) = max_statistic([contrast], seed=1, draws=4999)
+    ((t, p),) = max_statistic([contrast], random_state=1, draws=4999)
     kept = code >= 0
     expected = [studentised(values[kept, c], code[kept] == 0, stratum[kept]) for c in (0, 1)]
     np.testing.assert_allclose(t[0], expected, rtol=1e-5)
@@ -60,7 +60,7 @@ def test_bundles_of_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
     values = rng.normal(size=(3000, 2)) + 0.15 * (code == 1)[:, None] * np.array([1, 0])
     tables = [Table(np.arange(3000), values[:, :1]), Table(np.arange(0, 3000, 2), values[::2, 1:])]
     contrast = Contrast(tables, code, stratum, np.array([0, 1, 2]), np.ones((3, 2), bool))
-    ((t, p),) = max_statistic([contrast], seed=1)
+    ((t, p),) = max_statistic([contrast], random_state=1)
     monkeypatch.setattr("crowdwise.audit.resampling.MANY", 300)
     unit, first = _bundled(contrast, rng)
     assert (np.bincount(unit[unit >= 0]) == 8).all()  # 2,250 units have a group
@@ -68,7 +68,7 @@ def test_bundles_of_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
     for bundle, one in enumerate(first):
         assert (code[unit == bundle] == code[one]).all()
         assert (stratum[unit == bundle] == stratum[one]).all()
-    ((t_bundled, p_bundled),) = max_statistic([contrast], seed=1)
+    ((t_bundled, p_bundled),) = max_statistic([contrast], random_state=1)
     np.testing.assert_allclose(t_bundled, t, atol=0.6)
     assert max(p[1, 0], p_bundled[1, 0]) < 0.02
     assert min(p[2, 0], p_bundled[2, 0]) > 0.4
@@ -82,10 +82,10 @@ def test_what_is_not_usable_is_not_counted() -> None:
     wild = Contrast(
         [Table(np.arange(len(code)), values)], code, np.zeros(40, int), np.array([0]), np.array([[True, False]])
     )
-    ((t, p),) = max_statistic([wild], seed=0)
+    ((t, p),) = max_statistic([wild], random_state=0)
     assert np.isnan([t[0, 1], p[0, 1]]).all()
     alone = Contrast([Table(np.arange(40), values[:, :1])], code, np.zeros(40, int), np.array([0]), np.array([[True]]))
-    ((_, q),) = max_statistic([alone], seed=0)
+    ((_, q),) = max_statistic([alone], random_state=0)
     assert p[0, 0] == pytest.approx(q[0, 0], abs=0.05)
 
 
@@ -94,14 +94,14 @@ def test_values_of_nothing_are_no_evidence() -> None:
     same = Contrast(
         [Table(np.arange(10), np.zeros((10, 1)))], code, np.zeros(10, int), np.array([0]), np.array([[True]])
     )
-    ((t, p),) = max_statistic([same], seed=0, draws=19)
+    ((t, p),) = max_statistic([same], random_state=0, draws=19)
     assert t[0, 0] == 0
     assert p[0, 0] == 1
 
 
 def test_bootstrap_of_a_mean() -> None:
     values = np.random.default_rng(0).normal(size=400)
-    low, high = bootstrap_interval(lambda w: w @ values / w.sum(axis=1), 400, seed=0, draws=2000)
+    low, high = bootstrap_interval(lambda w: w @ values / w.sum(axis=1), 400, random_state=0, draws=2000)
     half = 1.96 * values.std() / 20
     assert low == pytest.approx(values.mean() - half, abs=0.015)
     assert high == pytest.approx(values.mean() + half, abs=0.015)

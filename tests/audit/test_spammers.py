@@ -83,7 +83,7 @@ def test_covariance_method_says_what_it_needs():
 
 @pytest.mark.parametrize("share", [0.2, 0.4])
 def test_covariance_method_finds_simulated_spammers(share):
-    crowd = spammers(n_tasks=3000, share=share, seed=1)
+    crowd = spammers(n_tasks=3000, share=share, random_state=1)
     assert (covariance_spammers(crowd.labels) == (np.array(crowd.kinds) == "spammer")).all()
 
 
@@ -145,7 +145,7 @@ def test_mixture_finds_two_kinds_of_workers():
 
 def test_weights_are_bounded_whatever_a_workers_slope():
     """A worker with four labels beside which the others hardly vary must not decide what is usual."""
-    labels = simulate_crowd(200, 6, 2, None, seed=0).labels
+    labels = simulate_crowd(200, 6, 2, None, random_state=0).labels
     said = np.clip(others_say(labels)[0], 0.02, 0.98)
     few = labels.keep((labels.worker != 5) | (labels.task < 4))
     kept = said[(labels.worker != 5) | (labels.task < 4)]
@@ -184,7 +184,7 @@ def test_slope_and_trace_have_the_moments_of_all_permutations():
 
 
 def test_nobody_is_compared_with_themselves():
-    labels = simulate_crowd(60, 12, 3, 4, seed=1).labels
+    labels = simulate_crowd(60, 12, 3, 4, random_state=1).labels
     said, told = others_say(labels)
     worker = 5
     codes = labels.label.copy()
@@ -200,7 +200,7 @@ def test_nobody_is_compared_with_themselves():
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_simulated_spammers_are_found_and_nobody_else(share):
-    crowd = spammers(share=share, seed=0)
+    crowd = spammers(share=share, random_state=0)
     spam = np.array(crowd.kinds) == "spammer"
     found = np.isin(np.arange(20), list(flagged(find_spammers(crowd.labels))))
     assert found[spam].mean() >= 0.9
@@ -212,7 +212,7 @@ def mixed_crowd(seed=0, n_tasks=400):
     swaps = 0.8 * np.eye(3)[[0, 2, 1]] + 0.2 / 3
     matrices = [symmetric(np.full(10, 0.8), 3), constant(1, 3, 1), unrelated(np.full((1, 3), 1 / 3)),
                 symmetric([0.05], 3), symmetric([0.55], 3), swaps[None]]  # fmt: skip
-    return simulate_workers(np.concatenate(matrices), n_tasks, None, seed=seed).labels
+    return simulate_workers(np.concatenate(matrices), n_tasks, None, random_state=seed).labels
 
 
 def test_each_kind_of_worker_has_its_verdict():
@@ -238,7 +238,7 @@ def test_verdicts_are_plain_words():
 def test_constant_answerers_of_every_volume_are_found(volume):
     """Beside workers of few labels each, as on a set where one of 4,872 identical labels was missed."""
     rng = np.random.default_rng(volume)
-    crowd = simulate_crowd(2500, 300, 3, 4, seed=1, skill=0.7).labels
+    crowd = simulate_crowd(2500, 300, 3, 4, random_state=1, skill=0.7).labels
     task = rng.choice(2500, volume, replace=False)
     labels = CrowdLabels.from_codes(
         np.concatenate([crowd.task, task]), np.concatenate([crowd.worker, np.full(volume, 300)]),
@@ -251,18 +251,18 @@ def test_constant_answerers_of_every_volume_are_found(volume):
 def test_constant_answerers_where_classes_are_unequal(always):
     """Who always names the class of nine tasks in ten agrees with everyone, and tells nothing all the same."""
     matrices = np.concatenate([symmetric(np.full(20, 0.9), 2), constant(1, 2, always)])
-    labels = simulate_workers(matrices, 800, None, prior=[0.9, 0.1], seed=0).labels
+    labels = simulate_workers(matrices, 800, None, prior=[0.9, 0.1], random_state=0).labels
     assert flagged(find_spammers(labels)) == {20}
 
 
 def test_what_is_found_does_not_depend_on_the_seed():
     labels = mixed_crowd()
-    screens = [find_spammers(labels, seed=seed) for seed in range(3)]
+    screens = [find_spammers(labels, random_state=seed) for seed in range(3)]
     assert screens[0].findings == screens[1].findings == screens[2].findings
     accused = [
         {
             (finding.kind, finding.names)
-            for finding in audit_crowd(labels, seed=seed).findings
+            for finding in audit_crowd(labels, random_state=seed).findings
             if "worker" in finding.about
         }
         for seed in range(5)
@@ -274,7 +274,7 @@ def test_what_is_found_does_not_depend_on_the_seed():
 @pytest.mark.parametrize("name", [data("web"), data("zencrowd_us")])
 def test_workers_of_real_crowds_are_flagged_whatever_the_seed(name):
     labels = load(name).labels
-    found = [[screen.findings for screen in screen_workers(labels, seed=seed).screens] for seed in range(3)]
+    found = [[screen.findings for screen in screen_workers(labels, random_state=seed)] for seed in range(3)]
     assert found[0] == found[1] == found[2]
     assert found[0][1]
 
@@ -288,8 +288,8 @@ def test_who_has_done_little_is_not_flagged():
 
 def test_who_sits_among_the_weak_is_judged_by_their_measure():
     """Two islands: five experts on one, five honest and weak workers on the other; nobody is a spammer."""
-    strong = simulate_workers(symmetric(np.full(5, 0.95), 2), 500, None, seed=0).labels
-    weak = simulate_workers(symmetric(np.full(5, 0.66), 2), 500, None, seed=1).labels
+    strong = simulate_workers(symmetric(np.full(5, 0.95), 2), 500, None, random_state=0).labels
+    weak = simulate_workers(symmetric(np.full(5, 0.66), 2), 500, None, random_state=1).labels
     labels = CrowdLabels.from_codes(
         np.concatenate([strong.task, weak.task + 500]), np.concatenate([strong.worker, weak.worker + 5]),
         np.concatenate([strong.label, weak.label]), tasks=1000, workers=10, classes=2,
@@ -321,7 +321,7 @@ def test_honest_crowds_raise_no_alarm():
 
 
 def test_spammers_with_a_hundred_labels_each_among_ten_classes():
-    crowd = spammers(n_tasks=2000, n_workers=100, n_classes=10, labels_per_task=5, seed=0)
+    crowd = spammers(n_tasks=2000, n_workers=100, n_classes=10, labels_per_task=5, random_state=0)
     spam = {name for name, kind in zip(crowd.labels.workers.to_pylist(), crowd.kinds, strict=True) if kind != "honest"}
     found = flagged(find_spammers(crowd.labels))
     assert found <= spam
@@ -335,8 +335,9 @@ def test_level_is_kept_at_the_bound_itself():
         accuracy = (1 + skill) / 2
         matrices = np.concatenate([symmetric(np.full(8, 0.9), 2), symmetric(np.full(6, accuracy), 2)])
         return sum(
-            bool(find_spammers(simulate_workers(matrices, 300, None, seed=seed).labels).findings) for seed in range(20)
-        )  # fmt: skip
+            bool(find_spammers(simulate_workers(matrices, 300, None, random_state=seed).labels).findings)
+            for seed in range(20)
+        )
 
     assert crowds_with_flags(attention_of_bits(0.08, 2)) <= 4
     assert crowds_with_flags(0.02) >= 19
@@ -344,7 +345,7 @@ def test_level_is_kept_at_the_bound_itself():
 
 @pytest.mark.parametrize(("name", "tasks"), [data("temp", [462, 452, 442]), data("rte", [800, 760, 700, 540])])
 def test_extreme_spammers_of_real_crowds(name, tasks):
-    """Appendix H of 004: those who labelled very many tasks at random."""
+    """Appendix H of Kim et al. 2022: those who labelled very many tasks at random."""
     labels = load(name).labels
     named = dict(zip(labels.workers.to_pylist(), labels.labels_per_worker, strict=True))
     found = sorted((int(named[worker]) for worker in flagged(find_spammers(labels))), reverse=True)
@@ -357,14 +358,14 @@ def test_same_seed_same_answer_and_hostile_names():
     hostile = CrowdLabels.from_codes(
         labels.task, labels.worker, labels.label, tasks=labels.n_tasks, workers=names, classes=["a\n", "<i>", "=1"]
     )
-    first, second = find_spammers(hostile, seed=4), find_spammers(hostile, seed=4)
+    first, second = find_spammers(hostile, random_state=4), find_spammers(hostile, random_state=4)
     assert first.findings == second.findings
     assert flagged(first) == {names[10], names[11]}
     assert all("\n" not in finding.verdict + finding.evidence for finding in first.findings)
 
 
 def test_what_cannot_be_tested_is_said():
-    few = simulate_crowd(10, 5, 2, 3, seed=0).labels
+    few = simulate_crowd(10, 5, 2, 3, random_state=0).labels
     assert "No worker has 20 labels" in find_spammers(few).skipped
     alone = CrowdLabels.from_codes(np.arange(50), np.zeros(50, int), np.arange(50) % 2, tasks=50, workers=1, classes=2)
     assert "No worker has 20 labels" in find_spammers(alone).skipped

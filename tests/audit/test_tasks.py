@@ -9,18 +9,10 @@ import pytest
 from tests.audit.crowds import Crowd, honest, relabelled, varied
 
 import crowdwise as cw
-from crowdwise.audit.confused_classes import follow_shares
+from crowdwise.audit.confused_classes import find_confused_classes, follow_shares
+from crowdwise.audit.hard_tasks import differing, expected_differing, find_hard_tasks, hardness
 from crowdwise.audit.leave_out_consensus import fit_reference
-from crowdwise.audit.tasks import (
-    differing,
-    doubts,
-    expected_differing,
-    find_confused_classes,
-    find_hard_tasks,
-    find_mislabels,
-    given_labels,
-    hardness,
-)
+from crowdwise.audit.mislabels import doubts, find_mislabels, given_labels
 from crowdwise.labels import CrowdLabels, read_labels
 
 
@@ -55,7 +47,7 @@ def test_hard_tasks_are_found() -> None:
         rng = np.random.default_rng(seed)
         crowd = honest(300, 40, 3, 25, rng, skill=0.9)
         hard = np.arange(300) < 10
-        screen = find_hard_tasks(guessed(crowd, hard, rng), seed=seed)
+        screen = find_hard_tasks(guessed(crowd, hard, rng), random_state=seed)
         names = {f.names[0] for f in screen.findings}
         found += len(names & set(range(10)))
         wrong += len(names - set(range(10)))
@@ -75,7 +67,7 @@ def test_wrong_gold_labels_are_found() -> None:
         gold = crowd.truth.copy()
         gold[:20] = (gold[:20] + rng.integers(1, 3, 20)) % 3
         truth = dict(enumerate(gold.tolist()))
-        screen = find_mislabels(crowd.labels, truth=truth, seed=seed)
+        screen = find_mislabels(crowd.labels, truth=truth, random_state=seed)
         names = {f.names[0] for f in screen.findings if f.kind == "mislabel"}
         found += len(names & set(range(20)))
         wrong += len({f.names[0] for f in screen.findings} - set(range(20)))
@@ -130,7 +122,7 @@ def mixed_up(seed: int) -> Crowd:
 def test_confused_classes_are_found_and_sized() -> None:
     covered = 0
     for seed in range(10):
-        screen = find_confused_classes(mixed_up(seed).labels, seed=seed)
+        screen = find_confused_classes(mixed_up(seed).labels, random_state=seed)
         assert screen.findings[0].names == (0, 3)
         assert len(screen.findings) <= 2
         low, high = _interval(screen.findings[0].evidence)
@@ -180,7 +172,7 @@ def test_what_cannot_be_tested() -> None:
 def test_same_seed_same_answer() -> None:
     labels = mixed_up(0).labels
     assert find_confused_classes(labels).findings == find_confused_classes(labels).findings
-    assert find_mislabels(labels, seed=3).findings == find_mislabels(labels, seed=3).findings
+    assert find_mislabels(labels, random_state=3).findings == find_mislabels(labels, random_state=3).findings
 
 
 @pytest.mark.data
@@ -224,7 +216,7 @@ def test_how_far_wrong_answers_follow_the_shares() -> None:
 
 def test_classes_that_nobody_says_make_no_confusion() -> None:
     """Errors never go to a class that was declared and not used; that is no leaning to the others."""
-    crowd = cw.simulate.simulate("one-coin", n_tasks=120, n_workers=8, n_classes=3, seed=0)
+    crowd = cw.simulate.simulate("one-coin", n_tasks=120, n_workers=8, n_classes=3, random_state=0)
     wider = CrowdLabels.from_codes(
         crowd.labels.task, crowd.labels.worker, crowd.labels.label, tasks=120, workers=8, classes=9
     )
@@ -236,5 +228,5 @@ def test_classes_that_nobody_says_make_no_confusion() -> None:
 
 def test_a_task_on_which_workers_differ_less_than_expected_is_not_called_hard() -> None:
     """Where a block colludes, tasks may be strange to the model without being disputed."""
-    crowd = cw.simulate.simulate("colluders", n_tasks=800, n_workers=20, share=0.3, seed=0)
+    crowd = cw.simulate.simulate("colluders", n_tasks=800, n_workers=20, share=0.3, random_state=0)
     assert all(finding.score > 0 for finding in find_hard_tasks(crowd.labels).findings)

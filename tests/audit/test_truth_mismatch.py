@@ -11,7 +11,7 @@ from crowdwise.audit.truth_mismatch import find_strange_truth
 
 @pytest.fixture(scope="module")
 def crowd() -> cw.simulate.Simulation:
-    return cw.simulate.simulate("dawid-skene", n_tasks=150, n_workers=8, n_classes=3, skill=0.7, seed=0)
+    return cw.simulate.simulate("dawid-skene", n_tasks=150, n_workers=8, n_classes=3, skill=0.7, random_state=0)
 
 
 def given(truth: np.ndarray) -> dict[int, int]:
@@ -39,7 +39,7 @@ def test_rows_out_of_order_are_found_as_often_as_they_agree_no_more_than_by_chan
 def test_a_right_truth_is_not_flagged(crowd: cw.simulate.Simulation) -> None:
     assert find_strange_truth(crowd.labels, truth=given(crowd.truth)).findings == ()
     weak = [
-        cw.simulate.simulate("dawid-skene", n_tasks=40, n_workers=5, n_classes=3, skill=0.55, seed=seed)
+        cw.simulate.simulate("dawid-skene", n_tasks=40, n_workers=5, n_classes=3, skill=0.55, random_state=seed)
         for seed in range(40)
     ]
     assert not any(find_strange_truth(each.labels, truth=given(each.truth)).findings for each in weak)

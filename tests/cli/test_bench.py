@@ -11,12 +11,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.evaluate.tables.small import SMALL
+from tests.reproduction.small import SMALL
 
-from crowdwise.cli.bench import chosen
-from crowdwise.evaluate.tables import results
-from crowdwise.evaluate.tables.reading import names, parsed
+from crowdwise.cli.commands.bench import choose_methods
 from crowdwise.labels.errors import InputError
+from crowdwise.reproduction import runs
+from crowdwise.reproduction.table_files import parse_table, table_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +36,10 @@ def table(tmp_path: Path) -> Path:
 def test_the_tables(cw: Callable[..., Any]) -> None:
     ran = cw("bench")
     assert (ran.code, ran.err) == (0, "")
-    assert all(name in ran.out for name in names())
+    assert all(name in ran.out for name in table_names())
     assert max(map(len, ran.out.splitlines())) <= 80
     listed = cw("bench", "--json").json
-    assert [each["name"] for each in listed] == names()
+    assert [each["name"] for each in listed] == table_names()
     assert all(each["runs"] >= each["quick_runs"] > 0 for each in listed)
 
 
@@ -92,7 +92,7 @@ def test_the_small_version_is_not_compared(cw: Callable[..., Any], table: Path, 
         "mine-quick-1.svg",
         "mine-quick.jsonl",
     }
-    rows = results.read_rows(tmp_path / "mine-quick.jsonl")
+    rows = runs.read_rows(tmp_path / "mine-quick.jsonl")
     assert len(rows) == 4
 
 
@@ -183,17 +183,17 @@ def test_a_run_that_fails(cw: Callable[..., Any], table: Path, tmp_path: Path) -
 
 
 def test_methods_by_name_whatever_is_in_it() -> None:
-    table = parsed(SMALL.replace('"vote"', '"votes, of all"'), "mine")
-    assert chosen(table, "Votes, of ALL") == ["votes, of all"]
-    assert chosen(table, "DS,votes, of all") == ["DS", "votes, of all"]
-    assert chosen(table, "majority-vote, ds, dawid-skene") == ["votes, of all", "DS"]
+    table = parse_table(SMALL.replace('"vote"', '"votes, of all"'), "mine")
+    assert choose_methods(table, "Votes, of ALL") == ["votes, of all"]
+    assert choose_methods(table, "DS,votes, of all") == ["DS", "votes, of all"]
+    assert choose_methods(table, "majority-vote, ds, dawid-skene") == ["votes, of all", "DS"]
     with pytest.raises(InputError, match="no method 'votes'"):
-        chosen(table, "votes, DS")
+        choose_methods(table, "votes, DS")
 
 
 def test_a_slug_stands_for_all_that_have_it() -> None:
-    table = parsed(SMALL.replace('aggregator = "majority-vote"', 'aggregator = "dawid-skene"'), "mine")
-    assert chosen(table, "dawid-skene") == ["vote", "DS"]
+    table = parse_table(SMALL.replace('aggregator = "majority-vote"', 'aggregator = "dawid-skene"'), "mine")
+    assert choose_methods(table, "dawid-skene") == ["vote", "DS"]
 
 
 def test_ctrl_c_keeps_what_is_done(table: Path, tmp_path: Path) -> None:

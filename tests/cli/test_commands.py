@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from crowdwise import __version__
-from crowdwise.cli.digits import METHODS
-from crowdwise.cli.escaping import shell, shown, visible
+from crowdwise.cli.commands.demo import METHODS
+from crowdwise.cli.escaping import display_name, escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError
 from crowdwise.registry import learners, methods
 from crowdwise.saved import load
@@ -146,14 +146,14 @@ def test_colours_only_on_request(cw: Callable[..., Any], labels: Path, monkeypat
 
 
 def test_visible_and_shown() -> None:
-    assert visible("a\tb\x9b\u200bc\ud800") == r"a\tb\x9b\u200bc\ud800"
-    assert visible("naïve 漢字 שלום") == "naïve 漢字 שלום"
-    assert shown("漢字漢字", 5).cell_len <= 5
-    assert shown(" ann").plain == "' ann'"
-    assert shown("").plain == "''"
-    assert shown(7).plain == "7"
-    assert shown("[bold]x").spans == []
-    assert shell("crowdwise", "my file\x1b") == r"crowdwise 'my file\x1b'"
+    assert escape_unprintable("a\tb\x9b\u200bc\ud800") == r"a\tb\x9b\u200bc\ud800"
+    assert escape_unprintable("naïve 漢字 שלום") == "naïve 漢字 שלום"
+    assert display_name("漢字漢字", 5).cell_len <= 5
+    assert display_name(" ann").plain == "' ann'"
+    assert display_name("").plain == "''"
+    assert display_name(7).plain == "7"
+    assert display_name("[bold]x").spans == []
+    assert quote_command("crowdwise", "my file\x1b") == r"crowdwise 'my file\x1b'"
 
 
 # ---- when all else fails --------------------------------------------------------------------------------------
@@ -177,12 +177,12 @@ def test_failures(
     labels: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from crowdwise.cli import work
+    from crowdwise.cli.commands import aggregate
 
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(work, "aggregated", fail)
+    monkeypatch.setattr(aggregate, "fit_method", fail)
     ran = cw("aggregate", labels)
     assert (ran.code, ran.out) == (code, "")
     assert says in ran.err

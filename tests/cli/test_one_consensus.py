@@ -13,8 +13,9 @@ import pytest
 import crowdwise
 from crowdwise.audit.audit import Audit
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.cli.audit_pages import Asked, AuditPage
-from crowdwise.cli.work import Reading
+from crowdwise.cli.commands.audit import AuditPage
+from crowdwise.cli.label_files import LabelFiles
+from crowdwise.cli.options import AuditOptions
 from crowdwise.report.items import read_items
 from crowdwise.simulate import simulate
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
     """Labels, gold of the first 30 tasks and truth of all, of a crowd with spammers and hard tasks."""
-    crowd = simulate("spammers", n_tasks=120, n_workers=9, n_classes=3, labels_per_task=5, share=0.3, seed=4)
+    crowd = simulate("spammers", n_tasks=120, n_workers=9, n_classes=3, labels_per_task=5, share=0.3, random_state=4)
     table = crowd.labels.to_table()
     labels = [f"task-{task},w{worker},{'abc'[label]}" for task, worker, label in zip(*table.to_pydict().values())]  # noqa: B905
     truth = [f"task-{task},{'abc'[label]}" for task, label in enumerate(crowd.truth)]
@@ -62,7 +63,7 @@ def test_four_ways_one_consensus(
     method = asked[1] if "--method" in asked else "auto"
     seed = int(asked[-1]) if asked else 0
     gold = str(files["gold"]) if known else None
-    python = crowdwise.audit_crowd(str(files["labels"]), method=method, gold=gold, seed=seed).model
+    python = crowdwise.audit_crowd(str(files["labels"]), method=method, gold=gold, random_state=seed).model
     consensus = {row["task"]: row for row in python.consensus().to_pylist()}
     workers = {row["worker"]: row for row in python.workers().to_pylist()}
 
@@ -138,7 +139,7 @@ def test_items_stand_beside_tasks_that_are_doubted(
     model = crowdwise.MajorityVote().fit(labels)
     audit = Audit(labels, model, (Screen("mislabel", (finding,)),), np.full(9, -1), 0.05)
     items = read_items(str(files["items"]), labels.tasks)
-    AuditPage(audit, Reading(str(files["labels"])), Asked(), None, items).put(None, None)
+    AuditPage(audit, LabelFiles(str(files["labels"])), AuditOptions(), None, items).print_page(None, None)
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     at = lines.index("Two are wrong.")
     assert lines[at - 1 : at + 4] == [

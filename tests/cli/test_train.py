@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from crowdwise.cli.learning import Training
-from crowdwise.cli.work import Reading
+from crowdwise.cli.commands.train import TrainOptions
 from crowdwise.saved import load
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def test_what_was_held_out_is_named(method: str, measure: str, train: Callable[.
     ],
 )
 def test_the_next_step_names_features_of_the_same_kind(given: str, new: str) -> None:
-    assert Training(Reading("labels.csv"), given, "trace").like_features == new
+    assert TrainOptions(features=given).example_features == new
 
 
 def test_json(train: Callable[..., Any], place: Path) -> None:

@@ -34,6 +34,16 @@ def shuffled(labels: CrowdLabels, seed: int = 0) -> CrowdLabels:
     )
 
 
+_FITS: dict[str, Any] = {}
+
+
+def fitted(method: Method, crowd: CrowdLabels) -> Any:
+    """The method fitted to the crowd, once for all tests that only look at the result."""
+    if method.slug not in _FITS:
+        _FITS[method.slug] = method.load()().fit(crowd)
+    return _FITS[method.slug]
+
+
 def brief(method: Method, max_iter: int) -> Any:
     """The method with a few iterations, if it has any."""
     model = method.load()()
@@ -52,7 +62,7 @@ def assert_same(method: Method, one: Any, other: Any) -> None:
 
 @EVERY
 def test_rows_sum_to_one(method: Method, crowd: CrowdLabels) -> None:
-    model = method.load()().fit(crowd)
+    model = fitted(method, crowd)
     assert model.posterior_.shape == (crowd.n_tasks, crowd.n_classes)
     np.testing.assert_allclose(model.posterior_.sum(axis=1), 1, atol=1e-12)
     assert (model.posterior_ >= 0).all()
@@ -65,7 +75,7 @@ def test_rows_sum_to_one(method: Method, crowd: CrowdLabels) -> None:
 @EVERY
 def test_order_of_rows_does_not_matter(method: Method, crowd: CrowdLabels) -> None:
     other = shuffled(crowd)
-    first, second = method.load()().fit(crowd), method.load()().fit(other)
+    first, second = fitted(method, crowd), method.load()().fit(other)
     place = pa.compute.index_in(other.tasks, crowd.tasks).to_numpy()
     assert_same(method, second.posterior_, first.posterior_[place])
     place = pa.compute.index_in(other.workers, crowd.workers).to_numpy()
@@ -82,7 +92,7 @@ def test_order_of_classes_does_not_matter(method: Method, crowd: CrowdLabels) ->
         workers=crowd.workers,
         classes=np.roll(crowd.classes.to_numpy(), 1),
     )
-    first, second = method.load()().fit(crowd), method.load()().fit(turned)
+    first, second = fitted(method, crowd), method.load()().fit(turned)
     assert_same(method, np.roll(first.posterior_, 1, axis=1), second.posterior_)
 
 
@@ -96,14 +106,15 @@ def test_string_and_integer_names_agree(method: Method, crowd: CrowdLabels) -> N
         workers=[f"w{n}" for n in range(crowd.n_workers)],
         classes=["low", "middle", "high"],
     )
-    np.testing.assert_array_equal(method.load()().fit(text).posterior_, method.load()().fit(crowd).posterior_)
-    assert set(method.load()().fit(text).predict()) <= {"low", "middle", "high"}
+    model = method.load()().fit(text)
+    np.testing.assert_array_equal(model.posterior_, fitted(method, crowd).posterior_)
+    assert set(model.predict()) <= {"low", "middle", "high"}
 
 
 @EVERY
 def test_same_bits_at_any_number_of_threads(method: Method) -> None:
     labels = cw.simulate.simulate(
-        "dawid-skene", n_tasks=20_000, n_workers=60, n_classes=3, labels_per_task=4, seed=1
+        "dawid-skene", n_tasks=20_000, n_workers=60, n_classes=3, labels_per_task=4, random_state=1
     ).labels
     fits = []
     for threads in (1, 2, 5):
@@ -117,7 +128,7 @@ def test_same_bits_at_any_number_of_threads(method: Method) -> None:
 
 @EVERY
 def test_same_seed_same_answer(method: Method, crowd: CrowdLabels) -> None:
-    one, two = method.load()().fit(crowd), method.load()().fit(crowd)
+    one, two = fitted(method, crowd), method.load()().fit(crowd)
     np.testing.assert_array_equal(one.posterior_, two.posterior_)
 
 
@@ -176,9 +187,9 @@ def test_repeated_answers_count(method: Method) -> None:
     repeated = CrowdLabels.from_codes(
         [0, 0, 0, 1, 1], [0, 0, 1, 0, 1], [0, 0, 1, 1, 1], tasks=2, workers=2, classes=2, on_duplicate="all"
     )
-    assert method.load()().fit(repeated).labels_per_worker_.tolist() == [3, 2]
-    votes = method.load()().fit(repeated)
-    assert votes.predict()[1] == 1
+    model = method.load()().fit(repeated)
+    assert model.labels_per_worker_.tolist() == [3, 2]
+    assert model.predict()[1] == 1
 
 
 @EVERY
@@ -199,7 +210,7 @@ def test_one_class_is_nothing_to_choose_from(method: Method) -> None:
 
 @EVERY
 def test_a_single_new_answer_is_enough(method: Method, crowd: CrowdLabels) -> None:
-    model = method.load()().fit(crowd)
+    model = fitted(method, crowd)
     one = {"task": ["new"], "worker": crowd.workers.to_pylist()[:1], "label": [2]}
     assert model.predict_proba(one).shape == (1, 3)
     with pytest.raises(InputError, match="classes that the model has not seen: 7"):
@@ -227,12 +238,12 @@ def test_not_converged_is_said(method: Method, crowd: CrowdLabels) -> None:
     with pytest.warns(cw.NotConverged, match="stopped after 2 iterations while still improving"):
         model = method.load()(max_iter=2, tol=1e-12).fit(crowd)
     assert not model.converged_
-    assert method.load()().fit(crowd).converged_
+    assert fitted(method, crowd).converged_
 
 
 @EVERY
 def test_prediction_on_the_same_labels_is_the_posterior(method: Method, crowd: CrowdLabels) -> None:
-    model = method.load()().fit(crowd)
+    model = fitted(method, crowd)
     again = model.predict_proba(crowd)
     if method.plug_in:
         assert (again.argmax(axis=1) == model.posterior_.argmax(axis=1)).mean() > 0.9
@@ -244,7 +255,7 @@ def test_prediction_on_the_same_labels_is_the_posterior(method: Method, crowd: C
 
 @EVERY
 def test_new_tasks_and_unknown_workers(method: Method, crowd: CrowdLabels) -> None:
-    model = method.load()().fit(crowd)
+    model = fitted(method, crowd)
     known = crowd.workers.to_pylist()
     new = {"task": ["n1", "n1", "n2"], "worker": [known[0], "a stranger", known[1]], "label": [0, 0, 2]}
     posterior = model.predict_proba(cw.read_labels(new, classes=[0, 1, 2]))
@@ -320,7 +331,7 @@ def test_parameters_follow_the_habit(method: Method, crowd: CrowdLabels) -> None
 
 @EVERY
 def test_saved_and_loaded(method: Method, crowd: CrowdLabels, tmp_path: Path) -> None:
-    model = method.load()().fit(crowd)
+    model = fitted(method, crowd)
     model.save(tmp_path / "model")
     loaded = cw.load(tmp_path / "model")
     assert type(loaded) is type(model)

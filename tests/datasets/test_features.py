@@ -10,8 +10,8 @@ import pytest
 
 from crowdwise.datasets import load
 from crowdwise.datasets.features import load_features
-from crowdwise.evaluate.tables.problems import problem_of
 from crowdwise.labels.errors import InputError
+from crowdwise.reproduction.problems import make_problem
 
 on_real_data = pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
 
@@ -58,7 +58,7 @@ def test_a_problem_keeps_features_labels_and_truth_together(folder: Path) -> Non
     truth = {"a": "dog", "b": "cat", "c": None}
     feature = {"a": 1.0, "b": 2.0, "c": 3.0}
     for seed in range(4):
-        problem = problem_of({"name": "pets", "train": 2, "test": 1}, {}, seed)
+        problem = make_problem({"name": "pets", "train": 2, "test": 1}, {}, seed)
         names = problem.labels.tasks.to_pylist()
         classes = problem.labels.classes.to_pylist()
         assert problem.x[:, 0].tolist() == [feature[name] for name in names]
@@ -69,7 +69,7 @@ def test_a_problem_keeps_features_labels_and_truth_together(folder: Path) -> Non
 
 def test_a_task_without_a_truth_validates_nothing(folder: Path) -> None:
     write(folder)
-    held = [problem_of({"name": "pets", "validation": 0.34}, {}, seed).valid for seed in range(12)]
+    held = [make_problem({"name": "pets", "validation": 0.34}, {}, seed).valid for seed in range(12)]
     seen = {float(each[0][0, 0]) for each in held if each is not None}
     assert seen == {1.0, 2.0}
     assert any(each is None for each in held)
@@ -77,7 +77,7 @@ def test_a_task_without_a_truth_validates_nothing(folder: Path) -> None:
 
 def test_no_file_no_features(folder: Path) -> None:
     assert load_features(load("pets")) is None
-    assert problem_of({"name": "pets"}, {}, 0).x is None
+    assert make_problem({"name": "pets"}, {}, 0).x is None
 
 
 def test_what_does_not_fit_is_named(folder: Path) -> None:
@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_named(folder: Path) -> None:
         load_features(load("pets"))
     write(folder)
     with pytest.raises(InputError, match="no validation set of their own"):
-        problem_of({"name": "pets", "validation": "own"}, {}, 0)
+        make_problem({"name": "pets", "validation": "own"}, {}, 0)
 
 
 @pytest.mark.data
@@ -101,7 +101,7 @@ def test_labelme_rows_are_those_that_its_answers_are_of() -> None:
     """The file has the crowd's answers a second time, as a matrix with the rows of the features."""
     with np.load(Path(os.environ["CROWDWISE_DATA"]) / "labelme" / "features.npz", allow_pickle=False) as file:
         answers, x, truth = file["answers"], file["X_train"], file["y_train"]
-    problem = problem_of({"name": "labelme", "train": 300, "validation": "own"}, {}, 5)
+    problem = make_problem({"name": "labelme", "train": 300, "validation": "own"}, {}, 5)
     labels = problem.labels
     row = {x[number].tobytes(): number for number in range(len(x))}
     at = np.array([row[each.tobytes()] for each in problem.x])
@@ -117,7 +117,7 @@ def test_labelme_rows_are_those_that_its_answers_are_of() -> None:
 @pytest.mark.data
 @on_real_data
 def test_cifar10n_labels_are_of_the_images_that_they_come_with() -> None:
-    problem = problem_of({"name": "cifar10n", "train": 2000, "test": 10}, {}, 1)
+    problem = make_problem({"name": "cifar10n", "train": 2000, "test": 10}, {}, 1)
     known = load("cifar10n")
     from crowdwise.datasets.pictures import load_pictures
 

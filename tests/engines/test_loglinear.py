@@ -11,7 +11,8 @@ from scipy.special import log_softmax, logsumexp
 from tests.conftest import tiny_labels
 
 from crowdwise.kernels import NO_GOLD
-from crowdwise.kernels.loglinear import _sums, climb_tables, table_posterior
+from crowdwise.kernels.compiled.loglinear import sums
+from crowdwise.kernels.loglinear import climb_tables, table_posterior
 
 SIZES = pytest.mark.parametrize("n_classes", [2, 3, 5])
 
@@ -57,7 +58,7 @@ def test_gradient_by_finite_differences(n_classes: int) -> None:
     slope, mass = np.empty((n_classes, n_classes)), np.empty((n_classes, n_classes))
     for t in range(3):
         start, end = labels.task_ptr[t], labels.task_ptr[t + 1]
-        value = _sums(
+        value = sums(
             task[t], start, end, np.arange(labels.n_labels), labels.task, labels.worker, labels.label,
             posterior, worker, slope, mass,
         )  # fmt: skip

@@ -50,7 +50,7 @@ def test_weights_are_the_gaussian_conditionals(n_classes: int) -> None:
 
 
 def test_threads_change_nothing() -> None:
-    labels = simulate("one-coin", n_tasks=20_000, n_workers=50, n_classes=3, labels_per_task=5, seed=0).labels
+    labels = simulate("one-coin", n_tasks=20_000, n_workers=50, n_classes=3, labels_per_task=5, random_state=0).labels
     table = np.random.default_rng(0).normal(size=(50, 3, 3))
     with use_threads(1):
         one = task_sums(labels, table[:, 0, 0], table)

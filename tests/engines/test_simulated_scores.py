@@ -11,16 +11,18 @@ from crowdwise.labels import CrowdLabels
 from crowdwise.simulate.draws import draw_from_rows, summed
 
 
+@pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("n_classes", [2, 3, 11])
-def test_scores_of_drawn_labels(n_classes: int) -> None:
+def test_scores_of_drawn_labels(n_classes: int, levels: int) -> None:
     rng = np.random.default_rng(n_classes)
     task, worker = rng.integers(0, 40, 300), rng.integers(0, 70_000, 300)
     labels = CrowdLabels.from_codes(
         task, worker, rng.integers(0, n_classes, 300), tasks=45, workers=70_000, classes=n_classes
     )
-    confusion = rng.dirichlet(np.ones(n_classes), (labels.n_workers, n_classes))
-    log_prior, log_table = rng.normal(size=n_classes), rng.normal(size=confusion.shape)
-    truth, uniform = rng.integers(0, n_classes, (3, 45)), rng.random((3, 300))
+    states = n_classes * levels
+    confusion = rng.dirichlet(np.ones(n_classes), (labels.n_workers, states))
+    log_prior, log_table = rng.normal(size=states), rng.normal(size=(labels.n_workers, n_classes, states))
+    truth, uniform = rng.integers(0, states, (3, 45)), rng.random((3, 300))
     tasks = slice(7, 44)
     edges = slice(labels.task_ptr[7], labels.task_ptr[44])
     model = summed(confusion), log_prior, log_table

@@ -21,7 +21,9 @@ PATIENCE = 120  # seconds until a child that hangs is given up
 @pytest.fixture(scope="module")
 def laned() -> cw.CrowdLabels:
     """Enough labels for several lanes, so that threads are really used."""
-    return cw.simulate.simulate_crowd(n_tasks=15_000, n_workers=40, n_classes=3, labels_per_task=6, seed=0).labels
+    return cw.simulate.simulate_crowd(
+        n_tasks=15_000, n_workers=40, n_classes=3, labels_per_task=6, random_state=0
+    ).labels
 
 
 def fitted(labels: cw.CrowdLabels) -> Any:

@@ -11,6 +11,8 @@ from scipy.optimize import minimize
 from tests.conftest import tiny_labels
 
 from crowdwise.kernels import triple_counts, triple_error, triple_sweep
+from crowdwise.kernels.choice import use_engine
+from crowdwise.kernels.compiled.triples import onto_simplex as compiled_onto_simplex
 from crowdwise.kernels.triples import onto_simplex
 
 
@@ -65,7 +67,9 @@ def test_the_error_is_the_plain_formula_and_never_grows() -> None:
 def test_a_long_sweep_ends_at_the_least_error_of_the_last_worker_and_of_the_prior() -> None:
     """A sweep ends with worker 4 and then the prior: each is compared with a general-purpose solver."""
     triples, share, weight, prior, table = problem(1)
-    same, swept = triple_sweep(triples, share, weight, prior, table, n_steps=100_000, fixed=True)
+    with use_engine("numba"):
+        same, swept = triple_sweep(triples, share, weight, prior, table, n_steps=100_000, fixed=True)
+        new_prior, all_swept = triple_sweep(triples, share, weight, prior, table, n_steps=100_000, fixed=False)
     np.testing.assert_array_equal(same, prior)
 
     def of_columns(values: Any) -> float:
@@ -78,16 +82,15 @@ def test_a_long_sweep_ends_at_the_least_error_of_the_last_worker_and_of_the_prio
         of_columns, table[4].ravel(), bounds=[(0, 1)] * 9, constraints=simplex, method="SLSQP", options={"ftol": 1e-14}
     )
     assert of_columns(swept[4]) <= best.fun + 1e-9
-    new_prior, swept = triple_sweep(triples, share, weight, prior, table, n_steps=100_000, fixed=False)
     best = minimize(
-        lambda values: 1e3 * plain_error(triples, share, weight, values, swept),
+        lambda values: 1e3 * plain_error(triples, share, weight, values, all_swept),
         prior,
         bounds=[(0, 1)] * 3,
         constraints=[{"type": "eq", "fun": lambda values: values.sum() - 1}],
         method="SLSQP",
         options={"ftol": 1e-14},
     )
-    assert 1e3 * plain_error(triples, share, weight, new_prior, swept) <= best.fun + 1e-9
+    assert 1e3 * plain_error(triples, share, weight, new_prior, all_swept) <= best.fun + 1e-9
 
 
 def test_nearest_point_of_the_simplex() -> None:
@@ -95,8 +98,10 @@ def test_nearest_point_of_the_simplex() -> None:
     grid = np.array([(a, b, 200 - a - b) for a in range(201) for b in range(201 - a)]) / 200
     generator = np.random.default_rng(0)
     for values in generator.normal(0.3, 0.7, (20, 3)):
-        found = values.copy()
-        onto_simplex(found)
+        found = onto_simplex(values[None])[0]
+        compiled = values.copy()
+        compiled_onto_simplex(compiled)
+        np.testing.assert_allclose(found, compiled, rtol=1e-12)
         assert found.min() >= 0
         assert found.sum() == pytest.approx(1)
         nearest = grid[((grid - values) ** 2).sum(axis=1).argmin()]

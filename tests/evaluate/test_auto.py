@@ -121,11 +121,11 @@ def test_tempering_is_the_power_of_a_likelihood() -> None:
 
 def test_less_sure_than_its_members_but_not_timid() -> None:
     """Shared errors are allowed for; many workers who agree are believed all the same."""
-    crowd = simulate("one-coin", n_tasks=200, n_workers=20, n_classes=2, labels_per_task=9, seed=2)
+    crowd = simulate("one-coin", n_tasks=200, n_workers=20, n_classes=2, labels_per_task=9, random_state=2)
     model, plain = cw.Auto().fit(crowd.labels), cw.DawidSkene().fit(crowd.labels)
     assert model.posterior_.max(axis=1).mean() < plain.posterior_.max(axis=1).mean()
     assert (model.posterior_.argmax(axis=1) == crowd.truth).mean() > 0.96
-    spammed = simulate("spammers", n_tasks=1000, seed=0)
+    spammed = simulate("spammers", n_tasks=1000, random_state=0)
     model = cw.Auto().fit(spammed.labels)
     assert cw.metrics.expected_calibration_error(spammed.truth, model.posterior_) < 0.03
     assert (model.posterior_.max(axis=1) >= 0.9).mean() > 0.9
@@ -133,7 +133,7 @@ def test_less_sure_than_its_members_but_not_timid() -> None:
 
 def test_expected_wrong_answers() -> None:
     """The count is the sum of doubts; independent workers lie at the low end, a misled crowd inside."""
-    crowd = simulate("one-coin", n_tasks=400, n_workers=20, n_classes=3, labels_per_task=7, seed=5)
+    crowd = simulate("one-coin", n_tasks=400, n_workers=20, n_classes=3, labels_per_task=7, random_state=5)
     misled = np.zeros(400, np.bool_)
     misled[::10] = True
     for truth in (crowd.truth, np.where(misled, (crowd.truth + 1) % 3, crowd.truth)):
@@ -162,7 +162,7 @@ def test_hundreds_of_labels_make_it_sure() -> None:
 
 def test_expected_wrong_with_few_gold_answers() -> None:
     """Gold that turns a crowd around: the interval holds the count, and says that it rests on gold as well."""
-    crowd = simulate("one-coin", n_tasks=120, n_workers=8, n_classes=2, labels_per_task=5, seed=0)
+    crowd = simulate("one-coin", n_tasks=120, n_workers=8, n_classes=2, labels_per_task=5, random_state=0)
     for n in (3, 15, 19):
         model = cw.Auto().fit(crowd.labels, gold={task: int(1 - crowd.truth[task]) for task in range(n)})
         found = model.expected_wrong()
@@ -171,7 +171,7 @@ def test_expected_wrong_with_few_gold_answers() -> None:
 
 
 def test_gold_without_labels_says_nothing_of_trust() -> None:
-    crowd = simulate("one-coin", n_tasks=120, n_workers=8, n_classes=3, labels_per_task=5, seed=0)
+    crowd = simulate("one-coin", n_tasks=120, n_workers=8, n_classes=3, labels_per_task=5, random_state=0)
     some = crowd.labels.keep(crowd.labels.task >= 30)
     gold = {task: int(crowd.truth[task]) for task in range(60)}
     model = cw.Auto().fit(some, gold=gold)
@@ -180,7 +180,7 @@ def test_gold_without_labels_says_nothing_of_trust() -> None:
 
 
 def test_class_prior_and_known_workers_hold_for_new_tasks() -> None:
-    crowd = simulate("one-coin", n_tasks=160, n_workers=8, n_classes=2, labels_per_task=3, seed=0)
+    crowd = simulate("one-coin", n_tasks=160, n_workers=8, n_classes=2, labels_per_task=3, random_state=0)
     told = cw.Auto().fit(crowd.labels, class_prior={0: 0.95, 1: 0.05})
     again = told.predict_proba(crowd.labels)
     assert np.abs(again.mean(axis=0) - told.posterior_.mean(axis=0)).max() < 0.05
@@ -213,7 +213,7 @@ def test_the_league_is_saved(crowd: CrowdLabels, tmp_path: os.PathLike[str]) -> 
 
 def test_members_compete_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "SAMPLE", 300)
-    crowd = simulate("dawid-skene", n_tasks=400, n_workers=12, n_classes=3, labels_per_task=5, seed=0)
+    crowd = simulate("dawid-skene", n_tasks=400, n_workers=12, n_classes=3, labels_per_task=5, random_state=0)
     assert 300 <= auto.sample_tasks(crowd.labels, 0).n_labels < 310
     model = cw.Auto().fit(crowd.labels)
     assert (model.posterior_.argmax(axis=1) == crowd.truth).mean() > 0.85
@@ -221,7 +221,7 @@ def test_members_compete_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_gold_teaches_how_far_to_trust(tmp_path: os.PathLike[str]) -> None:
     """A crowd that is misled on a quarter of the tasks: with gold, the confidence and the count of errors are right."""
-    crowd = simulate("one-coin", n_tasks=600, n_workers=15, n_classes=3, labels_per_task=7, seed=1)
+    crowd = simulate("one-coin", n_tasks=600, n_workers=15, n_classes=3, labels_per_task=7, random_state=1)
     truth = np.where(np.arange(600) % 4 == 0, (crowd.truth + 1) % 3, crowd.truth)
     chosen = np.random.default_rng(0).permutation(600)[:100]
     gold = {int(task): int(truth[task]) for task in chosen}

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def simulation() -> cw.simulate.Simulation:
-    return simulate("dawid-skene", n_tasks=300, n_workers=15, n_classes=3, labels_per_task=6, skill=0.6, seed=5)
+    return simulate("dawid-skene", n_tasks=300, n_workers=15, n_classes=3, labels_per_task=6, skill=0.6, random_state=5)
 
 
 def test_the_standings(simulation: cw.simulate.Simulation) -> None:
     truth = dict(zip(simulation.labels.tasks.to_pylist(), simulation.truth.tolist(), strict=True))
     slugs = ["majority-vote", "dawid-skene", "one-coin"]
-    league = cw.compare(simulation.labels, slugs, truth=truth, folds=4, seed=1)
+    league = cw.compare(simulation.labels, slugs, truth=truth, folds=4, random_state=1)
     assert {row.method for row in league.standings} == set(slugs)
     scores = [row.held_out for row in league.standings]
     assert scores == sorted(scores, reverse=True)
@@ -34,7 +34,7 @@ def test_the_standings(simulation: cw.simulate.Simulation) -> None:
     assert (first.method, first.behind, first.agreement) == (league.best, 0.0, 1.0)
     for place, row in enumerate(league.standings):
         model = cw.method(row.method).load()()
-        logs = cw.held_out_log_probability(model, simulation.labels, folds=4, seed=1)
+        logs = cw.held_out_log_probability(model, simulation.labels, folds=4, random_state=1)
         assert row.held_out == pytest.approx(logs.mean(), abs=1e-12)
         assert row.behind == pytest.approx(first.held_out - row.held_out, abs=1e-12)
         decided = model.fit(simulation.labels).posterior_.argmax(axis=1)
@@ -97,7 +97,7 @@ def test_what_cannot_be_compared(crowd: CrowdLabels) -> None:
 
 
 def test_a_method_and_its_twin_are_tied_and_a_bad_one_is_not() -> None:
-    crowd = simulate("spammers", n_tasks=300, n_workers=20, n_classes=3, labels_per_task=8, share=0.5, seed=0)
+    crowd = simulate("spammers", n_tasks=300, n_workers=20, n_classes=3, labels_per_task=8, share=0.5, random_state=0)
     league = cw.compare(crowd.labels, ["bcc", "mean-field", "majority-vote"], folds=3)
     worst = league.standings[-1]
     assert (worst.method, worst.rank_low, worst.rank_high) == ("majority-vote", 3, 3)
@@ -106,7 +106,7 @@ def test_a_method_and_its_twin_are_tied_and_a_bad_one_is_not() -> None:
 
 
 def test_families_of_workers_are_a_caution() -> None:
-    crowd = simulate("groups", n_tasks=300, n_workers=20, n_classes=3, labels_per_task=6, n_groups=5, seed=1)
+    crowd = simulate("groups", n_tasks=300, n_workers=20, n_classes=3, labels_per_task=6, n_groups=5, random_state=1)
     league = cw.compare(crowd.labels, ["majority-vote", "dawid-skene"], folds=2)
     assert "Workers do not err independently: some pairs agree" in league.cautions[0]
     assert league.recommendation == "auto"

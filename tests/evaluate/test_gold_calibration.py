@@ -30,7 +30,7 @@ def known(truth: IntArray, n: int, seed: int = 0) -> IntArray:
 
 def too_sure(seed: int, n_tasks: int = 600) -> tuple[CrowdLabels, FloatArray, IntArray]:
     """A crowd, a posterior that is surer than right (the fourth power of a calibrated one), and the truth."""
-    crowd = simulate("dawid-skene", n_tasks=n_tasks, n_workers=12, n_classes=3, labels_per_task=3, seed=seed)
+    crowd = simulate("dawid-skene", n_tasks=n_tasks, n_workers=12, n_classes=3, labels_per_task=3, random_state=seed)
     right = cw.DawidSkene().fit(crowd.labels, gold=dict(enumerate(crowd.truth.tolist())))
     posterior = right._posterior_of(right._aligned(crowd.labels)) ** 4
     return crowd.labels, posterior / posterior.sum(axis=1, keepdims=True), crowd.truth
@@ -138,7 +138,7 @@ def test_saved_arrays_give_the_same_calibration() -> None:
     labels, truth = panel(1)
     vote = cw.MajorityVote().fit(labels).posterior_
     gold = known(truth, 60)
-    found = calibrate_from_gold(labels, vote, gold, seed=3)
+    found = calibrate_from_gold(labels, vote, gold, random_state=3)
     arrays = found.to_arrays()
     assert all(values.dtype.kind in "fi" for values in arrays.values())
     again = GoldCalibration.from_arrays(arrays, found.posterior)
@@ -148,7 +148,7 @@ def test_saved_arrays_give_the_same_calibration() -> None:
     np.testing.assert_allclose(found.predict(labels, vote)[gold < 0], found.posterior[gold < 0], atol=1e-9)
     np.testing.assert_allclose(found.posterior.sum(axis=1), 1)
     np.testing.assert_array_equal(found.posterior[gold >= 0].argmax(axis=1), gold[gold >= 0])
-    np.testing.assert_array_equal(calibrate_from_gold(labels, vote, gold, seed=3).posterior, found.posterior)
+    np.testing.assert_array_equal(calibrate_from_gold(labels, vote, gold, random_state=3).posterior, found.posterior)
 
 
 def test_a_task_does_not_vouch_for_itself() -> None:

@@ -63,7 +63,7 @@ def test_tasks_and_workers_that_lose_all_labels() -> None:
 @pytest.mark.parametrize("method", [entry for entry in cw.methods() if not entry.needs], ids=lambda entry: entry.slug)
 def test_every_method_can_be_scored(method: Method) -> None:
     """Hidden labels are foretold better than by guessing, and the probabilities of all answers sum to one."""
-    crowd = simulate("one-coin", n_tasks=150, n_workers=10, n_classes=3, labels_per_task=6, seed=0).labels
+    crowd = simulate("one-coin", n_tasks=150, n_workers=10, n_classes=3, labels_per_task=6, random_state=0).labels
     part = next(held_out.parts(crowd, 5, 0))
     model = method.load()().fit(part.kept)
     every = held_out.predict_held_out(model, part)

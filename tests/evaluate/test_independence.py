@@ -31,7 +31,7 @@ def hard_crowd(seed: int, *, hard: float = 0.0, lured: float = 0.0, n_classes: i
 
 
 def check(labels: CrowdLabels, seed: int = 0) -> independence.Independence:
-    found = check_independence(labels, seed=seed)
+    found = check_independence(labels, random_state=seed)
     assert found is not None
     return found
 
@@ -39,7 +39,7 @@ def check(labels: CrowdLabels, seed: int = 0) -> independence.Independence:
 @pytest.mark.parametrize("slug", ["dawid-skene", "spammers"])
 def test_independent_workers_are_not_suspected(slug: str) -> None:
     found = [
-        check(simulate(slug, n_tasks=300, n_workers=20, n_classes=3, labels_per_task=6, seed=seed).labels)
+        check(simulate(slug, n_tasks=300, n_workers=20, n_classes=3, labels_per_task=6, random_state=seed).labels)
         for seed in SEEDS
     ]
     assert sum(each.failed_check is not None for each in found) <= 1
@@ -49,7 +49,13 @@ def test_unequal_classes_and_volumes_are_no_dependence() -> None:
     alarms = 0
     for seed in SEEDS:
         labels = simulate(
-            "dawid-skene", n_tasks=400, n_workers=25, n_classes=3, labels_per_task=8, prior=[0.8, 0.15, 0.05], seed=seed
+            "dawid-skene",
+            n_tasks=400,
+            n_workers=25,
+            n_classes=3,
+            labels_per_task=8,
+            prior=[0.8, 0.15, 0.05],
+            random_state=seed,
         ).labels
         stays = np.random.default_rng(seed).random(labels.n_labels) < np.linspace(0.2, 1, 25)[labels.worker]
         found = check(labels.keep(stays))
@@ -59,7 +65,7 @@ def test_unequal_classes_and_volumes_are_no_dependence() -> None:
 
 def test_families_are_seen() -> None:
     sizes = {"n_tasks": 300, "n_workers": 20, "n_classes": 3, "labels_per_task": 6, "n_groups": 5}
-    found = [check(simulate("groups", **sizes, seed=seed).labels) for seed in SEEDS]
+    found = [check(simulate("groups", **sizes, random_state=seed).labels) for seed in SEEDS]
     assert sum(each.failed_check == "pairs" for each in found) >= 7
 
 
@@ -102,8 +108,8 @@ def test_a_worker_is_no_pair_with_themself() -> None:
 
 
 def test_nothing_is_said_where_too_few_share_tasks() -> None:
-    one_label = simulate("dawid-skene", n_tasks=200, n_workers=5, n_classes=2, labels_per_task=1, seed=0).labels
-    few_each = simulate("dawid-skene", n_tasks=40, n_workers=40, n_classes=2, labels_per_task=5, seed=0).labels
+    one_label = simulate("dawid-skene", n_tasks=200, n_workers=5, n_classes=2, labels_per_task=1, random_state=0).labels
+    few_each = simulate("dawid-skene", n_tasks=40, n_workers=40, n_classes=2, labels_per_task=5, random_state=0).labels
     assert check_independence(one_label) is None
     assert check_independence(few_each) is None
 
@@ -123,7 +129,7 @@ def test_a_large_crowd_leaves_every_worker_labels_enough(monkeypatch: pytest.Mon
     monkeypatch.setattr(independence, "MOST_LABELS", 4000)
     alarms = 0
     for seed in range(4):
-        crowd = simulate("dawid-skene", n_tasks=4000, n_workers=200, n_classes=3, labels_per_task=5, seed=seed)
+        crowd = simulate("dawid-skene", n_tasks=4000, n_workers=200, n_classes=3, labels_per_task=5, random_state=seed)
         busiest = independence._keep_busiest(crowd.labels)
         assert np.unique(busiest.worker).size == 4000 // (4 * 20)
         alarms += check(crowd.labels).failed_check is not None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def crowd_and_gold(n_gold: int = 40, seed: int = 0, n_tasks: int = 200) -> tuple[Any, dict[int, int]]:
     """A crowd, and the truth of its first tasks (the simulation draws tasks at random)."""
-    crowd = simulate("dawid-skene", n_tasks=n_tasks, n_workers=10, n_classes=3, labels_per_task=3, seed=seed)
+    crowd = simulate("dawid-skene", n_tasks=n_tasks, n_workers=10, n_classes=3, labels_per_task=3, random_state=seed)
     return crowd, dict(enumerate(crowd.truth[:n_gold].tolist()))
 
 

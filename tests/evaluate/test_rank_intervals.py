@@ -20,7 +20,7 @@ def test_intervals_hold_the_true_rank_as_often_as_they_say() -> None:
     means = [0.30, 0.15, 0.14, 0.0, -0.4]
     held = []
     for seed in range(300):
-        found = rank_intervals(draw_scores(means, 150, seed), np.ones(150), level=0.9, seed=seed)
+        found = rank_intervals(draw_scores(means, 150, seed), np.ones(150), level=0.9, random_state=seed)
         held.append([low <= rank <= high for rank, low, high in zip(range(1, 6), found.low, found.high, strict=True)])
     assert (np.mean(held, axis=0) >= 0.87).all(), np.mean(held, axis=0)
 
@@ -69,6 +69,6 @@ def test_the_covariance_is_over_tasks_of_unequal_size() -> None:
 
 def test_same_seed_same_intervals() -> None:
     scores = draw_scores([0.0, 0.1, 0.2], 80, 5)
-    one, two = (rank_intervals(scores, np.ones(80), seed=4) for _ in range(2))
+    one, two = (rank_intervals(scores, np.ones(80), random_state=4) for _ in range(2))
     assert (one.low == two.low).all()
     assert (one.high == two.high).all()

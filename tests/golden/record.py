@@ -66,7 +66,7 @@ def make_crowd(name: str) -> tuple[CrowdLabels, dict[Any, Any] | None]:
     if name in REAL:
         return take_tasks(datasets.load(name).labels, REAL[name]), None
     simulator, settings = SIMULATED[name]
-    crowd = simulate(simulator, seed=7, **settings)
+    crowd = simulate(simulator, random_state=7, **settings)
     return crowd.labels, dict(enumerate(crowd.truth.tolist()))
 
 
@@ -96,7 +96,7 @@ def run_aggregator(slug: str, crowd: str) -> dict[str, Any]:
 def run_learner(slug: str, problem: str) -> dict[str, Any]:
     """Predictions of a learner after three epochs with a linear network."""
     n_classes = {"two": 2, "three": 3}[problem]
-    crowd = simulate("dawid-skene", n_tasks=60, n_workers=5, n_classes=n_classes, labels_per_task=3, seed=2)
+    crowd = simulate("dawid-skene", n_tasks=60, n_workers=5, n_classes=n_classes, labels_per_task=3, random_state=2)
     X = np.random.default_rng(3).normal(size=(60, 6)).astype(np.float32)
     X[:, :n_classes] += 2 * np.eye(n_classes, dtype=np.float32)[crowd.truth]
     entry = cw.learner(slug)

@@ -39,12 +39,12 @@ def test_select_keeps_the_order_given() -> None:
 
 
 def test_split_and_concat() -> None:
-    fit, held = LABELS.split(0.5, seed=3)
+    fit, held = LABELS.split(0.5, random_state=3)
     assert fit.n_labels == held.n_labels == 2
     assert not edges(fit) & edges(held)
     both = CrowdLabels.concat([fit, held])
     assert edges(both) == edges(LABELS)
-    assert edges(LABELS.split(0.5, seed=3)[1]) == edges(held)
+    assert edges(LABELS.split(0.5, random_state=3)[1]) == edges(held)
     with pytest.raises(InputError, match="held_out is 1"):
         LABELS.split(1)
     with pytest.raises(InputError, match="repeat an earlier one"):

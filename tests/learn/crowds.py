@@ -141,7 +141,7 @@ def three_classes(n_tasks: int = 300, seed: int = 0) -> tuple[Any, CrowdLabels, 
     swaps = np.array([[0.1, 0.8, 0.1], [0.8, 0.1, 0.1], [0.1, 0.1, 0.8]])
     confusion = np.stack([*(right * eye + (1 - right) * even for right in (0.85, 0.7, 0.55)), swaps])
     rng = np.random.default_rng(seed)
-    simulated = simulate_workers(confusion, n_tasks=n_tasks, seed=seed)
+    simulated = simulate_workers(confusion, n_tasks=n_tasks, random_state=seed)
     centres = 2.5 * np.array([[0, 1], [-1, -1], [1, -1]])
     X = (centres[simulated.truth] + rng.normal(size=(n_tasks, 2))).astype(np.float32)
     return X, simulated.labels, simulated.truth, confusion

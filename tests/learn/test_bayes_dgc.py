@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability
 
 
 def problem(n_classes: int = 2, seed: int = 0, n_tasks: int = 240) -> tuple[np.ndarray, cw.CrowdLabels, np.ndarray]:
-    crowd = simulate("one-coin", n_tasks=n_tasks, n_workers=n_tasks // 2, n_classes=n_classes, seed=seed)
+    crowd = simulate("one-coin", n_tasks=n_tasks, n_workers=n_tasks // 2, n_classes=n_classes, random_state=seed)
     noise = np.random.default_rng(seed).normal(size=(n_tasks, n_classes))
     return 3 * np.eye(n_classes)[crowd.truth] + noise, crowd.labels, crowd.truth
 
@@ -105,7 +105,7 @@ def test_features_help_the_crowd_and_the_crowd_the_classifier(n_classes):
 
 
 def test_beta_finds_the_workers():
-    crowd = simulate("dawid-skene", n_tasks=300, n_workers=6, n_classes=2, seed=2)
+    crowd = simulate("dawid-skene", n_tasks=300, n_workers=6, n_classes=2, random_state=2)
     X = 3 * np.eye(2)[crowd.truth] + np.random.default_rng(0).normal(size=(300, 2))
     model = cw.BayesDgc(network="linear", learning_rate=0.03, epochs=20).fit(X, crowd.labels)
     assert np.abs(model.confusion_ - crowd.confusion).max() < 0.15

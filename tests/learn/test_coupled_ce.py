@@ -15,7 +15,7 @@ from crowdwise.simulate import simulate_workers
 
 
 def dense_loss(logits: torch.Tensor, rho: torch.Tensor, labels: cw.CrowdLabels) -> torch.Tensor:
-    """1/|S| Σ over (m, n) in S of CE(A_m f(x_n), label), one label at a time; A_m has truths in its columns (002)."""
+    """1/|S| Σ over (m, n) in S of CE(A_m f(x_n), label), one label at a time; A_m has truths in its columns."""
     total = torch.zeros((), dtype=logits.dtype)
     for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
         a_m = torch.softmax(rho[worker], dim=1).T
@@ -76,7 +76,7 @@ def test_a_batch_without_labels_costs_nothing() -> None:
 def test_learns_a_classifier_and_who_flips() -> None:
     """Two good workers and one who says the opposite: the vote is right, and so is her portrait."""
     good, opposite = [[0.9, 0.1], [0.1, 0.9]], [[0.15, 0.85], [0.85, 0.15]]
-    crowd = simulate_workers([good, good, opposite], n_tasks=400, seed=1)
+    crowd = simulate_workers([good, good, opposite], n_tasks=400, random_state=1)
     X = np.random.default_rng(1).normal(size=(400, 2)) + 3 * crowd.truth[:, None]
     model = cw.CoupledCrossEntropy(network="linear", epochs=30, learning_rate=0.05).fit(X, crowd.labels)
     assert model.score(X, crowd.truth) > 0.95

@@ -40,7 +40,7 @@ def dense_layer(f, objective, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_classes", [2, 7])
 def test_loss_and_gradients_are_those_of_the_masked_dense_layer(kind, n_classes):
-    labels = cw.simulate.simulate_crowd(20, 5, n_classes, 2, seed=1).labels
+    labels = cw.simulate.simulate_crowd(20, 5, n_classes, 2, random_state=1).labels
     crowd = Crowd(labels)
     objective = shaken(CrowdLayerObjective(crowd, kind, "identity"))
     logits = torch.randn(20, n_classes, dtype=torch.float64, requires_grad=True)
@@ -73,7 +73,7 @@ def test_the_identity_start_says_what_the_paper_s_first_step_says():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_portrait_is_what_the_layer_makes_of_a_certain_truth(kind):
-    crowd = Crowd(cw.simulate.simulate_crowd(20, 4, 3, 2, seed=1).labels)
+    crowd = Crowd(cw.simulate.simulate_crowd(20, 4, 3, 2, random_state=1).labels)
     objective = shaken(CrowdLayerObjective(crowd, kind, "identity"))
     expected = dense_layer(torch.eye(3, dtype=torch.float64), objective, kind).softmax(dim=2).transpose(0, 1)
     torch.testing.assert_close(objective.confusion(), expected)
@@ -104,7 +104,7 @@ def test_it_learns_and_tells_the_good_from_the_bad(kind, start):
     truth = np.random.default_rng(0).integers(3, size=400)
     skill = np.array([0.9, 0.9, 0.4])
     crowd = cw.simulate.simulate_workers(
-        np.array([s * np.eye(3) + (1 - s) / 2 * (1 - np.eye(3)) for s in skill]), truth=truth, seed=1
+        np.array([s * np.eye(3) + (1 - s) / 2 * (1 - np.eye(3)) for s in skill]), truth=truth, random_state=1
     )
     X = np.eye(3)[truth] + np.random.default_rng(2).normal(0, 0.3, (400, 3))
     model = cw.CrowdLayer(network="linear", kind=kind, start=start, epochs=20, learning_rate=0.03)

@@ -30,7 +30,7 @@ class Constant(nn.Module):
 
 def problem(n_classes: int = 2, seed: int = 0, n_tasks: int = 240) -> tuple[np.ndarray, cw.CrowdLabels, np.ndarray]:
     """Blobs, one for each class, and three labels a task by workers of one coin each."""
-    crowd = simulate("one-coin", n_tasks=n_tasks, n_workers=n_tasks // 2, n_classes=n_classes, seed=seed)
+    crowd = simulate("one-coin", n_tasks=n_tasks, n_workers=n_tasks // 2, n_classes=n_classes, random_state=seed)
     noise = np.random.default_rng(seed).normal(size=(n_tasks, n_classes))
     return 3 * np.eye(n_classes)[crowd.truth] + noise, crowd.labels, crowd.truth
 

@@ -1,4 +1,4 @@
-"""Deep mean field: its updates climb 004's bound, and with points for matrices the bound is coupled cross-entropy."""
+"""Deep mean field: its updates climb the bound of Kim et al. 2022; with point matrices it is coupled cross-entropy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Silent(nn.Module):
 
 
 def problem(n_classes: int = 2, seed: int = 0, n_tasks: int = 240) -> tuple[np.ndarray, cw.CrowdLabels, np.ndarray]:
-    crowd = simulate("one-coin", n_tasks=n_tasks, n_workers=n_tasks // 2, n_classes=n_classes, seed=seed)
+    crowd = simulate("one-coin", n_tasks=n_tasks, n_workers=n_tasks // 2, n_classes=n_classes, random_state=seed)
     noise = np.random.default_rng(seed).normal(size=(n_tasks, n_classes))
     return 3 * np.eye(n_classes)[crowd.truth] + noise, crowd.labels, crowd.truth
 
@@ -39,7 +39,7 @@ def problem(n_classes: int = 2, seed: int = 0, n_tasks: int = 240) -> tuple[np.n
 def drawn(n_classes: int, labels_per_task: int, seed: int = 0) -> tuple[Crowd, torch.Tensor, torch.Tensor]:
     """A crowd, a classifier's output and matrices, at random."""
     labels = simulate(
-        "dawid-skene", n_tasks=12, n_workers=4, n_classes=n_classes, labels_per_task=labels_per_task, seed=seed
+        "dawid-skene", n_tasks=12, n_workers=4, n_classes=n_classes, labels_per_task=labels_per_task, random_state=seed
     ).labels
     rng = np.random.default_rng(seed)
     f = torch.tensor(rng.dirichlet(np.ones(n_classes), 12))

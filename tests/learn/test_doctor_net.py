@@ -27,7 +27,7 @@ def seen_of(features, n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 7])
 def test_the_first_stage_costs_each_label_under_its_worker_s_head(n_classes):
-    labels = cw.simulate.simulate_crowd(15, 5, n_classes, 2, seed=1).labels
+    labels = cw.simulate.simulate_crowd(15, 5, n_classes, 2, random_state=1).labels
     objective = DoctorObjective(Crowd(labels), 4, weighted=False).double()
     features = torch.randn(15, 4, dtype=torch.float64, requires_grad=True)
     leaves = (features, objective.heads, objective.bias)
@@ -71,7 +71,7 @@ def test_the_second_stage_weighs_those_who_did_not_label_a_task():
 
 
 def test_in_the_second_stage_only_the_weights_have_gradients():
-    crowd = Crowd(cw.simulate.simulate_crowd(10, 4, 3, 2, seed=0).labels)
+    crowd = Crowd(cw.simulate.simulate_crowd(10, 4, 3, 2, random_state=0).labels)
     objective = DoctorObjective(crowd, 2, weighted=True)
     objective.n_epochs = 8
     features = torch.randn(10, 2, requires_grad=True)
@@ -126,7 +126,7 @@ def test_the_weights_find_the_one_who_agrees_with_the_others():
 @ignore_identifiability
 @pytest.mark.parametrize("weighted", [False, True])
 def test_it_learns(weighted):
-    crowd = cw.simulate.simulate_crowd(300, 6, 3, 3, skill=0.8, seed=0)
+    crowd = cw.simulate.simulate_crowd(300, 6, 3, 3, skill=0.8, random_state=0)
     X = np.eye(3)[crowd.truth] + np.random.default_rng(0).normal(0, 0.3, (300, 3))
     model = cw.DoctorNet(network="mlp", weighted=weighted, epochs=12, learning_rate=0.01, held_out=0)
     model.fit(X, crowd.labels)

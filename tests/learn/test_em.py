@@ -26,7 +26,7 @@ FLIPPER, GOOD = [[0.15, 0.85], [0.85, 0.15]], [[0.9, 0.1], [0.2, 0.8]]
 
 
 def dense(labels: cw.CrowdLabels) -> np.ndarray:
-    """Labels as 000 has them, tasks × workers, −1 where there is none."""
+    """Labels as Tanno et al. 2019 have them, tasks × workers, −1 where there is none."""
     table = np.full((labels.n_tasks, labels.n_workers), -1)
     table[labels.task, labels.worker] = labels.label
     return table
@@ -133,7 +133,7 @@ def test_steps_are_spread_over_the_epochs(n_epochs: int, steps: int | None, begi
 
 
 def two_good_and_two_who_flip(n_tasks: int = 400) -> tuple[np.ndarray, Any]:
-    crowd = simulate_workers([GOOD, GOOD, GOOD, FLIPPER], n_tasks=n_tasks, seed=1)
+    crowd = simulate_workers([GOOD, GOOD, GOOD, FLIPPER], n_tasks=n_tasks, random_state=1)
     return np.random.default_rng(1).normal(size=(n_tasks, 2)) + 2 * crowd.truth[:, None], crowd
 
 
@@ -148,8 +148,8 @@ def test_learns_a_classifier_and_who_flips(steps: int | None) -> None:
 
 @pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 def test_with_one_label_a_task_the_matrices_stay_at_the_identity() -> None:
-    """000, figure 4: the M-step then knows of no disagreement."""
-    crowd = simulate_workers([GOOD, GOOD, FLIPPER], n_tasks=300, labels_per_task=1, seed=1)
+    """Tanno et al. 2019, figure 4: the M-step then knows of no disagreement."""
+    crowd = simulate_workers([GOOD, GOOD, FLIPPER], n_tasks=300, labels_per_task=1, random_state=1)
     X = np.random.default_rng(1).normal(size=(300, 2)) + 2 * crowd.truth[:, None]
     model = cw.GeneralizedEm(network="linear", epochs=5, learning_rate=0.05).fit(X, crowd.labels)
     np.testing.assert_allclose(model.confusion_, np.broadcast_to(np.eye(2), (3, 2, 2)), atol=0.02)
@@ -183,7 +183,7 @@ def test_raykar_s_method_climbs_to_a_fixed_point_of_em() -> None:
 
 def test_without_features_it_is_dawid_and_skene() -> None:
     """The classifier is then the prior, and EM that of 1979."""
-    crowd = simulate_workers([GOOD, GOOD, GOOD, FLIPPER], n_tasks=300, seed=5)
+    crowd = simulate_workers([GOOD, GOOD, GOOD, FLIPPER], n_tasks=300, random_state=5)
     model = cw.GeneralizedEm(classifier=DummyClassifier(strategy="prior"), smoothing=1e-6, steps=500)
     with pytest.warns(cw.NotIdentifiable, match="hardly tells some classes apart"):
         model.fit(np.zeros((300, 1)), crowd.labels)
@@ -194,7 +194,7 @@ def test_without_features_it_is_dawid_and_skene() -> None:
 
 @pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 def test_tables_images_and_a_class_that_nobody_used() -> None:
-    crowd = simulate_workers([GOOD, GOOD, GOOD], n_tasks=60, seed=1)
+    crowd = simulate_workers([GOOD, GOOD, GOOD], n_tasks=60, random_state=1)
     labels = cw.CrowdLabels.from_codes(
         *(crowd.labels.task, crowd.labels.worker, crowd.labels.label), tasks=60, workers=3, classes=["a", "b", "never"]
     )

@@ -1,4 +1,4 @@
-"""GeoCrowdNet: the criterion of 002 against its dense form, hand-worked volumes, and a small crowd."""
+"""GeoCrowdNet: the criterion of Ibrahim et al. 2025 against its dense form, hand-worked volumes, and a small crowd."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_loss_and_gradient_are_those_of_the_dense_criterion(n_classes: int, regu
     objective = shaken(GeoObjective(crowd, regularizer, 0.3))
     said = torch.zeros(5, 5, n_classes, dtype=torch.float64)  # [task, worker, label]
     said[crowd.task, crowd.worker, crowd.label] = 1
-    columns = objective.confusion().mT  # 002's A_m: truths in columns
+    columns = objective.confusion().mT  # Ibrahim et al.'s A_m: truths in columns
     F = seen.logits.softmax(dim=1).T
     predicted = torch.einsum("mlk,kn->nml", columns, F)
     dense = -(said * predicted.log()).sum() / said.sum()

@@ -68,7 +68,7 @@ def test_anchors_and_experts() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_crowd_that_is_not_dominant(seed: int) -> None:
-    crowd = pairwise_flippers(600, 5, 10, skill=0.25, seed=seed)
+    crowd = pairwise_flippers(600, 5, 10, skill=0.25, random_state=seed)
     assert not_dominant(crowd.confusion.mean(axis=0))
     X = np.random.default_rng(1).normal(size=(600, 10)) + 5 * np.eye(10)[crowd.truth]
     with pytest.warns(NotIdentifiable, match="no more often when it is true than when something else is"):

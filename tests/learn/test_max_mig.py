@@ -25,7 +25,7 @@ from crowdwise.simulate.experts import copied_coin
 DIVERGENCES = ("kl", "pearson", "js")
 ignore_identifiability = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 
-# Table 1 of 001, as it is printed.
+# Table 1 of Cao et al. 2019, as it is printed.
 GENERATORS = {
     "kl": lambda t: t * np.log(t),
     "pearson": lambda t: (t - 1) ** 2,
@@ -88,7 +88,7 @@ def test_rewards_and_punishments_are_those_of_table_1(divergence, k):
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 @pytest.mark.parametrize("n_classes", [2, 7])
 def test_loss_and_gradients_are_those_of_the_paper_s_double_sum(divergence, n_classes):
-    sparse = cw.simulate.simulate_crowd(12, 5, n_classes, 2, seed=1).labels
+    sparse = cw.simulate.simulate_crowd(12, 5, n_classes, 2, random_state=1).labels
     objective = MigObjective(
         Crowd(sparse), torch.full((n_classes,), 1 / n_classes), "learnt", divergence, 1.0, "sum"
     ).double()
@@ -251,7 +251,7 @@ def separated(truth, seed, noise=0.3):
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 @pytest.mark.parametrize("prior", ["uniform", "learnt", [0.7, 0.3]])
 def test_it_learns_from_a_plain_crowd(divergence, prior):
-    crowd = cw.simulate.simulate_crowd(300, 5, 2, 3, skill=0.8, prior=[0.7, 0.3], seed=0)
+    crowd = cw.simulate.simulate_crowd(300, 5, 2, 3, skill=0.8, prior=[0.7, 0.3], random_state=0)
     X = separated(crowd.truth, 0)
     model = cw.MaxMig(network="linear", divergence=divergence, prior=prior, epochs=15, learning_rate=0.03)
     model.fit(X, crowd.labels)
@@ -266,8 +266,8 @@ def test_it_learns_from_a_plain_crowd(divergence, prior):
 @ignore_identifiability
 @pytest.mark.parametrize("seed", [0, 4])
 def test_a_hundred_copies_of_a_coin_do_not_outvote_one_who_knows(seed):
-    """Example E.2 of 001; with seed 4 the network begins on the wrong side, and the weights give the classes names."""
-    crowd = copied_coin(500, 101, seed=seed)
+    """Example E.2 of Cao et al. 2019; with seed 4 the network starts wrong; the weights name the classes."""
+    crowd = copied_coin(500, 101, random_state=seed)
     X = separated(crowd.truth, seed, 0.2)
     model = cw.MaxMig(network="linear", epochs=40, learning_rate=1e-3, random_state=seed).fit(X, crowd.labels)
     assert model.score(X, crowd.truth) > 0.95
@@ -276,8 +276,8 @@ def test_a_hundred_copies_of_a_coin_do_not_outvote_one_who_knows(seed):
 
 @ignore_identifiability
 def test_the_likelihood_of_independent_workers_prefers_the_coin():
-    """Theorem E.3 of 001: what the posterior of an MLE names is the coin."""
-    crowd = copied_coin(500, 101, seed=0)
+    """Theorem E.3 of Cao et al. 2019: what the posterior of an MLE names is the coin."""
+    crowd = copied_coin(500, 101, random_state=0)
     X = separated(crowd.truth, 0, 0.2)
     model = cw.GeneralizedEm(network="linear", epochs=40).fit(X, crowd.labels)
     assert (model.posterior_.argmax(axis=1) == crowd.truth).mean() < 0.6
@@ -295,7 +295,7 @@ def test_classes_are_named_by_what_is_said():
 
 @ignore_identifiability
 def test_the_best_epoch_is_chosen_by_the_gain_on_tasks_held_out():
-    crowd = cw.simulate.simulate_crowd(120, 5, 2, 3, skill=0.8, seed=0)
+    crowd = cw.simulate.simulate_crowd(120, 5, 2, 3, skill=0.8, random_state=0)
     model = cw.MaxMig(network="linear", epochs=5, held_out=0.3).fit(separated(crowd.truth, 0), crowd.labels)
     gains = np.asarray(model.history_["held_out"])
     assert model.best_epoch_ == gains.argmax() + 1
@@ -311,7 +311,7 @@ def test_the_best_epoch_is_chosen_by_the_gain_on_tasks_held_out():
 
 @ignore_identifiability
 def test_workers_unknown_to_the_model_may_speak():
-    crowd = cw.simulate.simulate_crowd(200, 4, 3, 3, skill=0.9, seed=0)
+    crowd = cw.simulate.simulate_crowd(200, 4, 3, 3, skill=0.9, random_state=0)
     X = np.eye(3)[crowd.truth] + np.random.default_rng(0).normal(0, 0.3, (200, 3))
     model = cw.MaxMig(network="linear", epochs=10, learning_rate=0.03).fit(X, crowd.labels)
     blank = np.zeros((3, 3))

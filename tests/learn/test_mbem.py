@@ -1,4 +1,4 @@
-"""Model-bootstrapped EM: one step against algorithm 3 of 000 written out, and crowds with one label a task."""
+"""Model-bootstrapped EM: one step against algorithm 3 of Tanno et al. 2019, and crowds with one label a task."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_loss_and_gradient_are_those_of_the_m_step() -> None:
 
 def test_one_label_a_task_is_enough_to_tell_who_flips() -> None:
     """Where plain EM stays at the identity."""
-    crowd = simulate_workers([GOOD, GOOD, GOOD, FLIPPER], n_tasks=800, labels_per_task=1, seed=1)
+    crowd = simulate_workers([GOOD, GOOD, GOOD, FLIPPER], n_tasks=800, labels_per_task=1, random_state=1)
     X = np.random.default_rng(1).normal(size=(800, 2)) + 3 * crowd.truth[:, None]
     model = cw.ModelBootstrappedEm(network="linear", epochs=10, learning_rate=0.05).fit(X, crowd.labels)
     assert model.score(X, crowd.truth) > 0.95
@@ -68,7 +68,7 @@ def test_one_label_a_task_is_enough_to_tell_who_flips() -> None:
 
 
 def test_the_last_classifier_grades_the_workers_on_all_labels() -> None:
-    crowd = simulate_workers([GOOD, GOOD, GOOD, FLIPPER], n_tasks=200, labels_per_task=2, seed=2)
+    crowd = simulate_workers([GOOD, GOOD, GOOD, FLIPPER], n_tasks=200, labels_per_task=2, random_state=2)
     X = np.random.default_rng(1).normal(size=(200, 2)) + 3 * crowd.truth[:, None]
     model = cw.ModelBootstrappedEm(network="linear", epochs=20, learning_rate=0.05, held_out=0.3)
     model.fit(X, crowd.labels)

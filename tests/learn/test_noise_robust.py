@@ -1,4 +1,7 @@
-"""Baselines of 000 and 003: one matrix for all, soft bootstrapping, learning from all labels, and the oracle."""
+"""Baselines of papers: one matrix for all, soft bootstrapping, learning from all labels, and the oracle.
+
+Tanno et al. 2019 and Wang et al. 2023 compare with them.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +108,7 @@ def test_the_oracle_s_loss_is_that_of_the_true_matrices(n_classes: int) -> None:
 
 @pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 def test_where_all_tasks_have_as_many_labels_all_is_soft_labels() -> None:
-    crowd = simulate_workers([GOOD, GOOD, FLIPPER], n_tasks=50, seed=1)
+    crowd = simulate_workers([GOOD, GOOD, FLIPPER], n_tasks=50, random_state=1)
     X = np.random.default_rng(1).normal(size=(50, 2)) + 2 * crowd.truth[:, None]
     settings = {"network": "linear", "epochs": 4, "learning_rate": 0.05}
     one = cw.LearnFromAll(**settings).fit(X, crowd.labels)
@@ -115,7 +118,9 @@ def test_where_all_tasks_have_as_many_labels_all_is_soft_labels() -> None:
 
 def flipped(n_tasks: int = 600, labels_per_task: int | None = 1) -> tuple[np.ndarray, cw.simulate.Simulation]:
     """One of four says the opposite; one label a task."""
-    crowd = simulate_workers([GOOD, GOOD, GOOD, FLIPPER], n_tasks=n_tasks, labels_per_task=labels_per_task, seed=1)
+    crowd = simulate_workers(
+        [GOOD, GOOD, GOOD, FLIPPER], n_tasks=n_tasks, labels_per_task=labels_per_task, random_state=1
+    )
     return np.random.default_rng(1).normal(size=(n_tasks, 2)) + 3 * crowd.truth[:, None], crowd
 
 
@@ -163,7 +168,7 @@ def test_one_matrix_for_all_is_the_crowd_s_mean() -> None:
 
 def test_the_oracle_keeps_its_matrices_and_believes_a_flipper() -> None:
     """Most labels are wrong, but it is known how."""
-    crowd = simulate_workers([FLIPPER, FLIPPER, GOOD], n_tasks=600, labels_per_task=1, seed=1)
+    crowd = simulate_workers([FLIPPER, FLIPPER, GOOD], n_tasks=600, labels_per_task=1, random_state=1)
     X = np.random.default_rng(1).normal(size=(600, 2)) + 3 * crowd.truth[:, None]
     model = cw.OracleConfusion(confusion=crowd.confusion, network="linear", epochs=20, learning_rate=0.05)
     model.fit(X, crowd.labels)  # without a warning: the workers are known, not guessed

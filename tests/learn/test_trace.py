@@ -1,4 +1,4 @@
-"""Trace regularisation: listings 2 and 3 of 000 and equation (35) of 004 in dense form, and what it learns."""
+"""Trace regularisation (Tanno et al. 2019, Kim et al. 2022): the papers' formulas in dense form, and what it learns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ragged(n_tasks: int, n_workers: int, n_classes: int, share: float, seed: int
 
 
 def dense_loss(rho: Tensor, logits: Tensor, labels: CrowdLabels, strength: float, *, log: bool) -> Tensor:
-    """Listings 1 to 3: a zero vector stands for a label that is missing; 000's matrices are [label, truth]."""
+    """Listings 1 to 3: a zero vector stands for a label that is missing; Tanno et al.'s matrices are [label, truth]."""
     n_tasks, n_classes = logits.shape
     targets = torch.zeros(n_tasks, labels.n_workers, n_classes, dtype=torch.float64)
     targets[labels.task.astype(int), labels.worker.astype(int)] = torch.eye(n_classes, dtype=torch.float64)[
@@ -112,7 +112,7 @@ def test_backward_twice_gives_the_same_gradient() -> None:
 
 
 def test_recovers_classifier_and_workers_who_flip() -> None:
-    crowd = pairwise_flippers(300, 5, 5, skill=0.6, seed=0)
+    crowd = pairwise_flippers(300, 5, 5, skill=0.6, random_state=0)
     X = np.random.default_rng(1).normal(size=(300, 5)) + 5 * np.eye(5)[crowd.truth]
     learnt: dict[str, Any] = {"network": "linear", "learning_rate": 0.03, "worker_learning_rate": 0.1, "epochs": 40}
     model = cw.TraceRegularized(**learnt, batch_size=32, device="cpu").fit(X, crowd.labels)

@@ -38,7 +38,7 @@ def test_soft_votes_are_the_shares_of_the_labels() -> None:
 
 
 def test_any_aggregator_by_name_or_instance_gives_its_posterior() -> None:
-    crowd = simulate("dawid-skene", n_tasks=60, n_workers=6, n_classes=3, labels_per_task=4, skill=0.7, seed=2)
+    crowd = simulate("dawid-skene", n_tasks=60, n_workers=6, n_classes=3, labels_per_task=4, skill=0.7, random_state=2)
     posterior = cw.DawidSkene().fit(crowd.labels).predict_proba()
     unfitted = cw.DawidSkene()
     for aggregator in ("dawid-skene", unfitted):
@@ -57,7 +57,7 @@ def test_a_fitted_aggregator_is_used_as_it_is_by_the_names_of_workers_and_classe
     model = cw.DawidSkene(smoothing=0.1).fit(old)
     new = cw.read_labels({"task": [0, 1], "worker": ["dee", "ann"], "label": ["n", "y"]}, classes=["n", "y"])
     found = consensus_of(model, new)
-    flipped = [model.classes_.to_pylist().index(name) for name in ("n", "y")]
+    flipped = [model.classes_.tolist().index(name) for name in ("n", "y")]
     np.testing.assert_allclose(found, model.predict_proba(new)[:, flipped])
     assert found[1, 1] > 0.9  # ann said y, and is right
 
@@ -102,7 +102,7 @@ def test_loss_and_gradient_are_those_of_the_dense_formula() -> None:
 @pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
 def test_the_held_out_tasks_have_no_part_in_the_consensus() -> None:
     """Their rows of the target are those of tasks without labels, no shares of three."""
-    crowd = simulate("dawid-skene", n_tasks=60, n_workers=4, n_classes=2, labels_per_task=3, skill=0.9, seed=2)
+    crowd = simulate("dawid-skene", n_tasks=60, n_workers=4, n_classes=2, labels_per_task=3, skill=0.9, random_state=2)
     X = np.random.default_rng(0).normal(size=(60, 2)) + 3 * crowd.truth[:, None]
     model = TwoStage(aggregator="majority-vote", soft=True, network="linear", epochs=2, held_out=0.5)
     votes = 3 * model.fit(X, crowd.labels).module_.target.numpy()
@@ -131,7 +131,7 @@ def test_a_registered_name_makes_the_learner_of_this_name(slug: str) -> None:
 
 @pytest.mark.parametrize("soft", [False, True])
 def test_learns_a_classifier(soft: bool) -> None:
-    crowd = simulate("dawid-skene", n_tasks=300, n_workers=8, n_classes=3, labels_per_task=3, skill=0.7, seed=4)
+    crowd = simulate("dawid-skene", n_tasks=300, n_workers=8, n_classes=3, labels_per_task=3, skill=0.7, random_state=4)
     X = np.random.default_rng(0).normal(size=(300, 3)) + 4 * np.eye(3)[crowd.truth]
     model = TwoStage(soft=soft, network="linear", epochs=30, learning_rate=0.02).fit(X, crowd.labels)
     assert model.score(X, crowd.truth) > 0.95

@@ -247,7 +247,7 @@ def test_ebcc_with_one_subtype_is_mean_field() -> None:
 def test_empty_subtypes_are_left_out_at_no_cost() -> None:
     """The same climb with every subtype kept: same bound, same posterior."""
     labels = cw.simulate.simulate(
-        "dawid-skene", n_tasks=80, n_workers=10, n_classes=2, labels_per_task=5, seed=1
+        "dawid-skene", n_tasks=80, n_workers=10, n_classes=2, labels_per_task=5, random_state=1
     ).labels
     model = cw.EnhancedBcc(n_subtypes=6, n_restarts=1, tol=0.0, max_iter=40).fit(labels)
     assert model.subtype_shares_.shape[1] < 6, "nothing was left out: the test says nothing"

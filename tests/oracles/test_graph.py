@@ -74,7 +74,9 @@ def test_the_posterior_is_a_fixed_point() -> None:
 
 def test_the_bound_never_falls() -> None:
     generator = np.random.default_rng(0)
-    labels = cw.simulate.simulate("dawid-skene", n_tasks=80, n_workers=6, n_classes=3, labels_per_task=3, seed=1).labels
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=80, n_workers=6, n_classes=3, labels_per_task=3, random_state=1
+    ).labels
     graph = generator.integers(0, 80, (150, 2))
     graph = graph[graph[:, 0] != graph[:, 1]]
     for coupling in (0.2, 1.0, 4.0):
@@ -92,12 +94,14 @@ def test_without_pairs_it_is_dawid_skene(no_pairs: Any, crowd: CrowdLabels) -> N
 
 
 def test_order_of_rows_does_not_matter() -> None:
-    labels = cw.simulate.simulate("dawid-skene", n_tasks=60, n_workers=6, n_classes=3, labels_per_task=3, seed=2).labels
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=60, n_workers=6, n_classes=3, labels_per_task=3, random_state=2
+    ).labels
     graph = [(task, (task + 1) % 60) for task in range(60)]
     table = labels.to_table().to_pandas()
     one = cw.GraphDawidSkene(graph=graph).fit(table)
     other = cw.GraphDawidSkene(graph=graph[::-1]).fit(table.sample(frac=1, random_state=3))
-    place = [one.tasks_.to_pylist().index(task) for task in other.tasks_.to_pylist()]
+    place = [one.tasks_.tolist().index(task) for task in other.tasks_.tolist()]
     np.testing.assert_allclose(other.posterior_, one.posterior_[place], atol=1e-7)
 
 

@@ -70,7 +70,7 @@ def test_gold_and_a_class_prior() -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_every_step_climbs(smoothing: float) -> None:
-    crowd = simulate("groups", n_tasks=200, n_workers=12, n_groups=3, labels_per_task=7, seed=0)
+    crowd = simulate("groups", n_tasks=200, n_workers=12, n_groups=3, labels_per_task=7, random_state=0)
     model = cw.GroupDawidSkene(groups=crowd.groups, smoothing=smoothing, max_iter=80, tol=0.0).fit(crowd.labels)
     assert np.diff(model.objective_).min() > -1e-8
     assert model.objective_[-1] > model.objective_[0] + 1
@@ -85,7 +85,7 @@ def test_without_groups_it_is_dawid_skene(crowd: CrowdLabels) -> None:
 
 
 def test_a_marginal_matrix_is_that_of_group_and_worker() -> None:
-    crowd = simulate("groups", n_tasks=3000, n_workers=15, n_groups=3, seed=2)
+    crowd = simulate("groups", n_tasks=3000, n_workers=15, n_groups=3, random_state=2)
     model = cw.GroupDawidSkene(groups=crowd.groups).fit(crowd.labels)
     product = model.group_confusion_[model.group_] @ model.opinion_confusion_
     np.testing.assert_allclose(model.confusion_, product)
@@ -94,7 +94,7 @@ def test_a_marginal_matrix_is_that_of_group_and_worker() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_groups_found_beat_dawid_skene(seed: int) -> None:
-    crowd = simulate("groups", seed=seed)
+    crowd = simulate("groups", random_state=seed)
 
     def accuracy(model: Any) -> float:
         return float((model.fit(crowd.labels).predict() == crowd.truth).mean())
@@ -118,7 +118,7 @@ def test_the_group_vote_by_hand() -> None:
 
 @pytest.mark.parametrize("method", [cw.GroupDawidSkene, cw.GroupMajorityVote])
 def test_groups_by_name_by_order_and_by_number(method: Any) -> None:
-    crowd = simulate("groups", n_tasks=300, n_workers=10, n_groups=2, seed=3)
+    crowd = simulate("groups", n_tasks=300, n_workers=10, n_groups=2, random_state=3)
     named = {worker: "first" if worker < 5 else "second" for worker in range(10)}
     given = [method(groups=groups).fit(crowd.labels) for groups in (named, crowd.groups, ["x"] * 5 + ["y"] * 5)]
     for model in given:

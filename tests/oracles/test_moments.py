@@ -86,7 +86,7 @@ def test_divergence_of_cnmf_is_the_plain_formula() -> None:
 def test_cnmf_keeps_a_given_prior_and_finds_matrices_that_fit_it() -> None:
     """Two classes: pairs leave the prior open, and a given one decides."""
     confusion = np.array([[[0.8, 0.2], [0.3, 0.7]]] * 3 + [[[0.9, 0.1], [0.2, 0.8]]] * 3)
-    labels = cw.simulate.simulate_workers(confusion, 20_000, prior=[0.3, 0.7], seed=0).labels
+    labels = cw.simulate.simulate_workers(confusion, 20_000, prior=[0.3, 0.7], random_state=0).labels
     model = cw.CoupledNmf(tol=0.0, max_iter=300).fit(labels, class_prior=[0.3, 0.7])
     np.testing.assert_allclose(model.confusion_, confusion, atol=0.03)
 
@@ -131,7 +131,7 @@ def test_singular_moments_are_refused() -> None:
 
 def test_moments_of_views_equal_plain_loops() -> None:
     labels = cw.simulate.simulate(
-        "dawid-skene", n_tasks=150, n_workers=7, n_classes=2, labels_per_task=4, seed=4
+        "dawid-skene", n_tasks=150, n_workers=7, n_classes=2, labels_per_task=4, random_state=4
     ).labels
     group = spectral.deal(np.array([3, 1, 0, 2, 6, 5, 4]))
     assert group.tolist() == [2, 1, 2, 0, 0, 0, 1]
@@ -213,7 +213,9 @@ def test_coupled_cpd_finds_the_truth_from_exact_moments(n_classes: int, n_worker
 
 
 def test_triplets_that_share_most_are_chosen() -> None:
-    labels = cw.simulate.simulate("dawid-skene", n_tasks=60, n_workers=6, n_classes=2, labels_per_task=3, seed=7).labels
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=60, n_workers=6, n_classes=2, labels_per_task=3, random_state=7
+    ).labels
     tasks = [set(labels.task[labels.worker == worker].tolist()) for worker in range(6)]
     expected = set()
     for worker in range(6):
@@ -230,7 +232,7 @@ def test_triplets_that_share_most_are_chosen() -> None:
 def test_pairs_that_share_enough_may_make_triplets_that_do_not() -> None:
     """Each worker has 250 answers beside one other but few beside two: cnmf searches, coupled-cpd takes the vote."""
     labels = cw.simulate.simulate(
-        "dawid-skene", n_tasks=500, n_workers=40, n_classes=4, labels_per_task=5, seed=1
+        "dawid-skene", n_tasks=500, n_workers=40, n_classes=4, labels_per_task=5, random_state=1
     ).labels
     assert cw.CoupledNmf().fit(labels).n_iter_ > 1
     model = cw.CoupledCpd().fit(labels)
@@ -291,7 +293,7 @@ def test_prior_of_pairs_is_the_least_squares_fit() -> None:
 
 def test_the_core_is_those_who_answer_beside_others() -> None:
     labels = cw.simulate.simulate(
-        "dawid-skene", n_tasks=200, n_workers=9, n_classes=3, labels_per_task=4, seed=5
+        "dawid-skene", n_tasks=200, n_workers=9, n_classes=3, labels_per_task=4, random_state=5
     ).labels
     beside = [
         sum(int((labels.task == task).sum()) - 1 for task in labels.task[labels.worker == worker])
@@ -305,7 +307,7 @@ def test_the_core_is_those_who_answer_beside_others() -> None:
 def test_workers_outside_the_core_get_an_m_step() -> None:
     """Three of eight workers are estimated; the matrices of the rest are expected answers with one of the crowd's."""
     labels = cw.simulate.simulate(
-        "dawid-skene", n_tasks=300, n_workers=8, n_classes=3, labels_per_task=5, seed=2
+        "dawid-skene", n_tasks=300, n_workers=8, n_classes=3, labels_per_task=5, random_state=2
     ).labels
     model = cw.MultiSpa(max_workers=3).fit(labels)
     core = moments.ranked(labels, NO_GOLD)[0][:3]

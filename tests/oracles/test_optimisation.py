@@ -66,7 +66,9 @@ def squares(effects: Any, ordinal: bool) -> float:
 
 def test_effects_of_a_row_sum_to_zero() -> None:
     """A constant added to a row changes no probability and costs something, so there is none."""
-    labels = cw.simulate.simulate("dawid-skene", n_tasks=60, n_workers=6, n_classes=3, labels_per_task=4, seed=2).labels
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=60, n_workers=6, n_classes=3, labels_per_task=4, random_state=2
+    ).labels
     model = cw.MinimaxEntropy(regularisation=0.05).fit(labels)
     assert np.abs(model.worker_effects_.sum(axis=2)).max() < 1e-9
     assert np.abs(model.task_effects_.sum(axis=2)).max() < 1e-9
@@ -75,7 +77,7 @@ def test_effects_of_a_row_sum_to_zero() -> None:
 
 def test_regularisation_by_held_out_labels() -> None:
     labels = cw.simulate.simulate(
-        "dawid-skene", n_tasks=200, n_workers=10, n_classes=4, labels_per_task=5, seed=5
+        "dawid-skene", n_tasks=200, n_workers=10, n_classes=4, labels_per_task=5, random_state=5
     ).labels
     model = cw.MinimaxEntropy().fit(labels)
     assert model.regularisation_ in (1.0, 1 / 4, 1 / 16, 1 / 64, 1 / 256)
@@ -161,7 +163,7 @@ def test_spammers_are_pruned_and_others_are_not(n_classes: int) -> None:
     habit = np.random.default_rng(3).dirichlet(np.full(n_classes, 2.0), 40)
     good = 0.75 * np.eye(n_classes) + 0.25 / n_classes
     matrices = np.where(spams[:, None, None], habit[:, None, :], good)
-    crowd = cw.simulate.simulate_workers(matrices, 400, 10, seed=0)
+    crowd = cw.simulate.simulate_workers(matrices, 400, 10, random_state=0)
     model = cw.SpammerEm().fit(crowd.labels)
     assert model.pruned_[~spams].sum() == 0
     assert model.pruned_[spams].mean() > 0.7  # her own labels sway the posterior a little: some stay, far down
@@ -246,7 +248,9 @@ def test_m3v(n_classes: int, seed: int) -> None:
 
 
 def test_weights_of_m3v_solve_the_problem_for_two_classes() -> None:
-    labels = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=5, n_classes=2, labels_per_task=4, seed=1).labels
+    labels = cw.simulate.simulate(
+        "one-coin", n_tasks=60, n_workers=5, n_classes=2, labels_per_task=4, random_state=1
+    ).labels
     model = cw.MaxMarginMajorityVote(inference="m3v", cost=0.02, max_iter=500).fit(labels)
     truths = model.predict()
 
@@ -326,7 +330,9 @@ def test_lfc_binary(seed: int) -> None:
 
 def test_lfc_binary_one_against_the_rest() -> None:
     """Each class against the rest is its own two-class fit; the probabilities are brought to sum to 1."""
-    labels = cw.simulate.simulate("dawid-skene", n_tasks=80, n_workers=8, n_classes=3, labels_per_task=4, seed=4).labels
+    labels = cw.simulate.simulate(
+        "dawid-skene", n_tasks=80, n_workers=8, n_classes=3, labels_per_task=4, random_state=4
+    ).labels
     model = cw.LfcBinary().fit(labels)
     chance, objective = np.empty((80, 3)), 0.0
     for k in range(3):
@@ -341,7 +347,9 @@ def test_lfc_binary_one_against_the_rest() -> None:
 
 
 def test_lfc_binary_without_priors_is_dawid_skene() -> None:
-    labels = cw.simulate.simulate("one-coin", n_tasks=60, n_workers=6, n_classes=2, labels_per_task=4, seed=1).labels
+    labels = cw.simulate.simulate(
+        "one-coin", n_tasks=60, n_workers=6, n_classes=2, labels_per_task=4, random_state=1
+    ).labels
     plain = cw.DawidSkene().fit(labels)
     np.testing.assert_allclose(cw.LfcBinary(right=0).fit(labels).posterior_, plain.posterior_, atol=1e-12)
     with pytest.raises(InputError, match="right is -1; it must be a number, 0 or more"):

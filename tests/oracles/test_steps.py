@@ -149,7 +149,7 @@ def test_equal_weights_are_the_majority_vote(crowd: CrowdLabels) -> None:
 
 def test_zencrowd_with_balanced_classes_agrees_with_one_coin() -> None:
     labels = cw.simulate.simulate(
-        "dawid-skene", n_tasks=3000, n_workers=10, n_classes=2, labels_per_task=5, skill=0.75, seed=0
+        "dawid-skene", n_tasks=3000, n_workers=10, n_classes=2, labels_per_task=5, skill=0.75, random_state=0
     ).labels
     zen, coin = cw.ZenCrowd().fit(labels), cw.OneCoin().fit(labels)
     assert (zen.predict() == coin.predict()).mean() > 0.98
@@ -180,6 +180,6 @@ def test_known_workers_are_a_prior(crowd: CrowdLabels) -> None:
     informed = cw.DawidSkene(smoothing=0.1).fit(few, known_workers=earlier, known_weight=50)
     distance = [np.abs(model.confusion_ - earlier.confusion_).mean() for model in (plain, informed)]
     assert distance[1] < distance[0] / 3
-    by_name = dict(zip(earlier.workers_.to_pylist(), earlier.confusion_, strict=True))
+    by_name = dict(zip(earlier.workers_.tolist(), earlier.confusion_, strict=True))
     same = cw.DawidSkene(smoothing=0.1).fit(few, known_workers=by_name, known_weight=50)
     np.testing.assert_array_equal(same.posterior_, informed.posterior_)

@@ -9,8 +9,8 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.audit.audit import Audit
-from crowdwise.audit.dependence import company_of
 from crowdwise.audit.findings import Finding, Screen
+from crowdwise.dependence.groups import detect_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,7 +63,7 @@ def made_audit(
         n_workers=n_workers,
         n_classes=n_classes,
         labels_per_task=labels_per_task,
-        seed=seed,
+        random_state=seed,
     )
     edges = crowd.labels
     labels = cw.CrowdLabels.from_codes(
@@ -91,8 +91,8 @@ def made_audit(
     truth = dict(zip(labels.tasks.to_pylist(), crowd.truth_table()["label"].to_pylist(), strict=True))
     named = {task: labels.classes[int(code)].as_py() for task, code in truth.items()}
     fitted = (model or cw.DawidSkene()).fit(labels)
-    company = company_of(labels, 0.05, 0)
-    return Audit(labels, fitted, screens, group, 0.05, company=company), named
+    dependence = detect_groups(labels, 0.05)
+    return Audit(labels, fitted, screens, group, 0.05, dependence=dependence), named
 
 
 @pytest.fixture(scope="session")

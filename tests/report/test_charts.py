@@ -70,7 +70,9 @@ def test_charts_of_a_model_can_be_saved(tmp_path: Path, portrait: Portrait, audi
 
 
 def test_calibration_on_the_gold_of_the_fit() -> None:
-    crowd = cw.simulate.simulate("dawid-skene", n_tasks=120, n_workers=8, n_classes=2, labels_per_task=3, seed=0)
+    crowd = cw.simulate.simulate(
+        "dawid-skene", n_tasks=120, n_workers=8, n_classes=2, labels_per_task=3, random_state=0
+    )
     model = cw.DawidSkene().fit(crowd.labels, gold=dict(enumerate(crowd.truth[:40].tolist())))
     drawn = next(rows for rows in model.plot("calibration").to_dict()["datasets"].values() if "right" in rows[0])
     table = model.calibration()

@@ -13,18 +13,16 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.audit.audit import audit_crowd
-from crowdwise.labels.truth import read_truth
-from crowdwise.metrics import expected_calibration_error
-from crowdwise.report.audit_page import sentences
-from crowdwise.report.audit_page.view import Portrait
-from crowdwise.report.claims import (
+from crowdwise.audit.claims import (
     confidence_claims,
     consensus_claims,
     measured_accuracy,
     skill_sentences,
 )
-from crowdwise.report.page import made_report
-from crowdwise.report.scores import Score, score_consensus
+from crowdwise.audit.scores import Score, score_consensus
+from crowdwise.labels.truth import read_truth
+from crowdwise.metrics import expected_calibration_error
+from crowdwise.report.page import make_report
 from crowdwise.simulate import simulate
 
 if TYPE_CHECKING:
@@ -72,7 +70,7 @@ def test_expected_wrong_answers_come_with_their_interval_and_what_they_rest_on(e
         "On 30 gold answers, each judged as if it were not known, it is right 80.0% of the time, where its confidence "
         "says 90.0%."
     )
-    page = text_of(made_report(estimating))
+    page = text_of(make_report(estimating))
     assert f"{claims[1].text} {BASIS}" in page
     assert "answers probably wrong (90% interval) 11 to 41" in page
 
@@ -84,7 +82,7 @@ def test_no_number_of_wrong_answers_where_the_method_has_none(audited: Any) -> N
     assert f"at least 90% sure of {sure} of 300 tasks" in claim.text
     assert claim.text.endswith("This confidence is the method's own (dawid-skene), and unchecked.")
     assert claim.basis == "the labels alone"
-    page = text_of(made_report(audit))
+    page = text_of(make_report(audit))
     assert not re.search(r"answers (are|is|probably) wrong", page)
 
 
@@ -92,7 +90,7 @@ def test_every_sentence_of_the_summary_says_what_it_rests_on(audited: Any) -> No
     audit, truth = audited()
     gold = read_truth({task: truth[task] for task in list(truth)[:50]})
     known = replace(audit, truth=read_truth(truth), gold=gold, model=cw.DawidSkene().fit(audit.labels, gold=gold))
-    summary = sentences.summary(Portrait(known), score_consensus(known))
+    summary = known.summary()
     assert [claim.basis for claim in summary] == [
         "a count of the labels",
         "the labels and 50 gold answers",
@@ -104,7 +102,7 @@ def test_every_sentence_of_the_summary_says_what_it_rests_on(audited: Any) -> No
         "the labels and 50 gold answers",
     ]
     assert "Measured on 250 tasks" in summary[3].text  # what was learnt from is not scored
-    page = text_of(made_report(known))
+    page = text_of(make_report(known))
     assert page.count("Rests on:") >= len(summary)
     assert "from the labels and 50 gold answers. Scored against 250 known truths" in page
 
@@ -143,7 +141,7 @@ def test_a_measure_says_more_or_less_only_beyond_chance(sure: float, n_right: in
 
 
 def test_calibration_by_gold_is_drawn_and_told(estimating: Audit) -> None:
-    page = made_report(estimating)
+    page = make_report(estimating)
     assert 'data-chart="gold-calibration"' in page
     assert "Calibration by gold answers, each judged as if it were not known" in page
     assert 'data-chart="calibration"' not in page
@@ -152,18 +150,18 @@ def test_calibration_by_gold_is_drawn_and_told(estimating: Audit) -> None:
 
 
 def test_skill_is_the_models_own() -> None:
-    crowd = simulate("spammers", n_tasks=300, n_workers=10, n_classes=4, share=0.2, seed=0)
+    crowd = simulate("spammers", n_tasks=300, n_workers=10, n_classes=4, share=0.2, random_state=0)
     found = audit_crowd(crowd.labels)
     row = found.model.workers().to_pylist()[9]
     skill, low, high = (f"{row[name]:.0%}" for name in ("skill", "skill_low", "skill_high"))
     wanted = f"Skill by the consensus: {skill} (90% interval {low} to {high}; guessing has 25%)."
     assert skill_sentences(found, [9])[9] == wanted
-    assert wanted in text_of(made_report(found))
+    assert wanted in text_of(make_report(found))
     assert skill_sentences(found, ["nobody"]) == {}
 
 
 def test_nothing_before_the_fold_needs_statistics() -> None:
-    crowd = simulate("colluders", n_tasks=400, n_workers=20, n_classes=3, share=0.3, seed=0)
+    crowd = simulate("colluders", n_tasks=400, n_workers=20, n_classes=3, share=0.3, random_state=0)
     labels = crowd.labels
     found = audit_crowd(
         labels,
@@ -174,9 +172,9 @@ def test_nothing_before_the_fold_needs_statistics() -> None:
         time=np.arange(labels.n_labels),
     )
     assert len({finding.kind for finding in found.findings}) >= 3
-    assert not TESTED.search(text_of(made_report(found)))
+    assert not TESTED.search(text_of(make_report(found)))
     for finding in found.findings:
         assert not TESTED.search(finding.verdict)
         assert not TESTED.search(finding.advice)
-    whole = made_report(found)
+    whole = make_report(found)
     assert all(part in whole for part in ('<details class="why">', "Why, and how sure", "Chance of such evidence"))

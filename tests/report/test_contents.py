@@ -15,24 +15,24 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.audit.audit import FINE, Audit
-from crowdwise.audit.effective_size import effective_size
+from crowdwise.audit.audit import FINE, Audit, count_confusion
 from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.scores import score_consensus
+from crowdwise.audit.summary import list_citations
+from crowdwise.dependence.effective_size import effective_size
 from crowdwise.evaluate.comparing import Comparison, Standing
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.calibration import reliability_table
-from crowdwise.report.audit_page import sentences, tables
+from crowdwise.report.audit_page import tables
 from crowdwise.report.audit_page.view import (
     MOST_DRAWN,
     MOST_FLAGGED,
     Portrait,
     confusion_of,
-    crowd_confusion,
     drawn_workers,
 )
-from crowdwise.report.names import labelled, shown
-from crowdwise.report.page import escaped_json, made_report, write_report
-from crowdwise.report.scores import score_consensus
+from crowdwise.report.names import display_name, distinct_names
+from crowdwise.report.page import escaped_json, make_report, write_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,9 @@ def test_matrices_counted_from_the_posterior_where_the_model_has_none(portrait: 
     for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
         wanted[:, label] += posterior[task]
         of_seven[:, label] += posterior[task] * (worker == 7)
-    np.testing.assert_allclose(crowd_confusion(bare, labels), wanted / wanted.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(
+        count_confusion(posterior, labels.task, labels.label), wanted / wanted.sum(axis=1, keepdims=True)
+    )
     np.testing.assert_allclose(confusion_of(bare, labels, 7), of_seven / of_seven.sum(axis=1, keepdims=True))
 
 
@@ -148,7 +150,7 @@ def test_flagged_scores_and_verdicts_agree(portrait: Portrait) -> None:
 
 
 def test_summary_counts_what_was_found(portrait: Portrait) -> None:
-    text = " ".join(claim.text for claim in sentences.summary(portrait, None))
+    text = " ".join(claim.text for claim in portrait.audit.summary())
     assert "40 workers gave 1,500 labels on 300 tasks, 5 a task, choosing between 3 classes." in text
     assert "20 of 40 workers are flagged: 12 spammers, 8 dependent workers. False alarms are rare" in text
     assert "at least 95 of 100 such audits would flag no worker at all." in text
@@ -180,12 +182,12 @@ def test_tests_are_told_with_what_they_ask(portrait: Portrait) -> None:
     asked = {title: (asks, result) for title, asks, result in tables.told_tests(portrait.audit)}
     assert asked["Spammers"] == ("Whose labels carry no information, or say the opposite?", "12 findings")
     assert asked["Drift"][1] == "Not tested: The labels have no order in time."
-    assert "at least 95 of 100 such audits would flag no worker at all" in made_report(portrait.audit)
+    assert "at least 95 of 100 such audits would flag no worker at all" in make_report(portrait.audit)
 
 
 def test_what_the_crowd_is_worth_is_told(portrait: Portrait) -> None:
     worth = effective_size(portrait.labels)
-    assert f"What the crowd is worth: {worth.summary}" in made_report(replace(portrait.audit, effective=worth))
+    assert f"What the crowd is worth: {worth.summary}" in make_report(replace(portrait.audit, effective=worth))
 
 
 def test_a_crowd_of_one_volume_is_told_as_such(portrait: Portrait) -> None:
@@ -197,7 +199,7 @@ def test_a_crowd_of_one_volume_is_told_as_such(portrait: Portrait) -> None:
 
 def test_nothing_to_find_is_said_so(portrait: Portrait) -> None:
     calm = Audit(portrait.labels, portrait.model, (Screen("spammer"),), np.full(40, -1), 0.05)
-    page = made_report(calm)
+    page = make_report(calm)
     assert "No worker is flagged" in page
     assert "Nothing was found." in page
     assert "No group of workers was found" in page
@@ -211,7 +213,7 @@ def test_doubts_are_told() -> None:
     model = cw.DawidSkene(max_iter=1)
     with pytest.warns(cw.NotConverged):
         model.fit(parts)
-    told = sentences.believable(Portrait(Audit(parts, model, (), np.full(4, -1), 0.05)))
+    told = Audit(parts, model, (), np.full(4, -1), 0.05).checks()
     assert [fine for fine, _ in told] == [False, False, told[2][0], False]
     assert "fall into 2 parts" in told[1][1]
     assert "Only 0% of the tasks have three labels" in told[0][1]
@@ -222,13 +224,13 @@ def test_swapped_classes_are_told(portrait: Portrait) -> None:
     swapped = copy(portrait.model)
     swapped.confusion_ = portrait.model.confusion_[:, ::-1]
     audit = Audit(portrait.labels, swapped, (), np.full(40, -1), 0.05)
-    fine, told = sentences.believable(Portrait(audit))[2]
+    fine, told = audit.checks()[2]
     assert not fine
     assert "classes may have been swapped" in told
 
 
 def test_citations_name_method_and_tests(portrait: Portrait) -> None:
-    cited = dict(sentences.citations(portrait))
+    cited = dict(list_citations(portrait.audit))
     assert cited["This software"] == f"Crowdwise, version {cw.__version__}."
     assert cited["The consensus, by dawid-skene"].startswith("Dawid & Skene 1979")
     assert "The test for dependent workers" in cited
@@ -248,13 +250,13 @@ def test_citations_name_method_and_tests(portrait: Portrait) -> None:
 )
 def test_pages_of_other_crowds(audited: Any, options: dict[str, Any], charts_drawn: set[str]) -> None:
     audit, _ = audited(**options)
-    assert set(data_of(made_report(audit))["charts"]) == charts_drawn
+    assert set(data_of(make_report(audit))["charts"]) == charts_drawn
 
 
 def test_the_smallest_crowd_has_a_page() -> None:
     labels = cw.CrowdLabels.from_codes([0], [0], [0], tasks=["t", "never"], workers=["w", "idle"], classes=["a", "b"])
     audit = Audit(labels, cw.MajorityVote().fit(labels), (), np.full(2, -1), 0.05)
-    page = made_report(audit, truth={"t": "a"})
+    page = make_report(audit, truth={"t": "a"})
     assert "2 workers gave 1 label on 2 tasks" in page
     assert "nan" not in re.sub(r"<script.*?</script>|<svg.*?</svg>", "", page, flags=re.DOTALL)
     assert [row[0] for row in data_of(page)["tables"]["workers"]] == ["w", "idle"]
@@ -264,7 +266,7 @@ def test_league_is_shown_with_notes_for_what_failed(audited: Any) -> None:
     audit, truth = audited()
     done = Standing("majority-vote", -1.25, 0.01, 0.0, 0.0, 0.1, 1.0, 0.75, 0.05, 0.5)
     league = Comparison((done, Standing("kos", note="needs <two> classes")), np.eye(2), n_truth=300)
-    page = made_report(audit, league=league, truth=truth)
+    page = make_report(audit, league=league, truth=truth)
     row = page[page.index("majority-vote</th>") :].partition("</tr>")[0]
     assert re.findall(r">([^<>]+)</td>", row) == ["-1.250 ± 0.010", "best", "100.0%", "75.0%", "0.050", "0.5"]
     assert '<td colspan="6">needs &lt;two&gt; classes</td>' in page
@@ -286,7 +288,7 @@ def test_markup_of_the_page_is_the_same_whatever_the_names(
     """Same crowd, other names: the same elements in the same order."""
     harmless, truth = audited(n_classes=len(hostile), n_tasks=400)
     ours, their_truth = hostile_audit
-    one, other = made_report(harmless, truth=truth), made_report(ours, truth=their_truth)
+    one, other = make_report(harmless, truth=truth), make_report(ours, truth=their_truth)
     tags = [
         re.findall(r"</?[a-zA-Z!][a-zA-Z0-9-]*", re.sub(r"<noscript>.*?</noscript>", "", page)) for page in (one, other)
     ]
@@ -294,7 +296,7 @@ def test_markup_of_the_page_is_the_same_whatever_the_names(
 
 
 def test_pictures_hold_hostile_names_as_text(hostile_audit: Any, hostile: tuple[str, ...]) -> None:
-    pictures = re.findall(r"<noscript>(<svg.*?</svg>)</noscript>", made_report(hostile_audit[0]), re.DOTALL)
+    pictures = re.findall(r"<noscript>(<svg.*?</svg>)</noscript>", make_report(hostile_audit[0]), re.DOTALL)
     assert len(pictures) == 4
     for picture in pictures:
         root = ET.fromstring(picture)  # noqa: S314
@@ -303,7 +305,7 @@ def test_pictures_hold_hostile_names_as_text(hostile_audit: Any, hostile: tuple[
 
 
 def test_names_are_data_of_charts_and_nothing_else(hostile_audit: Any, hostile: tuple[str, ...]) -> None:
-    specs = data_of(made_report(hostile_audit[0]))["charts"]
+    specs = data_of(make_report(hostile_audit[0]))["charts"]
     assert set(specs) == {"confidence", "workers", "agreement", "confusion"}
     for spec in specs.values():
         kept = json.dumps({name: value for name, value in spec.items() if name != "datasets"})
@@ -320,17 +322,17 @@ def test_json_in_a_page_has_no_markup() -> None:
 
 
 def test_names_shown() -> None:
-    assert shown("  ") == "‘  ’"
-    assert shown("") == "‘’"
-    assert shown("שלום") == "שלום"
-    assert len(shown("x" * 10_240)) == 120
-    assert len(shown("\n" * 10_240)) <= 122
-    assert labelled(["a", "x" * 200, "x" * 300], 50)[1:] == ["x" * 49 + "… (2)", "x" * 49 + "… (3)"]
+    assert display_name("  ") == "‘  ’"
+    assert display_name("") == "‘’"
+    assert display_name("שלום") == "שלום"
+    assert len(display_name("x" * 10_240)) == 120
+    assert len(display_name("\n" * 10_240)) <= 122
+    assert distinct_names(["a", "x" * 200, "x" * 300], 50)[1:] == ["x" * 49 + "… (2)", "x" * 49 + "… (3)"]
 
 
 def test_a_page_of_long_names_stays_small(audited: Any) -> None:
     audit, _ = audited(workers=[f"{at}" + "x" * 10_240 for at in range(40)])
-    assert len(made_report(audit)) < 1_500_000
+    assert len(make_report(audit)) < 1_500_000
 
 
 # ---- files ------------------------------------------------------------------------------------------------
@@ -349,4 +351,4 @@ def test_a_page_that_fails_leaves_the_old_one(tmp_path: Path, audited: Any) -> N
 
 
 def test_same_audit_same_page(audited: Any) -> None:
-    assert made_report(audited()[0]) == made_report(audited()[0])
+    assert make_report(audited()[0]) == make_report(audited()[0])

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.audit.dependence import company_of
-from crowdwise.fitting.company import Company
+from crowdwise.dependence.groups import Dependence, detect_groups
 from crowdwise.report.charts import graph_chart
 from crowdwise.report.graph import MOST_ALONE, MOST_GROUPS, MOST_LINES, MOST_NODES, Graph, agreement_graph
 
@@ -27,7 +26,7 @@ def planted(
     noise: float = 2.0,
     shared: float = 100,
     pairs: Sequence[tuple[int, int]] = (),
-) -> tuple[Company, IntArray]:
+) -> tuple[Dependence, IntArray]:
     """Every two share as many tasks; independent ones agree on half of them, those of a group by κ more."""
     group = np.array(groups)
     together = (group[:, None] == group) & (group[:, None] >= 0)
@@ -38,12 +37,12 @@ def planted(
     same = np.clip(shared / 2 * (1 + kappa * together) + about + about.T, 0, shared)
     zero, every = np.zeros((size, size)), np.full((size, size), shared)
     p_value = np.zeros(size)
-    return Company(np.arange(size), group, p_value, 0.0, every, same, every / 2, zero, zero, zero, zero), group
+    return Dependence(np.arange(size), group, p_value, 0.0, every, same, every / 2, zero, zero, zero, zero), group
 
 
 def graph_of(groups: Sequence[int], **options: object) -> Graph:
-    company, group = planted(groups, **options)  # type: ignore[arg-type]
-    found = agreement_graph(company, group, np.arange(group.size)[::-1])
+    dependence, group = planted(groups, **options)  # type: ignore[arg-type]
+    found = agreement_graph(dependence, group, np.arange(group.size)[::-1])
     assert found is not None
     return found
 
@@ -75,18 +74,18 @@ def test_two_of_no_group_are_joined_only_if_chance_does_not_explain_it() -> None
 def test_an_independent_crowd_has_no_graph() -> None:
     drawn = 0
     for seed in range(10):
-        labels = cw.simulate.simulate("dawid-skene", n_tasks=400, n_workers=30, n_classes=3, seed=seed).labels
-        company = company_of(labels, 0.05, seed)
-        assert company is not None
-        drawn += agreement_graph(company, company.groups, labels.labels_per_worker) is not None
+        labels = cw.simulate.simulate("dawid-skene", n_tasks=400, n_workers=30, n_classes=3, random_state=seed).labels
+        dependence = detect_groups(labels, 0.05)
+        assert dependence is not None
+        drawn += agreement_graph(dependence, dependence.groups, labels.labels_per_worker) is not None
     assert drawn <= 2  # 5 % of 10 is 0.5; three or more have a chance of 1 %
 
 
 def test_a_crowd_in_groups_has_one() -> None:
-    crowd = cw.simulate.simulate("groups", n_tasks=800, n_workers=24, n_groups=6, seed=1)
+    crowd = cw.simulate.simulate("groups", n_tasks=800, n_workers=24, n_groups=6, random_state=1)
     audit = cw.audit_crowd(crowd.labels)
-    assert audit.company is not None
-    graph = agreement_graph(audit.company, audit.group, crowd.labels.labels_per_worker)
+    assert audit.dependence is not None
+    graph = agreement_graph(audit.dependence, audit.group, crowd.labels.labels_per_worker)
     assert graph is not None
     planted_groups = np.asarray(crowd.groups)[graph.workers]
     assert (planted_groups[graph.first] == planted_groups[graph.second]).mean() > 0.95

@@ -14,7 +14,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.report import items as room_of_items
 from crowdwise.report.items import LONG, MOST_BYTES, SHORT, Item, Room, read_items
-from crowdwise.report.page import made_report
+from crowdwise.report.page import make_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,7 +167,7 @@ def test_items_stand_beside_tasks_in_doubt(audited: Any, tmp_path: Path) -> None
         "text": [f"{evil} {at} " + "long " * 60 for at in range(300)],
         "image": [str(tmp_path / f"{at}.png") for at in range(300)],
     }
-    page = made_report(audit, items=table)
+    page = make_report(audit, items=table)
     assert evil not in page
     assert "&lt;img src=x onerror=window.pwned=1&gt; 0 long" in page  # of the finding about task-0
     rows = data_of(page)["tables"]["tasks"]
@@ -186,7 +186,7 @@ def test_items_stand_beside_tasks_in_doubt(audited: Any, tmp_path: Path) -> None
 
 
 def test_a_page_without_items_has_no_room_for_them(audited: Any) -> None:
-    page = made_report(audited()[0])
+    page = make_report(audited()[0])
     assert 'data-type="item"' not in page
     assert len(data_of(page)["tables"]["tasks"][0]) == 6
 
@@ -196,4 +196,4 @@ def test_bytes_of_all_pictures_are_limited(audited: Any, tmp_path: Path, monkeyp
     monkeypatch.setattr(room_of_items.Room, "__init__", lambda self: setattr(self, "left", 3 * len(png())))
     audit, _ = audited()
     table = {"task": [f"task-{at}" for at in range(300)], "path": [str(tmp_path / "one.png")] * 300}
-    assert made_report(audit, items=table).count("data:image/png;base64,") == 3
+    assert make_report(audit, items=table).count("data:image/png;base64,") == 3

@@ -23,7 +23,7 @@ def counts_of(simulation: Simulation) -> np.ndarray:
 
 @every_crowd
 def test_shapes_and_distributions(slug: str) -> None:
-    simulation = simulate(slug, seed=3)
+    simulation = simulate(slug, random_state=3)
     labels = simulation.labels
     n_tasks, n_workers, n_classes = labels.n_tasks, labels.n_workers, labels.n_classes
     assert simulation.truth.shape == (n_tasks,)
@@ -44,7 +44,7 @@ def test_labels_follow_the_confusion_matrices(slug: str) -> None:
     # Every cell has its own z; |z| < 4.5 (1 in 150,000) over 1,010 cells at most: under 1 % false alarm.
     # Workers of a group share their luck, but each cell is still binomial.
     sizes = {"n_tasks": 3000} | ({"n_workers": 30, "labels_per_task": 3} if slug in ("one-coin", "two-coin") else {})
-    simulation = simulate(slug, seed=11, **sizes)
+    simulation = simulate(slug, random_state=11, **sizes)
     counts, wanted = counts_of(simulation), simulation.confusion
     trials = counts.sum(axis=2, keepdims=True)
     error = np.abs(counts - trials * wanted)
@@ -55,9 +55,9 @@ def test_labels_follow_the_confusion_matrices(slug: str) -> None:
 @every_crowd
 def test_same_seed_same_bits(slug: str) -> None:
     one, same, other = (
-        simulate(slug, seed=5),
-        simulate(slug, seed=np.random.default_rng(5)),
-        simulate(slug, seed=6),
+        simulate(slug, random_state=5),
+        simulate(slug, random_state=np.random.default_rng(5)),
+        simulate(slug, random_state=6),
     )
     for name in ("task", "worker", "label"):
         assert np.array_equal(getattr(one.labels, name), getattr(same.labels, name))
@@ -69,7 +69,7 @@ def test_same_seed_same_bits(slug: str) -> None:
 @every_crowd
 def test_the_truth_of_real_tasks_can_be_used(slug: str) -> None:
     truth = np.arange(1000) % 2
-    simulation = simulate(slug, truth=truth, seed=1)
+    simulation = simulate(slug, truth=truth, random_state=1)
     assert np.array_equal(simulation.truth, truth)
     assert simulation.prior[:2].tolist() == [0.5, 0.5]
 
@@ -87,13 +87,15 @@ def test_every_crowd_explains_itself(slug: str) -> None:
 
 def test_prior_is_followed() -> None:
     prior = [0.7, 0.2, 0.1]
-    simulation = simulate_crowd(n_tasks=20_000, n_workers=5, n_classes=3, labels_per_task=1, prior=prior, seed=4)
+    simulation = simulate_crowd(
+        n_tasks=20_000, n_workers=5, n_classes=3, labels_per_task=1, prior=prior, random_state=4
+    )
     shares = np.bincount(simulation.truth, minlength=3) / 20_000
     assert (np.abs(shares - prior) < 4.5 * np.sqrt(np.array(prior) / 20_000)).all()
 
 
 def test_skill_is_the_mean_of_the_diagonal() -> None:
-    simulation = simulate_crowd(n_workers=2000, n_classes=5, skill=0.62, concentration=8, n_tasks=10, seed=0)
+    simulation = simulate_crowd(n_workers=2000, n_classes=5, skill=0.62, concentration=8, n_tasks=10, random_state=0)
     diagonal = np.einsum("wkk->wk", simulation.confusion)
     error = np.sqrt(0.62 * 0.38 / 9 / diagonal.size)  # a Beta(8 × .62, 8 × .38)
     assert abs(diagonal.mean() - 0.62) < 4 * error
@@ -112,7 +114,7 @@ def test_accuracy_and_truth_table() -> None:
 def test_memory_is_a_matter_of_labels() -> None:
     simulate_crowd()  # compiled
     tracemalloc.start()
-    simulation = simulate_crowd(n_tasks=400_000, n_workers=4000, n_classes=10, labels_per_task=5, seed=1)
+    simulation = simulate_crowd(n_tasks=400_000, n_workers=4000, n_classes=10, labels_per_task=5, random_state=1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(simulation.labels) == 2_000_000
@@ -130,8 +132,8 @@ def test_memory_is_a_matter_of_labels() -> None:
         ({"slug": "dawid-skene", "skill": 1.2}, "skill is 1.2; it must be a number from 0 to 1"),
         ({"slug": "dawid-skene", "skill": 1.0}, "both excluded"),
         ({"slug": "dawid-skene", "concentration": 0}, "must be positive"),
-        ({"slug": "dawid-skene", "seed": -1}, "seed is -1"),
-        ({"slug": "dawid-skene", "seed": "x"}, "seed is 'x'"),
+        ({"slug": "dawid-skene", "random_state": -1}, "random_state is -1"),
+        ({"slug": "dawid-skene", "random_state": "x"}, "random_state is 'x'"),
         ({"slug": "dawid-skene", "prior": [0.5, 0.5]}, "prior must hold 4 shares"),
         (
             {"slug": "dawid-skene", "truth": [0, 9]},
@@ -169,7 +171,14 @@ def test_matrices_that_are_none_are_named() -> None:
 @pytest.mark.parametrize("sharing", ["draw", "factor"])
 def test_families_err_together_as_their_correlations_say(sharing: str) -> None:
     crowd = simulate(
-        "families", n_tasks=20_000, n_workers=8, sizes=(3, 3), correlation=0.4, common=0.1, sharing=sharing, seed=1
+        "families",
+        n_tasks=20_000,
+        n_workers=8,
+        sizes=(3, 3),
+        correlation=0.4,
+        common=0.1,
+        sharing=sharing,
+        random_state=1,
     )
     wrong = (crowd.labels.label != crowd.truth[crowd.labels.task]).reshape(20_000, 8)
     true = crowd.extras["error_correlation"]
@@ -191,3 +200,11 @@ def test_families_err_together_as_their_correlations_say(sharing: str) -> None:
 def test_families_that_cannot_be(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         simulate("families", n_tasks=10, n_workers=6, **wrong)
+
+
+@every_crowd
+def test_seed_is_still_taken_with_a_warning(slug: str) -> None:
+    with pytest.warns(DeprecationWarning, match="seed of simulate is now called random_state"):
+        old = simulate(slug, seed=5)
+    new = simulate(slug, random_state=5)
+    np.testing.assert_array_equal(old.labels.label, new.labels.label)

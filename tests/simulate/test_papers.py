@@ -20,12 +20,12 @@ def dense(slug: str, **parameters: object) -> tuple[np.ndarray, np.ndarray]:
     return labels.label.reshape(labels.n_tasks, labels.n_workers), simulation.truth
 
 
-# ---- 000: section 3.1, appendix B ------------------------------------------------------------------------
+# ---- Tanno et al. 2019: section 3.1, appendix B ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("skill", [0.1, 0.3, 0.9])
 def test_pairwise_flippers_have_one_target_a_class(skill: float) -> None:
-    confusion = simulate("pairwise-flippers", skill=skill, n_tasks=10, seed=2).confusion
+    confusion = simulate("pairwise-flippers", skill=skill, n_tasks=10, random_state=2).confusion
     assert confusion.shape == (5, 10, 10)
     assert ((confusion > 0).sum(axis=2) == 2).all()
     diagonal = np.einsum("wkk->wk", confusion)
@@ -42,7 +42,7 @@ def test_flip_targets_are_uniform_over_the_other_classes() -> None:
 
 
 def test_noise_of_the_skills_is_a_standard_deviation() -> None:
-    skills = simulate("hammer-spammers", uniform_over="others", n_workers=4000, labels_per_task=1, seed=1).skill
+    skills = simulate("hammer-spammers", uniform_over="others", n_workers=4000, labels_per_task=1, random_state=1).skill
     assert skills.std() == pytest.approx(0.01, rel=4 / np.sqrt(2 * 4000))
     assert skills.mean() == pytest.approx(0.3, abs=4 * 0.01 / np.sqrt(4000))
 
@@ -56,7 +56,7 @@ def test_hammer_spammers_guess_over_all_classes_or_the_others() -> None:
 
 
 def test_cifar_annotators_are_right_45_percent_of_the_time() -> None:
-    simulation = simulate("cifar-annotators", n_tasks=50_000, seed=1)
+    simulation = simulate("cifar-annotators", n_tasks=50_000, random_state=1)
     assert simulation.skill.mean() == pytest.approx(0.45, abs=1e-12)
     assert abs(simulation.accuracy - 0.45) < 4 * np.sqrt(0.25 / 200_000)
     assert simulation.labels.classes.to_pylist() == list(CIFAR10)
@@ -71,12 +71,12 @@ def test_cifar_annotators_are_as_described() -> None:
     assert np.flatnonzero(matrices[2, 4]).tolist() == [3, 4, 5]
     assert (matrices[3].argmax(axis=1) != np.arange(10)).all()  # the adversary's likeliest label is wrong …
     assert np.unique(matrices[3].argmax(axis=1)).size == 10  # … and every class goes to another
-    mean = matrices.mean(axis=0)  # theorem 1 of 000 asks for a mean matrix with a dominant diagonal
+    mean = matrices.mean(axis=0)  # theorem 1 of Tanno et al. 2019 ask for a mean matrix with a dominant diagonal
     assert (np.diag(mean) > (mean - np.diag(np.diag(mean))).max(axis=1)).all()
     assert (np.diag(mean) > (mean - np.diag(np.diag(mean))).max(axis=0)).all()
 
 
-# ---- 001: cases 4.1 to 4.3, appendix B, example E.2 ------------------------------------------------------
+# ---- Cao et al. 2019: cases 4.1 to 4.3, appendix B, example E.2 ------------------------------------------
 
 
 def test_expertise_of_appendix_b() -> None:
@@ -117,7 +117,7 @@ def test_hard_pairs_of_cifar10() -> None:
 @pytest.mark.parametrize("level", ["high", "low"])
 def test_three_cases_have_the_same_seniors(data: str, level: str) -> None:
     n_seniors = 5 if level == "high" else 10
-    parameters = {"data": data, "level": level, "n_tasks": 400, "seed": 9}
+    parameters = {"data": data, "level": level, "n_tasks": 400, "random_state": 9}
     alone, truth = dense("independent-mistakes", **parameters)
     naive, truth_of_naive = dense("naive-majority", **parameters)
     copies, _ = dense("correlated-mistakes", **parameters)
@@ -140,18 +140,18 @@ def test_lazy_juniors_choose_the_class_of_the_paper() -> None:
 
 
 def test_example_e2() -> None:
-    labels, truth = dense("copied-coin", seed=4)
+    labels, truth = dense("copied-coin", random_state=4)
     assert labels.shape == (1000, 101)
     assert np.array_equal(labels[:, 0], truth)
     assert (labels[:, 1:] == labels[:, [1]]).all()
     assert abs((labels[:, 1] == truth).mean() - 0.5) < 4.5 * np.sqrt(0.25 / 1000)
 
 
-# ---- 004: section 4.1 ------------------------------------------------------------------------------------
+# ---- Kim et al. 2022: section 4.1 ------------------------------------------------------------------------
 
 
 def test_one_coin_defaults_are_the_papers() -> None:
-    simulation = simulate("one-coin", seed=1)
+    simulation = simulate("one-coin", random_state=1)
     labels = simulation.labels
     assert (labels.n_tasks, labels.n_workers, labels.n_classes) == (1000, 750, 2)
     assert set(labels.labels_per_task.tolist()) == {3}
@@ -163,7 +163,7 @@ def test_one_coin_defaults_are_the_papers() -> None:
 @pytest.mark.parametrize(("slug", "n_classes"), [("one-coin", 2), ("two-coin", 2), ("two-coin", 5), ("one-coin", 5)])
 def test_diagonals_are_beta(slug: str, n_classes: int) -> None:
     right, wrong = 0.5, 0.25
-    simulation = simulate(slug, alpha=(right, wrong), n_classes=n_classes, n_tasks=6000, n_workers=6000, seed=3)
+    simulation = simulate(slug, alpha=(right, wrong), n_classes=n_classes, n_tasks=6000, n_workers=6000, random_state=3)
     diagonal = simulation.confusion[:, 0, 0]
     total = right + wrong
     variance = right * wrong / total**2 / (total + 1)
@@ -176,14 +176,14 @@ def test_diagonals_are_beta(slug: str, n_classes: int) -> None:
 
 def test_general_dirichlet_rows() -> None:
     counts = np.array([[4.0, 1, 1], [2, 6, 1], [1, 1, 2]])
-    simulation = simulate("two-coin", n_classes=3, alpha=counts, n_tasks=4000, n_workers=4000, seed=8)
+    simulation = simulate("two-coin", n_classes=3, alpha=counts, n_tasks=4000, n_workers=4000, random_state=8)
     mean = counts / counts.sum(axis=1, keepdims=True)
     error = np.sqrt(mean * (1 - mean) / (counts.sum(axis=1, keepdims=True) + 1) / 4000)
     assert (np.abs(simulation.confusion.mean(axis=0) - mean) < 4.5 * error).all()
 
 
 def test_extreme_spammers_label_everything() -> None:
-    simulation = simulate("one-coin", n_spammers=3, seed=5)
+    simulation = simulate("one-coin", n_spammers=3, random_state=5)
     assert simulation.labels.labels_per_worker[-3:].tolist() == [1000] * 3
     assert set(simulation.labels.labels_per_task.tolist()) == {6}
     assert (simulation.confusion[-3:] == 0.5).all()
@@ -191,7 +191,7 @@ def test_extreme_spammers_label_everything() -> None:
     assert simulation.kinds[-4:] == ("worker", "spammer", "spammer", "spammer")
 
 
-# ---- 002: part III ---------------------------------------------------------------------------------------
+# ---- Ibrahim et al. 2025: part III -----------------------------------------------------------------------
 
 
 def test_sizes_of_the_tutorial() -> None:
@@ -215,7 +215,7 @@ def test_spammers_have_no_capacity() -> None:
 
 @pytest.mark.parametrize("labels_per_task", [None, 20])
 def test_colluders_agree_and_attack_nine_tasks_in_ten(labels_per_task: int | None) -> None:
-    simulation = simulate("colluders", labels_per_task=labels_per_task, seed=2)
+    simulation = simulate("colluders", labels_per_task=labels_per_task, random_state=2)
     labels = simulation.labels
     answer, attacked = simulation.extras["answer"], simulation.extras["attacked"]
     theirs = labels.worker >= 42
@@ -229,7 +229,9 @@ def test_colluders_agree_and_attack_nine_tasks_in_ten(labels_per_task: int | Non
 
 def test_groups_depend_within_and_not_between() -> None:
     # Errors of two workers given the truth: correlated inside a group, |r| under 4.5 / √n between groups.
-    simulation = simulate("groups", n_tasks=20_000, n_workers=6, n_groups=2, truth=np.zeros(20_000, int), seed=6)
+    simulation = simulate(
+        "groups", n_tasks=20_000, n_workers=6, n_groups=2, truth=np.zeros(20_000, int), random_state=6
+    )
     assert simulation.groups is not None
     assert simulation.groups.tolist() == [0, 0, 0, 1, 1, 1]
     wrong = simulation.labels.label.reshape(20_000, 6) != 0
@@ -248,13 +250,13 @@ def test_group_marginals_are_the_product() -> None:
     assert simulation.extras["opinion"].shape == (5000, 3)
 
 
-# ---- 003: MURA -------------------------------------------------------------------------------------------
+# ---- Wang et al. 2023: MURA ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prior", [[0.5, 0.5], [0.9, 0.1], [0.2, 0.3, 0.5]])
 def test_raters_have_the_kappa_wanted(prior: list[float]) -> None:
     # 100,000 tasks: the standard error of a kappa is under 0.004 even where one task in ten is positive.
-    label, truth = dense("kappa-raters", n_tasks=100_000, n_classes=len(prior), prior=prior, seed=4)
+    label, truth = dense("kappa-raters", n_tasks=100_000, n_classes=len(prior), prior=prior, random_state=4)
     found = [cohen_kappa(truth, label[:, rater]) for rater in range(3)]
     np.testing.assert_allclose(found, [0.8, 0.75, 0.7], atol=4.5 * 0.004)
     shares = np.array([np.bincount(label[:, rater]) for rater in range(3)]) / len(label)
@@ -274,7 +276,7 @@ def test_all_slugs_of_the_issue_are_there() -> None:
 
 
 def test_malicious_workers_say_the_next_class_and_know_the_truth() -> None:
-    simulation = simulate("malicious", n_workers=8, share=0.25, concentration=200, seed=3)
+    simulation = simulate("malicious", n_workers=8, share=0.25, concentration=200, random_state=3)
     assert simulation.kinds == ("honest",) * 6 + ("malicious",) * 2
     assert (simulation.confusion[:6].argmax(axis=2) == np.arange(4)).all()
     assert (simulation.confusion[6:].argmax(axis=2) == (np.arange(4) + 1) % 4).all()

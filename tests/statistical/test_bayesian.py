@@ -73,7 +73,7 @@ def test_ranks_of_a_wrong_sampler_are_not_uniform() -> None:
 
 def test_gibbs_and_mean_field_agree_where_labels_are_many() -> None:
     labels = cw.simulate.simulate(
-        "dawid-skene", n_tasks=600, n_workers=15, n_classes=3, labels_per_task=10, skill=0.75, seed=4
+        "dawid-skene", n_tasks=600, n_workers=15, n_classes=3, labels_per_task=10, skill=0.75, random_state=4
     ).labels
     sampled = cw.BayesianClassifierCombination(inference="gibbs", n_sweeps=400, burn_in=100).fit(labels)
     field = cw.BayesianClassifierCombination().fit(labels)
@@ -105,7 +105,7 @@ def test_intervals_of_gibbs_hold_the_skill() -> None:
     found = []
     for seed in range(10):
         generator = np.random.default_rng(seed)
-        crowd = simulate_workers(matrices(30, 2, generator), 300, 5, seed=generator)
+        crowd = simulate_workers(matrices(30, 2, generator), 300, 5, random_state=generator)
         model = cw.BayesianClassifierCombination(inference="gibbs", n_sweeps=200, burn_in=50)
         found.append(covered(model, crowd))
     assert 0.85 <= np.mean(found) <= 0.95
@@ -133,7 +133,7 @@ def test_cbcc_finds_the_communities_and_lends_them_to_workers_with_few_labels() 
     generator = np.random.default_rng(0)
     good, blind = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[0.9, 0.1], [0.9, 0.1]])
     crowd = np.stack([good] * 40 + [blind] * 40)
-    simulation = simulate_workers(crowd, 200, 8, seed=generator)
+    simulation = simulate_workers(crowd, 200, 8, random_state=generator)
     model = cw.CommunityBcc(n_communities=2).fit(simulation.labels)
     other = cw.BayesianClassifierCombination().fit(simulation.labels)
     found = model.community_.argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Belief propagation on crowds of 004, figures 2 and 3: better than mean field, and calibrated.
+"""Belief propagation on crowds of Kim et al. 2022, figures 2 and 3: better than mean field, and calibrated.
 
 The table `belief-inference` has all settings of the figures with 50 seeds each; here are the ends of them.
 """
@@ -16,7 +16,7 @@ from crowdwise.simulate.coins import one_coin
 
 
 def mean_field(labels: Any, alpha: tuple[float, float]) -> Any:
-    """004, equations 16 and 27-29, one coin, two classes."""
+    """Kim et al. 2022, equations 16 and 27-29, one coin, two classes."""
     right = wrong = np.zeros(labels.n_workers)
     said = np.where(labels.label == 1, 1.0, -1.0)
     for _ in range(300):
@@ -48,7 +48,7 @@ def test_better_than_mean_field(truth_alpha: Any, alpha: Any, n_spammers: int) -
     """Gains over 50 seeds are 0.2 to 2, with a standard error of 0.1 at most."""
     gains = []
     for seed in range(4):
-        crowd = one_coin(alpha=truth_alpha, n_spammers=n_spammers, seed=seed)
+        crowd = one_coin(alpha=truth_alpha, n_spammers=n_spammers, random_state=seed)
         model = cw.BeliefPropagation(alpha=alpha, damping=0.3).fit(crowd.labels)
         gains.append(log_score(model.posterior_, crowd.truth) - log_score(mean_field(crowd.labels, alpha), crowd.truth))
     assert np.mean(gains) > 0.1
@@ -58,7 +58,7 @@ def test_posterior_is_calibrated() -> None:
     """The mean of the highest posterior is the accuracy, to within three standard errors of it."""
     sure, right = [], []
     for seed in range(5):
-        crowd = one_coin(alpha=(1.0, 0.5), seed=seed)
+        crowd = one_coin(alpha=(1.0, 0.5), random_state=seed)
         posterior = cw.BeliefPropagation(alpha=(1.0, 0.5)).fit(crowd.labels).posterior_
         sure.append(posterior.max(axis=1))
         right.append(posterior.argmax(axis=1) == crowd.truth)
@@ -69,7 +69,7 @@ def test_posterior_is_calibrated() -> None:
 def test_intervals_cover(labels_per_task: int, n_workers: int) -> None:
     held = []
     for seed in range(3):
-        crowd = one_coin(n_workers=n_workers, labels_per_task=labels_per_task, seed=seed)
+        crowd = one_coin(n_workers=n_workers, labels_per_task=labels_per_task, random_state=seed)
         table = cw.BeliefPropagation().fit(crowd.labels).workers(0.9)
         low, high = table["skill_low"].to_numpy(), table["skill_high"].to_numpy()
         held.append((low <= crowd.skill) & (crowd.skill <= high))
@@ -77,7 +77,7 @@ def test_intervals_cover(labels_per_task: int, n_workers: int) -> None:
 
 
 def test_exact_agrees_with_samples_within_their_error() -> None:
-    labels = one_coin(seed=0).labels
+    labels = one_coin(random_state=0).labels
     exact = cw.BeliefPropagation().fit(labels).posterior_
     sampled = []
     for seed in range(4):

@@ -69,7 +69,7 @@ def coverage(
     for seed in range(WORKERS // n_workers):
         generator = np.random.default_rng([seed, n_classes, labels_per_task, n_workers])
         crowd = population(n_workers, n_classes, generator)
-        found.append(covered(make(), simulate_workers(crowd, n_tasks, labels_per_task, seed=generator), level))
+        found.append(covered(make(), simulate_workers(crowd, n_tasks, labels_per_task, random_state=generator), level))
     return float(np.mean(found))
 
 
@@ -158,7 +158,7 @@ def test_glad(n_classes: int, n_workers: int, labels_per_task: int) -> None:
 def test_more_labels_make_narrower_intervals() -> None:
     widths = []
     for labels_per_task in (3, 5, 10, 20):
-        labels = simulate_workers(symmetric(np.full(25, 0.75), 3), 400, labels_per_task, seed=0).labels
+        labels = simulate_workers(symmetric(np.full(25, 0.75), 3), 400, labels_per_task, random_state=0).labels
         table = cw.DawidSkene().fit(labels).workers()
         widths.append(float(np.mean(table["skill_high"].to_numpy() - table["skill_low"].to_numpy())))
     assert widths == sorted(widths, reverse=True)
@@ -214,7 +214,7 @@ def test_evidence_for_task_effects() -> None:
 
 def test_sampler_where_every_truth_is_known() -> None:
     """Graded answers: the skill is the share of right ones, drawn to the crowd; its variance is that of tosses."""
-    simulation = simulate_workers(symmetric(np.linspace(0.5, 0.95, 25), 3), 600, 10, seed=1)
+    simulation = simulate_workers(symmetric(np.linspace(0.5, 0.95, 25), 3), 600, 10, random_state=1)
     labels, truth = simulation.labels, np.asarray(simulation.truth, np.int32)
     known = Knowledge(gold=truth)
     right = np.bincount(labels.worker, truth[labels.task] == labels.label)
@@ -264,9 +264,9 @@ def test_intervals_are_computed_when_asked_for() -> None:
 def test_what_labels_cannot_tell() -> None:
     labels, _ = hard_crowd(3, 0.0)
     assert cw.DawidSkene().fit(labels).skill_caveat() == ""
-    two = simulate_workers(symmetric(np.full(10, 0.8), 2), 100, 2, seed=0).labels
+    two = simulate_workers(symmetric(np.full(10, 0.8), 2), 100, 2, random_state=0).labels
     assert "A task has 2.0 labels on average" in cw.DawidSkene().fit(two).skill_caveat()
-    one = simulate_workers(symmetric(np.full(10, 0.8), 2), 100, 1, seed=0).labels
+    one = simulate_workers(symmetric(np.full(10, 0.8), 2), 100, 1, random_state=0).labels
     assert "No task has two labels" in cw.MajorityVote().fit(one).skill_caveat()
     with pytest.raises(cw.InputError, match="not fitted"):
         cw.DawidSkene().skill_caveat()
@@ -274,7 +274,7 @@ def test_what_labels_cannot_tell() -> None:
 
 def test_votes_say_agreement_and_skill_apart() -> None:
     """Workers who are right more often than they agree with the few others have a skill above their agreement."""
-    simulation = simulate_workers(symmetric(np.full(30, 0.75), 4), 300, 3, seed=0)
+    simulation = simulate_workers(symmetric(np.full(30, 0.75), 4), 300, 3, random_state=0)
     for slug in ("majority-vote", "weighted-majority-vote", "crh", "group-majority-vote"):
         table = cw.method(slug).load()().fit(simulation.labels).workers()
         skill, low, high = (table[name].to_numpy() for name in ("skill", "skill_low", "skill_high"))

@@ -25,7 +25,7 @@ def fitted(slug: str, labels: Any) -> Any:
 
 def skill_error(slug: str, n_tasks: int, seed: int) -> float:
     accuracy = np.random.default_rng(seed).uniform(0.5, 0.95, 12)
-    simulation = simulate_workers(symmetric(accuracy, 3), n_tasks, 6, seed=seed)
+    simulation = simulate_workers(symmetric(accuracy, 3), n_tasks, 6, random_state=seed)
     return float(np.abs(fitted(slug, simulation.labels).skill_ - accuracy).mean())
 
 
@@ -52,7 +52,7 @@ def test_the_meta_learner_finds_rates_and_imbalance() -> None:
     generator = np.random.default_rng(0)
     rates = generator.uniform(0.55, 0.95, (15, 2))
     crowd = np.stack([np.stack([rates[:, 0], 1 - rates[:, 0]], 1), np.stack([1 - rates[:, 1], rates[:, 1]], 1)], 1)
-    simulation = simulate_workers(crowd, 20_000, 8, prior=[0.3, 0.7], seed=1)
+    simulation = simulate_workers(crowd, 20_000, 8, prior=[0.3, 0.7], random_state=1)
     model = fitted("sml", simulation.labels)
     assert abs(model.prior_[0] - 0.3) < 0.03
     assert np.abs(model.confusion_ - crowd).mean() < 0.015

@@ -94,7 +94,7 @@ def graph_gain(seeds: range) -> float:
     """By how much graph-dawid-skene is more accurate than Dawid–Skene."""
     found = []
     for seed in seeds:
-        crowd = simulate("graph", seed=seed)
+        crowd = simulate("graph", random_state=seed)
         joined = cw.GraphDawidSkene(graph=crowd.extras["pairs"]).fit(crowd.labels)
         found.append(accuracy(joined, crowd.truth) - accuracy(cw.DawidSkene().fit(crowd.labels), crowd.truth))
     return float(np.mean(found))
@@ -138,7 +138,10 @@ def test_intervals_along_chains(make: Any) -> None:
             if task % 20:
                 truth[task] = generator.choice(3, p=STICKY[truth[task - 1]])
         crowd = simulate_workers(
-            skilled(30, 3, generator, skill=0.7, concentration=10), labels_per_task=5, truth=truth, seed=generator
+            skilled(30, 3, generator, skill=0.7, concentration=10),
+            labels_per_task=5,
+            truth=truth,
+            random_state=generator,
         )
         place = {task: (task // 20, task % 20) for task in range(1200)}
         found.append(covered(make(sequences=place), crowd.labels, crowd.skill))
@@ -147,7 +150,7 @@ def test_intervals_along_chains(make: Any) -> None:
 
 def test_intervals_on_a_graph() -> None:
     """Measured over 25 crowds: .90."""
-    crowds = [simulate("graph", skill=0.7, seed=seed) for seed in range(12)]
+    crowds = [simulate("graph", skill=0.7, random_state=seed) for seed in range(12)]
     models = [cw.GraphDawidSkene(graph=crowd.extras["pairs"]) for crowd in crowds]
     found = [covered(model, crowd.labels, crowd.skill) for model, crowd in zip(models, crowds, strict=True)]
     assert 0.83 < np.mean(found) < 0.97

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.evaluate.tables.small import SMALL
+from tests.reproduction.small import SMALL
 
 import crowdwise as cw
-from crowdwise.evaluate.tables import reading
-from crowdwise.report.paper import reported
+from crowdwise.reproduction import table_files
+from crowdwise.reproduction.page import make_report
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -108,12 +108,12 @@ def test_pages_of_the_papers_tables(make: Any, copied: Path, monkeypatch: pytest
     """They are written, found to be as they should, and missed if changed, removed or left over."""
     monkeypatch.setattr(sys, "argv", ["make.py"])
     make.main()
-    for name in reading.names():
+    for name in table_files.table_names():
         assert (copied / "reproduction" / f"{name}.md").exists()
         assert f"](reproduction/{name}.md)" in (copied / "reproduction.md").read_text(encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["make.py", "--check"])
     make.main()
-    page = copied / "reproduction" / f"{reading.names()[0]}.md"
+    page = copied / "reproduction" / f"{table_files.table_names()[0]}.md"
     text = page.read_text(encoding="utf-8")
     page.write_text(text + "more\n", encoding="utf-8")
     with pytest.raises(SystemExit, match=f"out of date: {page.name}; run make docs"):
@@ -130,12 +130,13 @@ def test_pages_of_the_papers_tables(make: Any, copied: Path, monkeypatch: pytest
 def test_the_overview_of_the_papers_tables(make: Any, tmp_path: Path) -> None:
     """Counts, and in words what misses, from runs of which one is good and one is not."""
     reproduction = importlib.import_module("reproduction")
-    table = reading.parsed(SMALL.replace('place = "table 1"', 'place = "table 1"\ndiffers = ["Fewer tasks."]'), "mine")
+    text = SMALL.replace('place = "table 1"', 'place = "table 1"\ndiffers = ["Fewer tasks."]')
+    table = table_files.parse_table(text, "mine")
     rows = [
         {"setting": "few", "x": None, "method": method, "seed": 0, "measures": {"consensus": value}, "seconds": 1.0}
         for method, value in (("vote", 0.95), ("DS", 0.6))
     ]
-    text = reproduction.overview([reported(table, rows)])
+    text = reproduction.overview([make_report(table, rows)])
     assert "| [mine](reproduction/mine.md) | Nobody 2024, table 1 | 0 | 1 | 1 | 0 | 0 | 1 | 0 |" in text
     assert "- Worse than published: accuracy, %, few: DS." in text
     assert "- Does not hold: “DS beats the vote”." in text

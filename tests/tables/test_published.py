@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.evaluate.tables.problems import Problem
-from crowdwise.evaluate.tables.removal import removed_workers
+from crowdwise.reproduction.problems import Problem
+from crowdwise.reproduction.removal import workers_to_remove
 
 ROWS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))[
     "row"
@@ -38,7 +38,7 @@ def name_of(row: dict[str, Any]) -> str:
     return f"{row['data']}{without}, {row['method']}, {row['metric']}, {row['paper']}"
 
 
-def measured(row: dict[str, Any]) -> Any:
+def compute_measure(row: dict[str, Any]) -> Any:
     dataset = load(row["data"])
     parameters = row.get("parameters", {})
     if "seeds" in row:
@@ -49,7 +49,7 @@ def measured(row: dict[str, Any]) -> Any:
 def _measured(row: dict[str, Any], dataset: Any, parameters: dict[str, Any]) -> Any:
     labels = dataset.labels
     if "remove" in row:
-        out = removed_workers(row["remove"], Problem(labels, dataset.truth_codes), 0)
+        out = workers_to_remove(row["remove"], Problem(labels, dataset.truth_codes), 0)
         labels = labels.keep(~out[labels.worker])
     model = cw.method(row["method"]).load()(**parameters).fit(labels)
     if row["metric"] == "class_shares":
@@ -66,7 +66,7 @@ def _measured(row: dict[str, Any], dataset: Any, parameters: dict[str, Any]) -> 
     [pytest.param(row, id=name_of(row), marks=[] if row["data"] in BUILT_IN else NEEDS_DATA) for row in ROWS],
 )
 def test_published(row: dict[str, Any]) -> None:
-    found = measured(row)
+    found = compute_measure(row)
     if row["status"] == "missed":
         assert not _meets(row, found), f"{found:.4f} reaches {row['value']} now: set the row's status to reached"
         assert found == pytest.approx(row["ours"], abs=row["tolerance"]), "the known difference has changed"

@@ -6,9 +6,9 @@ has probability θ[w, truth, l]. The skills are integrated out, which joins all 
 sum-product on the graph of tasks and workers gives each task's posterior.
 
 Q. Liu, J. Peng and A. Ihler (2012), "Variational inference for crowdsourcing", NeurIPS.
-H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS (004).
+H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS.
 
-| equation of 004 | here |
+| equation of Kim et al. 2022 | here |
 |---|---|
 | (3) one-coin prior, and the two-coin prior after it | `fitting.nodes.coin_nodes`, `class_wise_nodes` |
 | (20) task to worker, Π over the other workers | `kernels.task_messages` |
@@ -20,9 +20,9 @@ An iteration costs O(labels × nodes), and × K for priors other than one coin. 
 labels, 4√n where n is large; the square of that for a class-wise prior and two classes.
 
 Departures: the worker integral of one-coin and class-wise priors is done by quadrature that is exact for them, where
-004 samples and Liu et al. transform polynomials. Matrices of a Monte Carlo prior are drawn once and shared by all
-workers. The Bethe free energy is kept as the log-likelihood: it is exact where the graph is a tree. A second answer of
-a worker to the same task is another edge, and so a loop.
+Kim et al. 2022 sample and Liu et al. transform polynomials. Matrices of a Monte Carlo prior are drawn once and shared
+by all workers. The Bethe free energy is kept as the log-likelihood: it is exact where the graph is a tree. A second
+answer of a worker to the same task is another edge, and so a loop.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BeliefPropagation"]
 
-ALPHA = (2.0, 1.0)  # the prior that 004 takes for true: two answers in three are right, and a few workers are worse
+ALPHA = (2.0, 1.0)  # Kim et al.'s true prior: two answers in three are right, and a few workers are worse
 
 
 def dirichlet_matrices(counts: FloatArray, n_samples: int, seed: int) -> FloatArray:

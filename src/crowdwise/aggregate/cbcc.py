@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import digamma, gammaln, logsumexp
-from scipy.stats import rankdata
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.crowd_model import FittedArray
@@ -82,6 +81,8 @@ class Communities:
 
 def by_agreement(counts: FloatArray, n_communities: int) -> FloatArray:
     """Workers (M,) in communities of equal size by their share of right answers; equals stay together: (M, C)."""
+    from scipy.stats import rankdata  # takes most of a second to import
+
     right, total = np.einsum("wkk->w", counts), counts.sum(axis=(1, 2))
     rank = rankdata(np.round((right + 1) / (total + 2), 9)) - 0.5
     place = np.minimum(rank / rank.size * n_communities, n_communities - 1).astype(int)

@@ -6,7 +6,7 @@ prior, flat by default. For K = 2 this is Dawid–Skene (two coins).
 
 | equation | here |
 |---|---|
-| 002, "confusion vector": A(k, k) = a_k, A(k, l) = (1 - a_k)/(K-1) | `table_of` |
+| Ibrahim et al. 2025, "confusion vector": A(k, k) = a_k, A(k, l) = (1 - a_k)/(K-1) | `table_of` |
 | a[w,k] = Σ_{label = k} q[t,k] / Σ q[t,k] | `m_step` |
 | E-step | `kernels.confusion_pass` |
 

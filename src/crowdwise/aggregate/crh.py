@@ -6,8 +6,8 @@ Alternate: given truths, a weight is minus the logarithm of the worker's share o
 truth is the weighted vote.
 
 Q. Li, Y. Li, J. Gao, B. Zhao, W. Fan and J. Han (2014), "Resolving conflicts in heterogeneous data by truth discovery
-and source reliability estimation", SIGMOD. The tutorial (002) gives the general form, min Σ_w weight[w] Σ d with
-r(weight) = 1.
+and source reliability estimation", SIGMOD. The tutorial (Ibrahim et al. 2025) gives the general form, min Σ_w weight[w]
+Σ d with r(weight) = 1.
 
 | equation | here |
 |---|---|

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
@@ -83,6 +82,8 @@ def m_step(labels: CrowdLabels, right: FloatArray, current: GladParameters) -> G
         return -value, -gradient
 
     start = np.concatenate([current.ability, current.log_ease])
+    from scipy.optimize import minimize
+
     found = minimize(negative, start, jac=True, method="L-BFGS-B", options={"maxiter": CLIMB_STEPS})
     return GladParameters(found.x[:n_workers], found.x[n_workers:])
 
@@ -174,7 +175,7 @@ class Glad(Aggregator):
         ).after(ended)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        known = positions(labels.tasks, self.tasks_)
+        known = positions(labels.tasks, self._names.tasks)
         ease = np.where(known >= 0, self.ease_[known], np.exp(np.log(self.ease_).mean()))
         ability = self._with_stranger(self.ability_)
         with np.errstate(divide="ignore"):

@@ -17,8 +17,8 @@ The tutorial's "DS model for dependent classifiers" (P. A. Traganitis and G. B. 
 
 Cost of an iteration: O(labels × K + opinions × K²).
 
-Departures: the groups are given, or found as `fitting.company` says. Opinions start as the shares of the group's votes,
-and the truth as the mean of the opinions, so that z has the names of the classes.
+Departures: the groups are given, or found as `dependence.groups` says. Opinions start as the shares of the group's
+votes, and the truth as the mean of the opinions, so that z has the names of the classes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.aggregate import dawid_skene
+from crowdwise.dependence.group_labels import resolve_groups, split_by_group
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, portrait
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
@@ -36,15 +37,14 @@ from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.families import GroupAggregator
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.opinions import groups_of, opinions_of
 from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.structured_em import evidence_of
 from crowdwise.kernels import NO_GOLD, blocks_of, log_rows, scatter, vote_shares
 
 if TYPE_CHECKING:
+    from crowdwise.dependence.group_labels import GroupedLabels
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.fitting.opinions import Opinions
     from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -66,14 +66,14 @@ class GroupParameters(ConfusionParameters):
 class Laid:
     """Opinions, and their labels as blocks: of workers who are alone by task, of groups by opinion."""
 
-    opinions: Opinions
+    opinions: GroupedLabels
     alone: Blocks
     joint: Blocks
 
     @classmethod
     def of(cls, labels: CrowdLabels, groups: IntArray) -> Laid:
         """The labels of workers in groups (M,)."""
-        opinions = opinions_of(labels, groups)
+        opinions = split_by_group(labels, groups)
         return cls(opinions, blocks_of(opinions.alone), blocks_of(opinions.joint))
 
 
@@ -229,7 +229,7 @@ class GroupDawidSkene(GroupAggregator):
         check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        groups = groups_of(self.groups, labels, self.random_state)
+        groups = resolve_groups(self.groups, labels, self.random_state)
         laid = Laid.of(labels, groups)
         pseudo = np.full((1, labels.n_classes, labels.n_classes), float(self.smoothing))
 

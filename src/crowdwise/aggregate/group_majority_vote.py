@@ -6,7 +6,7 @@
 | the truth: the majority of the opinions, and of the answers of those who are alone | `shares` |
 
 P. A. Traganitis and G. B. Giannakis (2022) and A. Jaffe et al. (2016) for the groups, which are given, or found as
-`fitting.company` says.
+`dependence.groups` says.
 
 Cost: O(labels + tasks × K), once, and that of finding the groups.
 
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.dependence.group_labels import resolve_groups, split_by_group
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.families import GroupAggregator, VoteAggregator
-from crowdwise.fitting.opinions import groups_of, opinions_of
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -41,7 +41,7 @@ def opinions_on(votes: IntArray) -> FloatArray:
 
 def shares(labels: CrowdLabels, groups: IntArray, otherwise: FloatArray) -> FloatArray:
     """Share (N, K) of the opinions and lone votes for each class; `otherwise` (K,) for a task that has none."""
-    opinions = opinions_of(labels, groups)
+    opinions = split_by_group(labels, groups)
     votes = opinions.alone.vote_counts().astype(np.float64)
     np.add.at(votes, opinions.task, opinions_on(opinions.joint.vote_counts()))
     votes[votes.sum(axis=1) == 0] = otherwise
@@ -87,7 +87,7 @@ class GroupMajorityVote(GroupAggregator, VoteAggregator):
     complexity = "O(labels), once, and finding groups: O(pairs of labels of a task × K²)"
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        groups = groups_of(self.groups, labels, self.random_state)
+        groups = resolve_groups(self.groups, labels, self.random_state)
         posterior = shares(labels, groups, labels.class_shares)
         return self._fit_of_votes(labels, known, posterior, {"group": groups.astype(np.float64)})
 

@@ -2,7 +2,7 @@
 
 | equation | here |
 |---|---|
-| 002, "Majority voting": ŷ = argmax_k Σ_m 1[label = k] | `kernels.vote_shares`, `Aggregator.predict` |
+| Ibrahim et al. 2025, "Majority voting": ŷ = argmax_k Σ_m 1[label = k] | `kernels.vote_shares`, `Aggregator.predict` |
 
 Ties go to the class more common in all labels, then to the class that comes first; with a `seed`, to one of the
 tied classes at random. The confidence is the share of votes.

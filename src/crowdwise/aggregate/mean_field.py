@@ -141,7 +141,7 @@ def coin_matrices(accuracy: FloatArray, n_classes: int) -> FloatArray:
 def fit_coins(
     labels: CrowdLabels, known: Knowledge, *, coin: FloatArray, shares: float, max_iter: int, tol: float, name: str
 ) -> Fit:
-    """Climb from the prior itself, as 004's algorithm 1 does; `coin` are pseudo-counts (2,) of right and wrong."""
+    """Climb from the prior itself (Kim et al. 2022, algorithm 1); `coin` are pseudo-counts (2,) of right and wrong."""
     answers = labels.labels_per_worker.astype(np.float64)
     before = np.tile(coin, (labels.n_workers, 1))
     if known.worker_counts is not None:

@@ -271,7 +271,7 @@ class MinimaxEntropy(Aggregator):
         return foretold
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        known = positions(labels.tasks, self.tasks_)
+        known = positions(labels.tasks, self._names.tasks)
         task = np.where((known >= 0)[:, None, None], self.task_effects_[known], 0.0)
         worker = self._with_stranger(self.worker_effects_)
         with np.errstate(divide="ignore"):

@@ -237,7 +237,8 @@ class SpectralDawidSkene(Aggregator):
     Examples
     --------
     >>> from crowdwise.simulate import simulate
-    >>> crowd = simulate("dawid-skene", n_tasks=2000, n_workers=8, n_classes=3, labels_per_task=None, skill=0.8, seed=1)
+    >>> sizes = {"n_tasks": 2000, "n_workers": 8, "n_classes": 3, "labels_per_task": None}
+    >>> crowd = simulate("dawid-skene", **sizes, skill=0.8, random_state=1)
     >>> model = SpectralDawidSkene().fit(crowd.labels)
     >>> model.skill_.round(2).tolist()
     [0.81, 0.81, 0.94, 0.77, 0.76, 0.84, 0.8, 0.85]

@@ -186,6 +186,9 @@ class SymmetricNmf(MomentAggregator):
 
     Examples
     --------
+    >>> from crowdwise.simulate import simulate
+    >>> sizes = {"n_tasks": 2000, "n_workers": 8, "n_classes": 3, "labels_per_task": None}
+    >>> crowd = simulate("dawid-skene", **sizes, skill=0.8, random_state=1)
     >>> model = SymmetricNmf().fit(crowd.labels)
     >>> model.skill_.round(2).tolist()
     [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]

@@ -2,7 +2,7 @@
 
 | equation | here |
 |---|---|
-| 002, "weighted MV": ŷ = argmax_k Σ_m w[m] 1[label = k] | `kernels.vote_shares` |
+| Ibrahim et al. 2025, "weighted MV": ŷ = argmax_k Σ_m w[m] 1[label = k] | `kernels.vote_shares` |
 | Wawa: w[m] = share of m's labels that agree with the vote, again and again | `agreement` |
 
 Learnt weights start equal, so the first round is majority vote; the rounds end when the winners no longer change (a

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from crowdwise.audit.leave_out_consensus import one_hot
 from crowdwise.kernels import answer_sums, edge_outer, worker_sums
@@ -52,7 +52,7 @@ class Dependence:
     def p_value(self, strength: FloatArray | float = 0.0) -> FloatArray:
         """Of the hypothesis that the labels depend on what the others say no more than would add so much (M,)."""
         beyond = np.maximum(self.trace - strength, 0.0)
-        return np.asarray(np.where(self.freedom > 0, chi2.sf(beyond, np.maximum(self.freedom, 1)), 1.0))
+        return np.asarray(np.where(self.freedom > 0, chdtrc(np.maximum(self.freedom, 1), np.maximum(beyond, 0)), 1.0))
 
 
 def mean_said(labels: CrowdLabels, said: FloatArray) -> FloatArray:
@@ -84,7 +84,7 @@ def usual_attention(labels: CrowdLabels, found: Slopes) -> tuple[FloatArray, flo
 
     >>> from crowdwise.audit.leave_out_consensus import others_say
     >>> from crowdwise.simulate.dawid_skene import simulate_crowd
-    >>> labels = simulate_crowd(300, 8, 3, None, seed=0).labels
+    >>> labels = simulate_crowd(300, 8, 3, None, random_state=0).labels
     >>> usual, overall = usual_attention(labels, slopes(labels, others_say(labels)[0]))
     >>> bool(np.abs(usual - overall).max() < 0.1)
     True

@@ -1,6 +1,6 @@
 """Bias: groups of workers who label unlike the others, everywhere or on a group of tasks.
 
-The tutorial (002, "Taking bias into account") writes a worker's matrix for tasks with attribute z as
+The tutorial (Ibrahim et al. 2025, "Taking bias into account") writes a worker's matrix for tasks with attribute z as
 
     [A_m(z)]_{k,k'} = Pr(label = k | truth = k', z),
 
@@ -36,8 +36,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from crowdwise.audit.attribute_groups import EVERYONE, ONESELF, Effect, Group, Side, groups_of, sized, together
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.groups import EVERYONE, ONESELF, Effect, Group, Side, groups_of, sized, together
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates, task_classes
 from crowdwise.audit.resampling import (
     DRAWS,
@@ -60,7 +61,9 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["find_bias"]
+__all__ = ["TEST", "find_bias"]
+
+KIND = "bias"
 
 ENOUGH = 10  # labels on tasks of a class that a group of workers must have in a group of tasks, and outside it
 
@@ -72,7 +75,7 @@ def find_bias(
     worker_attributes: Any = None,
     truth: Any = None,
     level: float = 0.05,
-    seed: int = 0,
+    random_state: int = 0,
     reference: Reference | None = None,
 ) -> Screen:
     """Groups of workers who label unlike the others, everywhere or on a group of tasks.
@@ -87,7 +90,7 @@ def find_bias(
         Known truths, as for `read_truth`; labels are then held against it, and other tasks are left aside.
     level
         Chance that anything is flagged in a crowd without bias.
-    seed
+    random_state
         Same seed, same answer.
     reference
         The crowd's model, if it is at hand.
@@ -101,27 +104,32 @@ def find_bias(
     of_tasks = usable_attributes(read_attributes(task_attributes, labels.tasks, "task"))
     of_workers = usable_attributes(read_attributes(worker_attributes, labels.workers, "worker"))
     if not of_tasks and not of_workers:
-        return Screen("bias", skipped="No attribute makes groups of tasks or workers: there is nothing to compare.")
+        return Screen(KIND, skipped="No attribute makes groups of tasks or workers: there is nothing to compare.")
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels < 4 * ENOUGH:
-        return Screen("bias", skipped=f"Bias needs two workers, two classes and {4 * ENOUGH} labels.")
+        return Screen(KIND, skipped=f"Bias needs two workers, two classes and {4 * ENOUGH} labels.")
     times = bool(of_tasks) + bool(of_workers)
     if not any(
         _told_from_chance(attribute, labels.labels_per_task, level / times) for attribute in of_tasks
     ) and not any(_told_from_chance(attribute, labels.labels_per_worker, level / times) for attribute in of_workers):
-        return Screen("bias", skipped="No attribute has two groups large enough to be told from chance.")
+        return Screen(KIND, skipped="No attribute has two groups large enough to be told from chance.")
     reference = fit_reference(labels, truth, reference)
     if truth is not None:
         known = reference.truth[labels.task] >= 0
         labels, reference = labels.keep(known), reference.keep(known)
     findings = [
-        *_everywhere(labels, reference, of_workers, level, seed, times),
-        *_on_tasks(labels, reference, of_tasks, of_workers, level, seed, times),
+        *_everywhere(labels, reference, of_workers, level, random_state, times),
+        *_on_tasks(labels, reference, of_tasks, of_workers, level, random_state, times),
     ]
-    return Screen("bias", tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
+    return Screen(KIND, tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
 
 
 def _everywhere(
-    labels: CrowdLabels, reference: Reference, attributes: tuple[Attribute, ...], level: float, seed: int, times: int
+    labels: CrowdLabels,
+    reference: Reference,
+    attributes: tuple[Attribute, ...],
+    level: float,
+    random_state: int,
+    times: int,
 ) -> Iterator[Finding]:
     """Groups of workers who label unlike the others, whatever the task."""
     if not attributes:
@@ -137,7 +145,9 @@ def _everywhere(
         tested = groups_to_test(code, len(attribute.values))
         usable = np.repeat(enough(code, np.einsum("wkk->wk", gram), tested, ENOUGH), size, axis=1) & _cells(size)
         contrasts.append(Contrast([table], code, np.zeros_like(code), tested, usable))
-    for attribute, contrast, (t, p) in zip(attributes, contrasts, max_statistic(contrasts, seed=seed), strict=True):
+    for attribute, contrast, (t, p) in zip(
+        attributes, contrasts, max_statistic(contrasts, random_state=random_state), strict=True
+    ):
         place = strongest(t, p * times, level)
         if place is None:
             continue
@@ -147,7 +157,7 @@ def _everywhere(
         inside = group.mine[labels.worker]
         units = ((labels.task, labels.n_tasks), (labels.worker, labels.n_workers))
         sides = [Side(1, inside), Side(-1, group.others[labels.worker] & ~inside)]
-        found = sized(units, q, said, said, sides, cell, seed)._replace(group=group)
+        found = sized(units, q, said, said, sides, cell, random_state)._replace(group=group)
         yield _finding(labels, reference, found, cell, float(p[place]) * times, "workers")
 
 
@@ -157,7 +167,7 @@ def _on_tasks(
     of_tasks: tuple[Attribute, ...],
     of_workers: tuple[Attribute, ...],
     level: float,
-    seed: int,
+    random_state: int,
     times: int,
 ) -> Iterator[Finding]:
     """Groups of workers who treat a group of tasks unlike other tasks, more than the others do."""
@@ -186,7 +196,9 @@ def _on_tasks(
             for each in counts
         ]
         contrasts.append(Contrast(tables, code, classes, tested, np.concatenate(usable, axis=1)))
-    for attribute, contrast, (t, p) in zip(of_tasks, contrasts, max_statistic(contrasts, seed=seed), strict=True):
+    for attribute, contrast, (t, p) in zip(
+        of_tasks, contrasts, max_statistic(contrasts, random_state=random_state), strict=True
+    ):
         for first, last in together(groups):
             columns = slice(first * size**2, last * size**2)
             place = strongest(t[:, columns], p[:, columns] * times, level)
@@ -196,10 +208,12 @@ def _on_tasks(
             cell = divmod(flat, size)
             chance = float(p[:, columns][place]) * times
             value = int(contrast.tested[place[0]])
-            found = _pair(labels, reference, attribute, value, groups[number], cell, seed)
+            found = _pair(labels, reference, attribute, value, groups[number], cell, random_state)
             # Of two groups of workers, that is meant which treats tasks less alike.
             if last - first == 2 and abs(found.other_gap) > abs(found.own_gap):
-                found = _pair(labels, reference, attribute, value, groups[first + last - 1 - number], cell, seed)
+                found = _pair(
+                    labels, reference, attribute, value, groups[first + last - 1 - number], cell, random_state
+                )
             yield _finding(labels, reference, found, cell, chance, "tasks")
 
 
@@ -210,7 +224,7 @@ def _pair(
     value: int,
     group: Group,
     cell: tuple[int, int],
-    seed: int,
+    random_state: int,
 ) -> Effect:
     """Size what a group of workers does to a group of tasks."""
     alone = not group.others.any()
@@ -222,7 +236,7 @@ def _pair(
         sides = [Side(1, mine & (code == z)), Side(-1, mine & (code >= 0) & (code != z))]
         if not alone:
             sides += [Side(-1, ~mine & (code == z)), Side(1, ~mine & (code >= 0) & (code != z))]
-        return sized(units, corners.q, corners.beyond, corners.said, sides, cell, seed)._replace(
+        return sized(units, corners.q, corners.beyond, corners.said, sides, cell, random_state)._replace(
             group=group, where=(attribute.name, attribute.values[z])
         )
 
@@ -320,7 +334,7 @@ def _finding(
             shown += f"; of the other workers' {each[2]:.0%} and {each[3]:.0%}"
     judged = "that truly are" if (reference.truth >= 0).any() else "that the others call"
     return Finding(
-        kind="bias",
+        kind=KIND,
         about="worker" if one else "attribute",
         names=names,
         score=min(1.0, abs(found.size)),
@@ -332,3 +346,31 @@ def _finding(
         advice="Look at some of these tasks with people of several groups; give such tasks to a mixed set of workers, "
         "and fit a model that knows the groups.",
     )
+
+
+TEST = AuditTest(
+    order=40,
+    kinds=(
+        FindingKind(
+            KIND,
+            "Bias",
+            "with a bias",
+            "with a bias",
+            means="a group of workers labels unlike the others, everywhere or on a group of tasks",
+            assumes="attributes of workers or tasks",
+        ),
+        FindingKind("bias of groups", "Bias", "bias of a group", "biases of groups"),
+    ),
+    question="Do workers, or groups of them, label unlike the others?",
+    run=lambda crowd, level: find_bias(
+        crowd.labels,
+        task_attributes=crowd.task_attributes,
+        worker_attributes=crowd.worker_attributes,
+        truth=crowd.truth,
+        level=level,
+        random_state=crowd.random_state,
+        reference=crowd.reference,
+    ),
+    accuses=True,
+    needs=("task_attributes", "worker_attributes"),
+)

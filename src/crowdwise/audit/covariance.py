@@ -6,7 +6,7 @@ low rank, for they vary together only as the truth does:
     C = V Vᵀ + D,   V of M × K, D diagonal,   rows of V near 0 for spammers.
 
 P. Traganitis and G. Giannakis (2021), "Identifying spammers to boost crowdsourced classification", ICASSP; as told in
-002, "Flagging spammers with cross-covariances".
+Ibrahim et al. 2025, "Flagging spammers with cross-covariances".
 
 | step | here |
 |---|---|
@@ -32,7 +32,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from crowdwise.audit.low_rank import factorise
 from crowdwise.fitting.parameters import check_count
@@ -86,25 +85,27 @@ def recovered_rows(labels: CrowdLabels) -> FloatArray:
     return factorise(values, weights, n_classes, variance * n_classes)
 
 
-def covariance_spammers(labels: CrowdLabels, *, seed: int = 0) -> BoolArray:
+def covariance_spammers(labels: CrowdLabels, *, random_state: int = 0) -> BoolArray:
     """The workers (M,) that the covariance method removes: those in the cluster of rows of V nearest 0.
 
     Parameters
     ----------
-    seed
+    random_state
         Of k-means.
 
     Examples
     --------
     >>> from crowdwise.simulate.adversaries import spammers
-    >>> crowd = spammers(n_tasks=500, n_workers=8, n_classes=3, share=0.25, seed=0)
+    >>> crowd = spammers(n_tasks=500, n_workers=8, n_classes=3, share=0.25, random_state=0)
     >>> np.flatnonzero(covariance_spammers(crowd.labels)).tolist()
     [6, 7]
     """
-    check_count("seed", seed, low=0)
+    check_count("random_state", random_state, low=0)
     rows = recovered_rows(labels)
     if np.unique(rows.round(12), axis=0).shape[0] < 2:
         return np.zeros(labels.n_workers, np.bool_)
-    clusters = KMeans(2, n_init=10, random_state=seed).fit(rows)
+    from sklearn.cluster import KMeans
+
+    clusters = KMeans(2, n_init=10, random_state=random_state).fit(rows)
     spam: BoolArray = clusters.labels_ == np.linalg.norm(clusters.cluster_centers_, axis=1).argmin()
     return spam

@@ -30,13 +30,15 @@ Cost: O(labels × K²), and about 20 passes over a worker's labels; thousands fo
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen, holm
 from crowdwise.audit.leave_out_consensus import fit_reference
+from crowdwise.kernels.choice import choose_engine
 from crowdwise.labels.arrays import as_column
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.vocabulary import positions
@@ -46,12 +48,15 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["find_drift", "label_times"]
+__all__ = ["TEST", "find_drift", "label_times"]
+
+KIND = "drift"
 
 FEWEST = 20  # timed labels of a worker who is tested
 REACHED = 10  # deals that reach D, after which no more are made
 FEWEST_DEALS = 999
 MOST_WORK = 3 * 10**8  # deals × labels of one worker
+DEAL_COST = 64  # labels of other loops that one label here costs: dealt tens of times, and not by vectors
 
 
 def label_times(labels: CrowdLabels, task: Any, worker: Any, time: Any) -> Any:
@@ -110,7 +115,7 @@ def find_drift(
     *,
     truth: Any = None,
     level: float = 0.05,
-    seed: int = 0,
+    random_state: int = 0,
     reference: Reference | None = None,
 ) -> Screen:
     """Workers whose agreement with everyone else changes while they work: in which direction, and when.
@@ -125,20 +130,18 @@ def find_drift(
         Known truths, as for `read_truth`, used in place of the consensus where given.
     level
         Chance that anyone is flagged in a crowd in which nobody drifts.
-    seed
+    random_state
         Same seed, same answer.
     reference
         The crowd's model, if it is at hand.
     """
     when = checked_times(time, labels)
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels == 0:
-        return Screen(
-            "drift", skipped="Drift needs two workers and two classes: agreement with others is what changes."
-        )
+        return Screen(KIND, skipped="Drift needs two workers and two classes: agreement with others is what changes.")
     timed = ~np.isnat(when) if when.dtype.kind == "M" else ~np.isnan(when)
     counts = np.bincount(labels.worker[timed], minlength=labels.n_workers)
     if (counts >= FEWEST).sum() == 0:
-        return Screen("drift", skipped=f"No worker has {FEWEST} labels with a time.")
+        return Screen(KIND, skipped=f"No worker has {FEWEST} labels with a time.")
     reference = fit_reference(labels, truth, reference)
     agreement, beyond = _agreement(labels, reference)
     steady = np.ones(labels.n_workers, np.bool_)
@@ -158,7 +161,7 @@ def find_drift(
         if spread <= 1e-12 or not moves.any():
             return np.nan
         deals = min(max(FEWEST_DEALS, int(2 * n_tested / level)), max(FEWEST_DEALS, MOST_WORK // mine.size))
-        rng = np.random.default_rng([seed, worker])
+        rng = np.random.default_rng([random_state, worker])
         found, last = _deal(z / (spread * np.sqrt(mine.size)), moves, rng, deals)
         before, after = (float(agreement[part].mean()) for part in np.split(mine, [last + 1]))
         score[worker] = min(1.0, abs(after - before))
@@ -178,7 +181,7 @@ def find_drift(
             steady[worker] = False
             findings.append(_finding(labels, int(worker), changes[int(worker)], float(score[worker]),
                                      float(corrected[worker]), yardstick))  # fmt: skip
-    return Screen("drift", tuple(findings), score, corrected)
+    return Screen(KIND, tuple(findings), score, corrected)
 
 
 def _agreement(labels: CrowdLabels, reference: Reference) -> tuple[FloatArray, FloatArray]:
@@ -206,30 +209,33 @@ def _deal(z: FloatArray, moves: BoolArray, rng: np.random.Generator, deals: int)
     """p-value of D, and the last label before the change."""
     path = np.where(moves, np.abs(np.cumsum(z)), -1.0)
     last = int(path.argmax())
-    reached, made = _deals(z.copy(), moves, float(path[last]) * (1 - 1e-9), rng, deals, REACHED)
+    reached, made = _count_deals(z, moves, float(path[last]) * (1 - 1e-9), rng, deals)
     return (reached / made if reached == REACHED else (reached + 1) / (made + 1)), last
 
 
-@njit(cache=True, nogil=True)
-def _deals(
-    z: FloatArray, moves: BoolArray, observed: float, rng: np.random.Generator, most: int, enough: int
+def _count_deals(
+    z: FloatArray, moves: BoolArray, observed: float, rng: np.random.Generator, most: int
 ) -> tuple[int, int]:
     """Shuffle z again and again: how many shuffles reach the observed statistic, of how many."""
+    if choose_engine(z.size * DEAL_COST, 1) == "numba":
+        from crowdwise.kernels.compiled.deals import count_deals
+
+        found: tuple[int, int] = count_deals(z.copy(), moves, observed, rng, most, REACHED)
+        return found
+    values, moving, last = z.tolist(), moves.tolist(), z.size - 1
+    numbers = itertools.chain.from_iterable(rng.random(1024).tolist() for _ in itertools.count())
     reached = 0
     for deal in range(most):
         total = 0.0
-        hit = False
-        for i in range(z.size - 1):
-            other = i + int(rng.random() * (z.size - i))
-            z[i], z[other] = z[other], z[i]
-            total += z[i]
-            if moves[i] and abs(total) >= observed:
-                hit = True  # the rest of the shuffle is not needed: what is left is shuffled the next time
+        for i in range(last):
+            other = i + int(next(numbers) * (last + 1 - i))
+            values[i], values[other] = values[other], values[i]
+            total += values[i]
+            if moving[i] and abs(total) >= observed:
+                reached += 1  # the rest of the shuffle is not needed: what is left is shuffled the next time
                 break
-        if hit:
-            reached += 1
-            if reached == enough:
-                return reached, deal + 1
+        if reached == REACHED:
+            return reached, deal + 1
     return reached, most
 
 
@@ -264,7 +270,7 @@ def _finding(
     name = labels.workers[worker].as_py()
     worse = after < before
     return Finding(
-        kind="drift",
+        kind=KIND,
         about="worker",
         names=(name,),
         score=score,
@@ -275,3 +281,29 @@ def _finding(
         advice="Look at labels from before and after; ask what changed (tiredness, new instructions, another person)."
         + (" Have the later ones done again." if worse else " Have the earlier ones done again."),
     )
+
+
+TEST = AuditTest(
+    order=60,
+    kinds=(
+        FindingKind(
+            KIND,
+            "Drift",
+            "who changed on the way",
+            "who changed on the way",
+            means="a worker's agreement with the others changes on the way",
+            assumes="a time for each label",
+        ),
+    ),
+    question="Does anyone get better or worse on the way?",
+    run=lambda crowd, level: find_drift(
+        crowd.labels,
+        crowd.time,
+        truth=crowd.truth,
+        level=level,
+        random_state=crowd.random_state,
+        reference=crowd.reference,
+    ),
+    accuses=True,
+    needs=("time",),
+)

@@ -5,10 +5,10 @@
 | demographic parity | P(ŷ = c given Z) − P(ŷ = c given not Z) | labels |
 | equal opportunity (Hardt, Price & Srebro 2016) | P(ŷ = c given y = c, Z) − P(ŷ = c given y = c, not Z) | a truth |
 
-002, "Bias and fairness in crowdsourcing", names both; a difference of 0 is fair. Demographic parity is also missed
-where the groups truly differ, which is for a person to judge. Equal opportunity is about the consensus' errors, which
-the crowd itself cannot know: without a truth it is not given, and with the truth of a trusted subset the answer is
-about tasks like those. ŷ is the most probable class of a Dawid–Skene fit that has not seen the truth.
+Ibrahim et al. 2025, "Bias and fairness in crowdsourcing", names both; a difference of 0 is fair. Demographic parity is
+also missed where the groups truly differ, which is for a person to judge. Equal opportunity is about the consensus'
+errors, which the crowd itself cannot know: without a truth it is not given, and with the truth of a trusted subset the
+answer is about tasks like those. ŷ is the most probable class of a Dawid–Skene fit that has not seen the truth.
 
 The attribute is dealt anew over tasks, for equal opportunity within each true class, and the largest difference of all
 groups, classes and both measures gives the p-values (`resampling.max_statistic`). Assumes that tasks are independent of
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.resampling import (
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["find_disparity"]
+__all__ = ["TEST", "find_disparity"]
+
+KIND = "disparity"
 
 ENOUGH = 10  # tasks (of a true class) that a group and the rest must have
 PARITY, OPPORTUNITY = "demographic parity", "equal opportunity"
@@ -56,7 +59,7 @@ def find_disparity(
     task_attributes: Any,
     truth: Any = None,
     level: float = 0.05,
-    seed: int = 0,
+    random_state: int = 0,
     reference: Reference | None = None,
 ) -> Screen:
     """Groups of tasks to which the consensus gives a class more often or, with a truth, its true class less often.
@@ -71,7 +74,7 @@ def find_disparity(
         Known truths of some tasks, as for `read_truth`, for equal opportunity.
     level
         Chance that anything is flagged where the consensus has nothing to do with the attributes.
-    seed
+    random_state
         Same seed, same answer.
     reference
         The crowd's model, if it is at hand.
@@ -84,9 +87,9 @@ def find_disparity(
     """
     attributes = usable_attributes(read_attributes(task_attributes, labels.tasks, "task"))
     if not attributes:
-        return Screen("disparity", skipped="No attribute makes groups of tasks: there is nothing to compare.")
+        return Screen(KIND, skipped="No attribute makes groups of tasks: there is nothing to compare.")
     if labels.n_classes < 2 or labels.n_labels == 0:
-        return Screen("disparity", skipped="Disparity needs labels of two classes.")
+        return Screen(KIND, skipped="Disparity needs labels of two classes.")
     reference = fit_reference(labels, truth, reference)
     eye = np.eye(labels.n_classes)
     decided = eye[reference.posterior.argmax(axis=1)]
@@ -112,15 +115,25 @@ def find_disparity(
             contrasts.append(Contrast([table], code, reference.truth.astype(np.int64), tested, usable))
     findings = []
     for (measure, attribute, among), contrast, (t, p) in zip(
-        asked, contrasts, max_statistic(contrasts, seed=seed), strict=True
+        asked, contrasts, max_statistic(contrasts, random_state=random_state), strict=True
     ):
         place = strongest(t, p, level)
         if place is not None:
             group = int(contrast.tested[place[0]])
             findings.append(
-                _finding(labels, measure, attribute, (among, decided), contrast, group, place[1], float(p[place]), seed)
+                _finding(
+                    labels,
+                    measure,
+                    attribute,
+                    (among, decided),
+                    contrast,
+                    group,
+                    place[1],
+                    float(p[place]),
+                    random_state,
+                )
             )
-    return Screen("disparity", tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
+    return Screen(KIND, tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
 
 
 def shares(weights: FloatArray, among: FloatArray, hits: FloatArray) -> FloatArray:
@@ -142,7 +155,7 @@ def _finding(
     group: int,
     c: int,
     p_value: float,
-    seed: int,
+    random_state: int,
 ) -> Finding:
     among, hits = (part[:, c] for part in counted)
     sides = (contrast.code == group, (contrast.code >= 0) & (contrast.code != group))
@@ -155,7 +168,7 @@ def _finding(
         return inside - outside
 
     inside, outside = (float(share[0]) for share in each(np.ones((1, labels.n_tasks))))
-    low, high = bootstrap_interval(difference, labels.n_tasks, seed=seed)
+    low, high = bootstrap_interval(difference, labels.n_tasks, random_state=random_state)
     name, where = quoted(labels.classes[c].as_py()), f"tasks with {attribute.name} = {quoted(attribute.values[group])}"
     more = "more" if inside > outside else "less"
     if measure == PARITY:
@@ -169,7 +182,7 @@ def _finding(
         advice = "Collect more labels, or better workers, for the group that is worse served."
         of = f"of those that truly are {name}"
     return Finding(
-        kind="disparity",
+        kind=KIND,
         about="attribute",
         names=(f"{attribute.name} = {attribute.values[group]}",),
         score=min(1.0, abs(inside - outside)),
@@ -180,3 +193,30 @@ def _finding(
         how=f"permutation of the attribute over tasks, {DRAWS} draws, largest of all; bootstrap of tasks",
         advice=advice,
     )
+
+
+TEST = AuditTest(
+    order=50,
+    kinds=(
+        FindingKind(
+            KIND,
+            "Disparity",
+            "disparity",
+            "disparities",
+            means="the consensus gives a class to one group of tasks more often, or misses it more often",
+            assumes="attributes of tasks",
+        ),
+    ),
+    question="Does the consensus treat groups of tasks differently?",
+    run=lambda crowd, level: find_disparity(
+        crowd.labels,
+        task_attributes=crowd.task_attributes,
+        truth=crowd.truth,
+        level=level,
+        random_state=crowd.random_state,
+        reference=crowd.reference,
+    ),
+    accuses=True,
+    needs=("task_attributes",),
+    citation="Hardt, Price & Srebro 2016, NeurIPS (equal opportunity)",
+)

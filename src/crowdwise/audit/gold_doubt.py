@@ -4,7 +4,7 @@ Every task with a given answer g is one of three kinds, and its labels are drawn
 
 | kind | P(worker w says l) |
 |---|---|
-| ordinary | A_w[g, l] |
+| ordinary | A_w[g, l], or what `difficulty` says of easy and hard tasks, if that is more |
 | wrong answer: the truth is k ≠ g | A_w[k, l], as on an ordinary task of class k |
 | misleading: drawn to a class k ≠ g, or hard | (1 - h) A_w[g, l] + h 1[l = k]; or + h × share of l |
 
@@ -26,13 +26,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import beta
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["GoldKinds", "classify_gold"]
+__all__ = [
+    "GoldKinds",
+    "classify_gold",
+    "compare_classes",
+    "count_matrices",
+    "misled_likelihoods",
+    "pull_weights",
+    "share_priors",
+]
 
 STEPS = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95])  # values of h
 PULLS = np.array([0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93])  # values of m
@@ -115,25 +122,39 @@ def misled_likelihoods(
     return out, plain
 
 
-def classify_gold(labels: CrowdLabels, given: IntArray) -> GoldKinds:
-    """What each task with a given answer (N,), -1 for none, is likely to be."""
+def compare_classes(labels: CrowdLabels, given: IntArray, log_prior: FloatArray, table: FloatArray) -> FloatArray:
+    """Log-likelihood of every given task's labels and each class (G, K), if the answer given is wrong."""
+    tasks = np.flatnonzero(given >= 0)
+    others = np.empty((tasks.size, labels.n_classes))
+    for k in range(labels.n_classes):
+        said = table[labels.worker, k, labels.label]
+        others[:, k] = log_prior[k] + np.bincount(labels.task, said, labels.n_tasks)[tasks]
+    others[np.arange(tasks.size), given[tasks]] = -np.inf
+    return np.asarray(others - np.log1p(-np.exp(log_prior[given[tasks]]))[:, None], np.float64)
+
+
+def classify_gold(labels: CrowdLabels, given: IntArray, if_right: FloatArray | None = None) -> GoldKinds:
+    """What each task with a given answer (N,), -1 for none, is likely to be.
+
+    Parameters
+    ----------
+    if_right : (G,)
+        Log-likelihood of each given task's labels if it is ordinary, where some are harder than others (`difficulty`).
+    """
     size, tasks = labels.n_classes, np.flatnonzero(given >= 0)
     g = given[tasks]
     weight = np.zeros((labels.n_tasks, size))
     votes = labels.vote_counts()[tasks]
     weight[tasks, g] = votes[np.arange(tasks.size), g] == votes.max(axis=1)  # at first, those that nobody disputes
-    pulls = _pull_weights()
-    log_shares = _share_priors()
+    pulls = pull_weights()
+    log_shares = share_priors()
     for _ in range(ROUNDS):
         log_prior, table = count_matrices(labels, weight)
-        others = np.empty((tasks.size, size))
-        for k in range(size):
-            said = table[labels.worker, k, labels.label]
-            others[:, k] = log_prior[k] + np.bincount(labels.task, said, labels.n_tasks)[tasks]
-        others[np.arange(tasks.size), g] = -np.inf
-        wrong = logsumexp(others, axis=1) - np.log1p(-np.exp(log_prior[g]))
+        others = compare_classes(labels, given, log_prior, table)
+        wrong = logsumexp(others, axis=1)
         steps, plain = misled_likelihoods(labels, given, log_prior, table)
         misled = logsumexp(steps[:, None, :] + pulls, axis=2)  # (G, C) of each pair of m and s
+        plain = plain if if_right is None else np.maximum(plain, if_right)
         p_wrong, p_misled = _average(wrong - plain, misled - plain[:, None], log_shares)
         best = others.argmax(axis=1)
         weight[tasks, g] = 1 - p_wrong - p_misled
@@ -144,22 +165,24 @@ def classify_gold(labels: CrowdLabels, given: IntArray) -> GoldKinds:
     return GoldKinds(out[0], out[1], likeliest, log_prior, table)
 
 
-def _pull_weights() -> FloatArray:
+def pull_weights() -> FloatArray:
     """Log-weights (C, len(STEPS)) of the pulls for every pair of mean and concentration."""
     edges = np.linspace(0, 1, STEPS.size + 1)
+    from scipy.stats import beta  # takes most of a second to import
+
     rows = [np.diff(beta.cdf(edges, m * s, (1 - m) * s)) for m in PULLS for s in SPREADS]
     return np.asarray(np.log(np.array(rows) + 1e-12), np.float64)
 
 
-def _share_priors() -> tuple[FloatArray, FloatArray, FloatArray]:
+def share_priors(grid: FloatArray = SHARES) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Shares of misleading tasks and of wrong answers, every pair (P,), and the log of the prior."""
 
     def prior(usual: float) -> FloatArray:
-        dense = SHARES[1:] * (1 - SHARES[1:]) ** (usual - 1)  # per unit of log share, on which the grid is even
+        dense = grid[1:] * (1 - grid[1:]) ** (usual - 1)  # per unit of log share, on which the grid is even
         weights = np.concatenate([[NONE], (1 - NONE) * dense / dense.sum()])
         return np.asarray(np.log(weights), np.float64)
 
-    misled, wrong = (each.ravel() for each in np.meshgrid(SHARES, SHARES, indexing="ij"))
+    misled, wrong = (each.ravel() for each in np.meshgrid(grid, grid, indexing="ij"))
     weights = (prior(USUAL_MISLEADING)[:, None] + prior(USUAL_WRONG)).ravel()
     return misled, wrong, weights
 

@@ -5,9 +5,9 @@
 | do workers agree more than by chance? | everyone | `agreeing` |
 | are all workers linked by tasks in common? | every method that compares workers | `linked_crowd` |
 | do three groups of workers tell all classes apart? | Dawid–Skene by moments (Zhang et al. 2014) | `three_views` |
-| is the mean matrix diagonally dominant? | Tanno et al. 2019 (seed 000), theorem 1; EM's start | `dominant` |
-| does the consensus tell all classes apart? | 002's log det criterion | `apart` |
-| has every class an anchor task or an expert? | separability, 002 | `anchored` |
+| is the mean matrix diagonally dominant? | Tanno et al. 2019, theorem 1; EM's start | `dominant` |
+| does the consensus tell all classes apart? | Ibrahim et al.'s log det criterion | `apart` |
+| has every class an anchor task or an expert? | separability, Ibrahim et al. 2025 | `anchored` |
 
 Answers are yes, no, or "the labels do not show it". No is said of what is plain from who labelled what, or where a
 bootstrap of tasks is sure at `level`.
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import FACT, Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
 
     Sums = tuple[FloatArray, FloatArray]
 
-__all__ = ["Answer", "find_unidentifiable", "questions"]
+__all__ = ["TEST", "Answer", "find_unidentifiable", "questions"]
+
+KIND = "identifiability"
 
 GUESSES = 0.05  # agreement beyond habits, as a share of what is possible (κ), under which workers might all guess
 FLAT = 0.01  # contrast under which the consensus hardly tells some classes apart
@@ -79,11 +82,11 @@ class Answer(NamedTuple):
 
 
 def questions(
-    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, reference: Reference | None = None
+    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: Reference | None = None
 ) -> tuple[Answer, ...]:
     """Every question with its answer; `level` is the chance of a no, where a test is made, that should be a yes."""
     reference = fit_reference(labels, fitted=reference)
-    q = by_other_half(labels, seed)
+    q = by_other_half(labels, random_state)
     used = np.flatnonzero((q**2).sum(axis=0) >= ENOUGH)
     q, said = q[:, used], one_hot(labels)[:, used]
     of_workers = sums_of(q, said, labels.worker, labels.n_workers)
@@ -91,7 +94,7 @@ def questions(
         agreeing(labels, level),
         linked_crowd(labels),
         three_views(labels, of_workers, used),
-        dominant(labels, q, said, used, level, seed),
+        dominant(labels, q, said, used, level, random_state),
         apart(labels, reference, used),
         anchored(labels, reference, of_workers, used),
     )
@@ -102,10 +105,10 @@ def sums_of(q: FloatArray, said: FloatArray, unit: IntArray, n_units: int) -> Su
     return edge_outer(q, q, unit, n_units), edge_outer(said, q, unit, n_units).transpose(0, 2, 1).copy()
 
 
-def by_other_half(labels: CrowdLabels, seed: int) -> FloatArray:
+def by_other_half(labels: CrowdLabels, random_state: int) -> FloatArray:
     """Posterior of each label's task (n_labels, K) by the half of the workers who do not count hers among them."""
     half = np.zeros(labels.n_workers, np.bool_)
-    half[np.random.default_rng(seed).permutation(labels.n_workers)[: labels.n_workers // 2]] = True
+    half[np.random.default_rng(random_state).permutation(labels.n_workers)[: labels.n_workers // 2]] = True
     first = half[labels.worker]
     q = np.tile(labels.class_shares, (labels.n_labels, 1))
     for mine in (first, ~first):
@@ -115,7 +118,7 @@ def by_other_half(labels: CrowdLabels, seed: int) -> FloatArray:
 
 
 def find_unidentifiable(
-    labels: CrowdLabels, *, level: float = 0.05, seed: int = 0, reference: Reference | None = None
+    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: Reference | None = None
 ) -> Screen:
     """What speaks against believing any model of these labels: the questions whose answer is no.
 
@@ -125,16 +128,16 @@ def find_unidentifiable(
         Who said what.
     level
         Chance of a no, where a test is made, that should be a yes.
-    seed
+    random_state
         Same seed, same answer.
     reference
         The crowd's model, if it is at hand.
     """
     if labels.n_labels == 0 or int((labels.class_shares > 0).sum()) < 2:
-        return Screen("identifiability", skipped="There are no labels of two classes: nothing is to be told apart.")
+        return Screen(KIND, skipped="There are no labels of two classes: nothing is to be told apart.")
     findings = [
         Finding(
-            kind="identifiability",
+            kind=KIND,
             about="crowd",
             names=(answer.question,),
             score=answer.score,
@@ -144,10 +147,10 @@ def find_unidentifiable(
             how=HOW.get(answer.question, FACT),
             advice="Find the truth of some tasks of each class and part, give it as gold; collect labels that overlap.",
         )
-        for answer in questions(labels, level=level, seed=seed, reference=reference)
+        for answer in questions(labels, level=level, random_state=random_state, reference=reference)
         if answer.holds is False
     ]
-    return Screen("identifiability", tuple(sorted(findings, key=lambda finding: -finding.score)))
+    return Screen(KIND, tuple(sorted(findings, key=lambda finding: -finding.score)))
 
 
 # ---- the questions -----------------------------------------------------------------------------------------
@@ -240,7 +243,9 @@ def three_views(labels: CrowdLabels, of_workers: Sums, used: IntArray) -> Answer
     )
 
 
-def dominant(labels: CrowdLabels, q: FloatArray, said: FloatArray, used: IntArray, level: float, seed: int) -> Answer:
+def dominant(
+    labels: CrowdLabels, q: FloatArray, said: FloatArray, used: IntArray, level: float, random_state: int
+) -> Answer:
     """Whether each class is said more often when it is true than when any other is, by a bootstrap of tasks."""
     if used.size < 2:
         return Answer(DOMINANT, None, "The labels do not show it.", "The consensus hardly ever gives a second class.")
@@ -254,7 +259,7 @@ def dominant(labels: CrowdLabels, q: FloatArray, said: FloatArray, used: IntArra
         rest = np.where(others, mean, -np.inf).max(axis=1)
         return np.asarray(np.einsum("bkk->bk", mean) - rest)
 
-    found = bootstrap(margins, labels.n_tasks, seed=seed)
+    found = bootstrap(margins, labels.n_tasks, random_state=random_state)
     low, high = np.quantile(found, [level / used.size / 2, 1 - level / used.size / 2], axis=0)
     names = [labels.classes[int(k)].as_py() for k in used]
     weak = [name for name, most in zip(names, high, strict=True) if most < 0]
@@ -311,3 +316,23 @@ def anchored(labels: CrowdLabels, reference: Reference, of_workers: Sums, used: 
         "What the model calls by these names may be a mixture of classes.",
         len(names) / used.size,
     )
+
+
+TEST = AuditTest(
+    order=110,
+    kinds=(
+        FindingKind(
+            KIND,
+            "What these labels cannot tell",
+            "doubt whether these labels can tell",
+            "doubts whether these labels can tell",
+            means="do workers agree more than by chance, and what the theorems need: linked workers, "
+            "dominant classes, …",
+        ),
+    ),
+    question="Can the truth and the workers be told from these labels at all?",
+    run=lambda crowd, level: find_unidentifiable(
+        crowd.labels, level=level, random_state=crowd.random_state, reference=crowd.reference
+    ),
+    nothing="they suffice",
+)

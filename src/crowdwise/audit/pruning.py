@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.dependence import KIND as DEPENDENT
+from crowdwise.audit.dependent_workers import KIND as DEPENDENT
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.tables import native_table
 

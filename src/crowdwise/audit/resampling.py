@@ -18,10 +18,12 @@ bundles are dealt; what is left over (less than a bundle of each kind) is left a
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from crowdwise.kernels.choice import choose_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,7 +80,7 @@ class Contrast(NamedTuple):
 
 
 def max_statistic(
-    contrasts: Sequence[Contrast], *, seed: int, draws: int = DRAWS
+    contrasts: Sequence[Contrast], *, random_state: int, draws: int = DRAWS
 ) -> list[tuple[FloatArray, FloatArray]]:
     """T and p-value (Z, C) of each contrast, corrected for all of them together; not a number where not usable."""
     observed = []
@@ -87,7 +89,7 @@ def max_statistic(
         if not contrast.usable.any():
             observed.append(np.full(contrast.usable.shape, np.nan))
             continue
-        rng = np.random.default_rng([seed, number])
+        rng = np.random.default_rng([random_state, number])
         prepared = _prepared(contrast, rng)
         t = _studentised(prepared, prepared.code[None], contrast.tested)[0]
         observed.append(np.where(contrast.usable, t, np.nan))
@@ -151,19 +153,25 @@ def _bundled(contrast: Contrast, rng: np.random.Generator) -> tuple[IntArray, In
 
 def _dealt(prepared: _Prepared, count: int, rng: np.random.Generator) -> IntArray:
     dealt = np.repeat(prepared.code[None].astype(np.int8), count, axis=0)
-    _shuffle(dealt, prepared.bounds, rng)
-    return dealt
+    if choose_engine(dealt.size, 1) == "numba":
+        from crowdwise.kernels.compiled.deals import shuffle
+
+        shuffle(dealt, prepared.bounds, rng)
+        return dealt
+    return _shuffle(dealt, prepared.bounds, rng)
 
 
-@njit(cache=True, nogil=True)
-def _shuffle(rows: IntArray, bounds: IntArray, rng: np.random.Generator) -> None:
-    """Shuffle each row within the bounds (Fisher and Yates)."""
-    for row in rows:
-        for part in range(bounds.size - 1):
-            start = bounds[part]
-            for last in range(bounds[part + 1] - 1, start, -1):
-                other = start + int(rng.random() * (last - start + 1))
-                row[last], row[other] = row[other], row[last]
+def _shuffle(rows: IntArray, bounds: IntArray, rng: np.random.Generator) -> IntArray:
+    """Shuffle each row within the bounds (Fisher and Yates): all rows at once, by the numbers that one by one draw."""
+    start = np.repeat(bounds[:-1], np.maximum(np.diff(bounds) - 1, 0))
+    last = np.concatenate([np.arange(end - 1, begin, -1) for begin, end in itertools.pairwise(bounds)])
+    others = start + (rng.random((len(rows), last.size)) * (last - start + 1)).astype(np.int64)
+    columns, everyone = np.ascontiguousarray(rows.T), np.arange(len(rows))
+    for place, other in zip(last, np.ascontiguousarray(others.T), strict=True):
+        mine = columns[place].copy()
+        columns[place] = columns[other, everyone]
+        columns[other, everyone] = mine
+    return np.ascontiguousarray(columns.T)
 
 
 def _studentised(prepared: _Prepared, codes: IntArray, tested: IntArray) -> FloatArray:
@@ -188,7 +196,7 @@ def _studentised(prepared: _Prepared, codes: IntArray, tested: IntArray) -> Floa
 
 
 def bootstrap(
-    statistic: Callable[[FloatArray], FloatArray], n_units: int, *, seed: int, draws: int = BOOTSTRAPS
+    statistic: Callable[[FloatArray], FloatArray], n_units: int, *, random_state: int, draws: int = BOOTSTRAPS
 ) -> FloatArray:
     """Values of a statistic under the Bayesian bootstrap (Rubin 1981): exponential weights of the units.
 
@@ -197,7 +205,7 @@ def bootstrap(
     statistic
         From weights (draws, n_units) to values (draws, …).
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     block = max(1, BLOCK // max(n_units, 1))
     values = [
         statistic(rng.standard_exponential((min(block, draws - start), n_units))) for start in range(0, draws, block)
@@ -206,10 +214,10 @@ def bootstrap(
 
 
 def bootstrap_interval(
-    statistic: Callable[[FloatArray], FloatArray], n_units: int, *, seed: int, draws: int = BOOTSTRAPS
+    statistic: Callable[[FloatArray], FloatArray], n_units: int, *, random_state: int, draws: int = BOOTSTRAPS
 ) -> tuple[float, float]:
     """95 % interval of a statistic, from weights (draws, n_units) to values (draws,), by `bootstrap`."""
-    low, high = np.quantile(bootstrap(statistic, n_units, seed=seed, draws=draws), [0.025, 0.975])
+    low, high = np.quantile(bootstrap(statistic, n_units, random_state=random_state, draws=draws), [0.025, 0.975])
     return float(low), float(high)
 
 

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # a reader that went away (`| head`) ends so
         return stop.code if isinstance(stop.code, int) else BUG
     except BaseException as error:
-        return _failed(error, sys.argv[1:] if arguments is None else arguments)
+        return _report_failure(error, sys.argv[1:] if arguments is None else arguments)
     return code if isinstance(code, int) else OK
 
 
@@ -46,7 +46,7 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _failed(error: BaseException, arguments: Sequence[str]) -> int:
+def _report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     """Say in one line what went wrong, with a command for each way on if there are several; give the exit code."""
     if os.environ.get("CROWDWISE_DEBUG"):
         import traceback
@@ -57,15 +57,15 @@ def _failed(error: BaseException, arguments: Sequence[str]) -> int:
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
         _silence(sys.stdout)
         return BUG
-    message, code = _explained(error)
+    message, code = _explain(error)
     _say(message)
     for meaning, words in _choices(error):
         _say(meaning, begin="  ")
-        _say(_command(arguments, words), begin="    ")
+        _say(_extend_command(arguments, words), begin="    ")
     return code
 
 
-def _explained(error: BaseException) -> tuple[str, int]:
+def _explain(error: BaseException) -> tuple[str, int]:
     from crowdwise.labels.errors import CrowdwiseError
 
     if isinstance(error, CrowdwiseError):
@@ -93,18 +93,18 @@ def _choices(error: BaseException) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return error.choices if isinstance(error, UnclearInputError) else ()
 
 
-def _command(arguments: Sequence[str], more: Sequence[str]) -> str:
+def _extend_command(arguments: Sequence[str], more: Sequence[str]) -> str:
     """The same command with some words more, to copy."""
-    from crowdwise.cli.escaping import shell
+    from crowdwise.cli.escaping import quote_command
 
-    return shell("crowdwise", *arguments, *more)
+    return quote_command("crowdwise", *arguments, *more)
 
 
 def _say(message: str, begin: str = "crowdwise: ") -> None:
-    from crowdwise.cli.escaping import visible
+    from crowdwise.cli.escaping import escape_unprintable
 
     try:
-        print(f"{begin}{visible(message)}", file=sys.stderr, flush=True)
+        print(f"{begin}{escape_unprintable(message)}", file=sys.stderr, flush=True)
     except OSError:
         _silence(sys.stderr)
 

@@ -6,30 +6,23 @@ import shlex
 
 from rich.text import Text
 
-__all__ = ["shell", "shown", "visible"]
+from crowdwise.report.names import escape_unprintable
+
+__all__ = ["display_name", "escape_unprintable", "quote_command"]
 
 WIDTH = 24
 MOST_MARKS = 4  # characters a cell may hold on average: names of stacked accents are cut by this
 
 
-def visible(text: object) -> str:
-    r"""Escape what does not print: control characters, line breaks, marks that turn the reading order.
-
-    >>> print(visible("a\x1b[31mb\u202ec"))
-    a\x1b[31mb\u202ec
-    """
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in str(text))
-
-
-def shown(name: object, width: int = WIDTH) -> Text:
+def display_name(name: object, width: int = WIDTH) -> Text:
     """Make a name inert text of at most `width` cells, in quotes if blanks at its ends would go unseen.
 
-    >>> shown("[red]ann ").plain
+    >>> display_name("[red]ann ").plain
     "'[red]ann '"
-    >>> shown("a long name that goes on", 10).plain
+    >>> display_name("a long name that goes on", 10).plain
     'a long na…'
     """
-    plain = visible(name)
+    plain = escape_unprintable(name)
     if plain != plain.strip() or not plain:
         plain = f"'{plain}'"
     if len(plain) > MOST_MARKS * width:
@@ -39,6 +32,6 @@ def shown(name: object, width: int = WIDTH) -> Text:
     return text
 
 
-def shell(*words: str) -> str:
+def quote_command(*words: str) -> str:
     """Write a command to copy, its words quoted for the shell where they need it."""
-    return visible(shlex.join(words))
+    return escape_unprintable(shlex.join(words))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import sys
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli import console_tables
+from crowdwise.cli.options import ColumnOptions, TimedColumnOptions, option_words
 from crowdwise.labels.errors import InputError, InputWarning, quoted
 
 if TYPE_CHECKING:
@@ -16,99 +19,112 @@ if TYPE_CHECKING:
     from crowdwise.labels import CrowdLabels
     from crowdwise.labels.describe import Description
     from crowdwise.labels.times import TimedLabels
+    from crowdwise.report.items import Items
 
-__all__ = ["Reading", "describe_files", "listed_names", "read", "read_timed"]
+__all__ = [
+    "LabelFiles",
+    "collect_warnings",
+    "describe_files",
+    "read_file_items",
+    "read_files",
+    "read_timed_files",
+    "say_if_compiling",
+    "split_names",
+]
 
 
 @dataclass(frozen=True)
-class Reading:
+class LabelFiles:
     """Where the labels are and how to read them; `source` is one file, or several."""
 
     source: str | Sequence[str]
-    task: str | None = None
-    worker: str | None = None
-    label: str | None = None
-    classes: str | None = None
-    on_duplicate: Any = "error"
-    time: str | None = None
-    kind: Any = None
-    outer: Any = None
+    columns: ColumnOptions = field(default_factory=ColumnOptions)
 
     @property
     def files(self) -> list[str]:
         """The files, one by one."""
         return [self.source] if isinstance(self.source, str) else list(self.source)
 
-    def options(self) -> dict[str, Any]:
+    def reader_options(self) -> dict[str, Any]:
         """Give the same to `read_labels`."""
-        columns = {"task": self.task, "worker": self.worker, "label": self.label, "on_duplicate": self.on_duplicate}
-        plain = {name: None if value is None else str(value) for name, value in self._shape().items()}
-        return columns | plain | {"classes": None if self.classes is None else listed_names(self.classes)}
+        columns = self.columns
+        return {
+            "task": columns.task_column,
+            "worker": columns.worker_column,
+            "label": columns.label_column,
+            "on_duplicate": columns.on_duplicate.value,
+            "kind": columns.kind and columns.kind.value,
+            "outer": columns.outer and columns.outer.value,
+            "classes": None if columns.classes is None else split_names(columns.classes),
+        }
 
-    def _shape(self) -> dict[str, Any]:
-        return {"kind": self.kind, "outer": self.outer}
+    def option_words(self) -> list[str]:
+        """Give the options on a command line."""
+        given = asdict(self.columns)
+        return option_words(
+            given | {"on_duplicate": None if given["on_duplicate"] == "error" else given["on_duplicate"]}
+        )
 
     def words(self) -> list[str]:
-        """Give the same on a command line."""
-        options = {
-            "--task-column": self.task,
-            "--worker-column": self.worker,
-            "--label-column": self.label,
-            "--classes": self.classes,
-            "--on-duplicate": None if self.on_duplicate == "error" else self.on_duplicate,
-            "--time-column": self.time,
-            **{f"--{name}": value for name, value in self._shape().items()},
-        }
-        given = [[option, str(value)] for option, value in options.items() if value is not None]
-        return [*self.files, *(word for pair in given for word in pair)]
+        """Give files and options on a command line."""
+        return [*self.files, *self.option_words()]
 
 
-def read(reading: Reading) -> CrowdLabels:
+def read_files(given: LabelFiles) -> CrowdLabels:
     """Read labels as the options say; what is doubtful about them is said on standard error."""
     from crowdwise.labels import read_labels
 
-    labels: CrowdLabels = _read_saying(lambda: read_labels(reading.files, **reading.options()))
+    labels: CrowdLabels = _read_and_warn(lambda: read_labels(given.files, **given.reader_options()))
     return labels
 
 
-def read_timed(reading: Reading) -> TimedLabels:
+def read_timed_files(given: LabelFiles) -> TimedLabels:
     """Read labels and their times as the options say; what is doubtful about them is said on standard error."""
     from crowdwise.labels.times import read_timed_labels
 
-    timed: TimedLabels = _read_saying(lambda: read_timed_labels(reading.files, time=reading.time, **reading.options()))
+    time = given.columns.time_column if isinstance(given.columns, TimedColumnOptions) else None
+    timed: TimedLabels = _read_and_warn(lambda: read_timed_labels(given.files, time=time, **given.reader_options()))
     return timed
 
 
-def describe_files(reading: Reading) -> Description:
+def describe_files(given: LabelFiles) -> Description:
     """Describe labels; those that look like values as well, which is said among the warnings."""
     from crowdwise.labels import read_labels
 
-    labels, notes = _heard(lambda: read_labels(reading.files, **reading.options() | {"kind": "labels"}))
+    labels, notes = collect_warnings(
+        InputWarning, lambda: read_labels(given.files, **given.reader_options() | {"kind": "labels"})
+    )
     found: Description = labels.describe()
-    told = " ".join(found.warnings)
-    return replace(found, warnings=[*(note for note in notes if note not in told), *found.warnings])
+    already = " ".join(found.warnings)
+    return replace(found, warnings=[*(note for note in notes if note not in already), *found.warnings])
 
 
-def _read_saying(read: Callable[[], Any]) -> Any:
+def read_file_items(file: str | None, labels: CrowdLabels) -> Items | None:
+    """Read what the tasks show, where a table of it is given."""
+    from crowdwise.report.items import read_items
 
-    labels, notes = _heard(read)
-    console_tables.notes(console_tables.page(stderr=True), notes)
+    return None if file is None else read_items(file, labels.tasks)
+
+
+def _read_and_warn(read: Callable[[], Any]) -> Any:
+    labels, notes = collect_warnings(InputWarning, read)
+    console_tables.print_notes(console_tables.open_console(stderr=True), notes)
     return labels
 
 
-def _heard(read: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """What was read, and what the reader warned of."""
+def collect_warnings(category: type[Warning], call: Callable[[], Any]) -> tuple[Any, list[str]]:
+    """What a call returns, and each sentence that it warns of once; warnings of other categories are passed on."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", InputWarning)
-        labels = read()
+        warnings.simplefilter("always", category)
+        result = call()
     for other in caught:
-        if not issubclass(other.category, InputWarning):
+        if not issubclass(other.category, category):
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-    ours = [str(each.message) for each in caught if issubclass(each.category, InputWarning)]
-    return labels, list(dict.fromkeys(ours))
+    sentences = [str(each.message) for each in caught if issubclass(each.category, category)]
+    return result, list(dict.fromkeys(sentences))
 
 
-def listed_names(given: str, option: str = "--classes") -> list[str]:
+def split_names(given: str, option: str = "--classes") -> list[str]:
     """Split names at commas; a name with a comma stands in double quotes, as in CSV."""
     try:
         names = next(csv.reader([given], skipinitialspace=True, strict=True), [])
@@ -117,3 +133,14 @@ def listed_names(given: str, option: str = "--classes") -> list[str]:
     if not names or not all(name.strip() for name in names):
         raise InputError(f"{option} {quoted(given)} holds an empty name. Give names with commas between: cat,dog.")
     return [name.strip() for name in names]
+
+
+def say_if_compiling(labels: CrowdLabels) -> None:
+    """Say on a terminal why the first run with compiled loops takes some seconds longer."""
+    from crowdwise.kernels.choice import choose_engine
+
+    if choose_engine(labels.n_labels, labels.n_classes) != "numba":
+        return
+    kept = Path(__file__).parent.parent / "kernels" / "__pycache__"
+    if sys.stderr.isatty() and not any(kept.glob("*.nbi")):
+        print("First run: compiling the kernels takes some seconds, once on this machine.", file=sys.stderr)

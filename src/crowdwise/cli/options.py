@@ -1,29 +1,43 @@
-"""Options that several commands share."""
+"""Options that several commands share, alone and in groups.
+
+A group is a dataclass whose fields are options. A command that takes a group as a parameter has all of its options on
+the command line (`expand_option_groups`).
+"""
 
 from __future__ import annotations
 
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
-from typing import Annotated
+from functools import partial, wraps
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 __all__ = [
-    "COLUMNS",
-    "Classes",
+    "AuditOptions",
+    "ColumnOptions",
+    "ConsensusOptions",
     "Duplicates",
-    "Gold",
-    "Items",
+    "Engine",
+    "EngineName",
+    "Features",
+    "ImageSize",
     "Json",
-    "Kind",
     "LabelColumn",
     "LabelKind",
     "Labels",
-    "MethodSlug",
     "OnDuplicate",
     "Outer",
-    "OuterNames",
     "TaskColumn",
+    "TimedColumnOptions",
     "WorkerColumn",
+    "expand_option_groups",
+    "make_option",
+    "option_words",
 ]
 
 
@@ -49,6 +63,19 @@ class OuterNames(StrEnum):
     workers = "workers"
 
 
+class EngineName(StrEnum):
+    """What runs the loops over labels."""
+
+    auto = "auto"
+    numpy = "numpy"
+    numba = "numba"
+
+
+def make_option(text: str, metavar: str | None = None, *, least: int | None = None, panel: str | None = None) -> Any:
+    """An option with its help, what stands for its value, and its least value."""
+    return typer.Option(help=text, metavar=metavar, min=least, rich_help_panel=panel)
+
+
 Labels = Annotated[
     list[str],
     typer.Argument(
@@ -57,35 +84,134 @@ Labels = Annotated[
         "pattern such as 'days/*.csv', are read as one.",
     ),
 ]
-COLUMNS = "Columns and classes"
-TaskColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The task column.", rich_help_panel=COLUMNS)]
-WorkerColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The worker column.", rich_help_panel=COLUMNS)]
-LabelColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The label column.", rich_help_panel=COLUMNS)]
-Classes = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,C", help="All classes in their order; others are errors.", rich_help_panel=COLUMNS),
-]
-Duplicates = Annotated[
-    OnDuplicate,
-    typer.Option(help="A second answer of one worker to one task.", rich_help_panel=COLUMNS),
-]
-Kind = Annotated[
-    LabelKind | None,
-    typer.Option(help="The labels are classes, even if they look like values.", rich_help_panel=COLUMNS),
-]
-Outer = Annotated[
-    OuterNames | None,
-    typer.Option(help="What the outer names of nested JSON are.", rich_help_panel=COLUMNS),
-]
+column_option = partial(make_option, panel="Columns and classes")
+TaskColumn = Annotated[str | None, column_option("The task column.", "NAME")]
+WorkerColumn = Annotated[str | None, column_option("The worker column.", "NAME")]
+LabelColumn = Annotated[str | None, column_option("The label column.", "NAME")]
+Classes = Annotated[str | None, column_option("All classes in their order; others are errors.", "A,B,C")]
+Duplicates = Annotated[OnDuplicate, column_option("A second answer of one worker to one task.")]
+Kind = Annotated[LabelKind | None, column_option("The labels are classes, even if they look like values.")]
+Outer = Annotated[OuterNames | None, column_option("What the outer names of nested JSON are.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a page for people.")]
-MethodSlug = Annotated[
-    str, typer.Option(metavar="SLUG", help="See `crowdwise methods`; auto finds what suits the labels.")
+Features = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE|DIR",
+        help="Numbers of each task: .npz (FILE.npz:KEY for one array of several), .npy, a table with a column task, or "
+        "a folder of images.",
+    ),
 ]
-Gold = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Known answers (task, label) for the consensus to learn from."),
+ImageSize = Annotated[int | None, typer.Option(min=1, metavar="N", help="Bring images to N × N pixels.")]
+Engine = Annotated[
+    EngineName | None,
+    typer.Option(help="What runs the loops over labels; by the size of the data, if left out.", show_default=False),
 ]
-Items = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="What tasks show: task, and text or image (local files)."),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions:
+    """How labels are read."""
+
+    task_column: TaskColumn = None
+    worker_column: WorkerColumn = None
+    label_column: LabelColumn = None
+    classes: Classes = None
+    on_duplicate: Duplicates = OnDuplicate.error
+    kind: Kind = None
+    outer: Outer = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedColumnOptions(ColumnOptions):
+    """The same, with the times of the labels."""
+
+    time_column: Annotated[str | None, column_option("The time column, to find drift.", "NAME")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsensusOptions:
+    """How a consensus is found, and what its tasks show."""
+
+    method: Annotated[str, make_option("See `crowdwise methods`; auto finds what suits the labels.", "SLUG")] = "auto"
+    gold: Annotated[str | None, make_option("Known answers (task, label) for the consensus to learn from.", "FILE")] = (
+        None
+    )
+    items: Annotated[str | None, make_option("What tasks show: task, and text or image (local files).", "FILE")] = None
+    engine: Engine = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(ConsensusOptions):
+    """What is asked of an audit, on the terminal or as a page."""
+
+    truth: Annotated[
+        str | None, make_option("True labels (task, label): to score the consensus, and to be doubted.", "FILE")
+    ] = None
+    task_attributes: Annotated[
+        str | None, make_option("Groups of tasks (task, and a column for each), to find bias.", "FILE")
+    ] = None
+    worker_attributes: Annotated[
+        str | None, make_option("Groups of workers (worker, and a column for each), to find bias.", "FILE")
+    ] = None
+    trusted: Annotated[
+        str | None, make_option("Workers known to be honest; half of the crowd, if left out.", "A,B,C")
+    ] = None
+    level: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Chance that anyone is flagged in an honest crowd.")
+    ] = 0.05
+    seed: Annotated[int, make_option("Same seed, same answer.", least=0)] = 0
+
+    @property
+    def files(self) -> list[str | None]:
+        """The files that are read besides the labels."""
+        return [self.truth, self.gold, self.items, self.task_attributes, self.worker_attributes]
+
+    def words(self) -> list[str]:
+        """Give the same on a command line; defaults are left out."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return option_words({name: value for name, value in given.items() if value != getattr(type(self), name)})
+
+
+def option_words(given: Mapping[str, Any]) -> list[str]:
+    """Options and their values as words of a command line; None is left out.
+
+    >>> option_words({"max_iter": 5, "gold": None})
+    ['--max-iter', '5']
+    """
+    chosen = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
+    return [word for option, value in chosen.items() for word in (option, str(value))]
+
+
+def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command with the options of each group of its parameters, as typer reads them."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters = []
+    for name, own in signature(command).parameters.items():
+        if name in groups:
+            parameters += _group_parameters(groups[name])
+        else:
+            parameters.append(own.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
+        command(**given)
+
+    run.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def _group_parameters(group: Any) -> list[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(
+            each.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if each.default is MISSING else each.default,
+            annotation=hints[each.name],
+        )
+        for each in fields(group)
+    ]

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.csv as pacsv
-
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.tables import defused, write_csv, written_file, written_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crowdwise.cli.work import Fitted
+    import pyarrow as pa
 
-__all__ = ["checked_file", "checked_place", "print_csv", "print_json", "put_csv", "write", "write_text"]
+    from crowdwise.cli.fitted_models import Fitted
+
+__all__ = [
+    "check_file",
+    "check_folder",
+    "json_values",
+    "output_csv",
+    "print_csv",
+    "print_json",
+    "write_results",
+    "write_text",
+]
 
 BATCH = 1 << 16  # rows of CSV made at a time for standard output
 
 
-def checked_place(out: str, option: str = "--out") -> Path:
+def check_folder(out: str, option: str = "--out") -> Path:
     """Refuse, before any long fit, a folder that cannot be written."""
     if not out:
         raise InputError(f"{option} is empty. Give the name of a folder.")
@@ -40,14 +48,14 @@ def checked_place(out: str, option: str = "--out") -> Path:
     return place
 
 
-def checked_file(out: str, option: str, inputs: Iterable[str | None]) -> None:
+def check_file(out: str, option: str, inputs: Iterable[str | None]) -> None:
     """Refuse, before any long work, a file that cannot be written, and one that is read."""
     if out == "-":
         return
     if not out:
         raise InputError(f"{option} is empty. Give the name of a file, or - for standard output.")
     place = Path(out)
-    checked_place(str(place.parent), option)
+    check_folder(str(place.parent), option)
     try:
         place.stat()
         there = True
@@ -61,8 +69,10 @@ def checked_file(out: str, option: str, inputs: Iterable[str | None]) -> None:
         raise InputError(f"{option} {quoted(out)} is a file that is read, and would be lost. Choose another name.")
 
 
-def write(result: Fitted, place: Path, **more: pa.Table) -> None:
+def write_results(result: Fitted, place: Path, **more: pa.Table) -> None:
     """Write consensus.csv, workers.csv, `more` tables and model/ into the folder: all of them, or none."""
+    from crowdwise.labels.tables import write_csv, written_folder
+
     with written_folder(place) as draft:
         try:
             for name, table in {"consensus": result.consensus, "workers": result.workers, **more}.items():
@@ -74,12 +84,16 @@ def write(result: Fitted, place: Path, **more: pa.Table) -> None:
 
 def write_text(text: str, path: Path) -> None:
     """Write a file, whole or not at all."""
+    from crowdwise.labels.tables import written_file
+
     with written_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
-def put_csv(table: pa.Table, out: str) -> None:
+def output_csv(table: pa.Table, out: str) -> None:
     """Write a table to a file, or to standard output if that is "-"."""
+    from crowdwise.labels.tables import write_csv
+
     if out == "-":
         print_csv(table)
     else:
@@ -88,6 +102,11 @@ def put_csv(table: pa.Table, out: str) -> None:
 
 def print_csv(table: pa.Table) -> None:
     """Write a table to standard output as CSV, names defused."""
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+
+    from crowdwise.labels.tables import defused
+
     safe = pa.table([defused(column) for column in table.columns], names=table.column_names)
     for number, batch in enumerate(safe.combine_chunks().to_batches(max_chunksize=BATCH)):
         sink = pa.BufferOutputStream()
@@ -99,3 +118,15 @@ def print_csv(table: pa.Table) -> None:
 def print_json(facts: Any) -> None:
     """Print one JSON value, and nothing else."""
     print(json.dumps(facts, indent=2))
+
+
+def json_values(facts: dict[str, Any]) -> dict[str, Any]:
+    """The same in what JSON has: no NaN, names that are no text or number as text."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+    return {name: [one(each) for each in value] if isinstance(value, tuple | list) else one(value)
+            for name, value in facts.items()}  # fmt: skip

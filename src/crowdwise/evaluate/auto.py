@@ -41,7 +41,7 @@ from crowdwise.evaluate.tempering import ExpectedWrong, count_interval, count_mo
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import statistics_of
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import COMBINATION
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR, Knowledge
@@ -226,7 +226,7 @@ def combine_members(labels: CrowdLabels, known: Knowledge, seed: int) -> Combina
     posterior, independent, prior = np.zeros(shape), np.zeros(shape), np.zeros(labels.n_classes)
     models: list[tuple[float, Model]] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)
+        warnings.simplefilter("ignore", StillImproving)
         weights, scores = compete(labels, known, seed)
         for place in np.flatnonzero(weights):
             model = SHORTLIST[place].fit(labels, known, seed, labels.n_labels > MANY)
@@ -274,7 +274,7 @@ class Auto(Aggregator):
     Examples
     --------
     >>> from crowdwise.simulate import simulate
-    >>> crowd = simulate("dawid-skene", n_tasks=150, n_workers=12, n_classes=3, labels_per_task=5, seed=3)
+    >>> crowd = simulate("dawid-skene", n_tasks=150, n_workers=12, n_classes=3, labels_per_task=5, random_state=3)
     >>> model = Auto().fit(crowd.labels)
     >>> model.league().column_names
     ['method', 'weight', 'held_out', 'standard_error']
@@ -351,7 +351,7 @@ class Auto(Aggregator):
         if known.gold.size:
             # A task without labels says nothing of how far labels can be trusted.
             calibrated = calibrate_from_gold(
-                labels, posterior, np.where(judged, known.gold, -1), seed=self.random_state
+                labels, posterior, np.where(judged, known.gold, -1), random_state=self.random_state
             )
             told = known.gold >= 0
             posterior = calibrated.posterior

@@ -23,10 +23,11 @@ from crowdwise.evaluate.held_out import error_over_tasks, parts, predict_held_ou
 from crowdwise.evaluate.independence import check_independence
 from crowdwise.evaluate.rank_intervals import LEVEL, rank_intervals
 from crowdwise.fitting.base import check_enough
-from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.progress import counted_work
 from crowdwise.kernels import n_threads, use_threads
 from crowdwise.labels.errors import CrowdwiseError, InputError
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import truth_codes
 from crowdwise.metrics.calibration import binned, mean_gap, wilson_interval
@@ -60,13 +61,14 @@ class _Found:
         return cls(np.empty(size), np.empty(size), np.empty(size, np.bool_), np.empty((0, 0)), np.empty(0, np.int64))
 
 
+@accept_seed
 def compare(
     labels: Any,
     methods: Iterable[str] | None = None,
     *,
     folds: int = 5,
     truth: Any = None,
-    seed: int = 0,
+    random_state: int = 0,
 ) -> Comparison:
     """Compare methods without a truth, by how well they predict labels hidden from them; and with one, if given.
 
@@ -80,7 +82,7 @@ def compare(
         Parts into which the labels are cut at random; each is predicted from the others.
     truth
         True labels of some tasks, for scoring alone: a mapping, or a path or table with columns task and label.
-    seed
+    random_state
         For the cut.
 
     Notes
@@ -95,7 +97,7 @@ def compare(
     Examples
     --------
     >>> from crowdwise.simulate import simulate
-    >>> labels = simulate("one-coin", n_tasks=200, n_workers=10, n_classes=3, labels_per_task=5, seed=0).labels
+    >>> labels = simulate("one-coin", n_tasks=200, n_workers=10, n_classes=3, labels_per_task=5, random_state=0).labels
     >>> compare(labels, ["majority-vote", "one-coin"]).best
     'one-coin'
     """
@@ -103,11 +105,11 @@ def compare(
     check_enough(answers)
     slugs = _slugs(methods)
     codes = None if truth is None else truth_codes(truth, answers)
-    cuts = list(parts(answers, folds, seed))
+    cuts = list(parts(answers, folds, random_state))
     found = {slug: _Found.nothing_yet(answers) for slug in slugs}
     jobs = [(slug, cut) for cut in (None, *cuts) for slug in slugs]
     with warnings.catch_warnings(), counted_work("comparing", len(jobs), "fits") as advance:
-        warnings.simplefilter("ignore", NotConverged)
+        warnings.simplefilter("ignore", StillImproving)
         with ThreadPoolExecutor(n_threads()) as pool:
             running = [pool.submit(copy_context().run, _run, slug, answers, cut, found[slug]) for slug, cut in jobs]
             for job in as_completed(running):

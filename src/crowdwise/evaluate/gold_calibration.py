@@ -138,7 +138,7 @@ class GoldCalibration:
 
 
 def calibrate_from_gold(
-    labels: CrowdLabels, posterior: FloatArray, gold: IntArray, *, draw_levels: bool = True, seed: int = 0
+    labels: CrowdLabels, posterior: FloatArray, gold: IntArray, *, draw_levels: bool = True, random_state: int = 0
 ) -> GoldCalibration:
     """Correct a label-only posterior by what the gold tasks say about it and about the workers.
 
@@ -152,14 +152,14 @@ def calibrate_from_gold(
         True class of each task, -1 where unknown.
     draw_levels
         Whether confidences are drawn to a few levels, as many as the gold can support (see `top_label`).
-    seed
+    random_state
         For the draws of the Bayesian bootstrap, and the gold tasks drawn where there are more than `MOST_GOLD`.
 
     Examples
     --------
     >>> from crowdwise import MajorityVote
     >>> from crowdwise.simulate import simulate
-    >>> crowd = simulate("dawid-skene", n_tasks=300, n_workers=10, n_classes=2, labels_per_task=5, seed=1)
+    >>> crowd = simulate("dawid-skene", n_tasks=300, n_workers=10, n_classes=2, labels_per_task=5, random_state=1)
     >>> vote = MajorityVote().fit(crowd.labels).posterior_
     >>> gold = np.where(np.arange(300) < 100, crowd.truth, -1)
     >>> calibrate_from_gold(crowd.labels, vote, gold).names[:2]
@@ -168,7 +168,7 @@ def calibrate_from_gold(
     posterior = np.asarray(posterior, np.float64)
     gold = np.asarray(gold)
     _check(labels, posterior, gold)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     tasks = np.flatnonzero(gold >= 0)
     most = min(MOST_GOLD, most_gold(labels.n_classes))
     fitted = np.sort(rng.choice(tasks, most, replace=False)) if tasks.size > most else tasks

@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from sklearn.base import clone
 
 from crowdwise.fitting.base import check_enough
+from crowdwise.fitting.model_parameters import clone
 from crowdwise.kernels import blocks_of, scatter
 from crowdwise.labels.errors import InputError
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class Part:
         self.kept, self.held = labels.keep(~hidden), labels.keep(hidden)
 
 
-def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5, seed: int = 0) -> FloatArray:
+@accept_seed
+def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5, random_state: int = 0) -> FloatArray:
     """Log-probability that a method gives each label when the label is hidden from it.
 
     Parameters
@@ -71,7 +73,7 @@ def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5,
         As for `fit`.
     folds
         Parts into which the labels are cut at random; each is predicted from the others.
-    seed
+    random_state
         For the cut.
 
     Returns
@@ -83,23 +85,23 @@ def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5,
     --------
     >>> from crowdwise.aggregate.dawid_skene import DawidSkene
     >>> from crowdwise.simulate import simulate
-    >>> labels = simulate("dawid-skene", n_tasks=200, n_workers=10, n_classes=3, labels_per_task=5, seed=0).labels
-    >>> held_out_log_probability(DawidSkene(smoothing=0.1), labels).mean().round(1)
+    >>> crowd = simulate("dawid-skene", n_tasks=200, n_workers=10, n_classes=3, labels_per_task=5, random_state=0)
+    >>> held_out_log_probability(DawidSkene(smoothing=0.1), crowd.labels).mean().round(1)
     np.float64(-0.9)
     """
     known = read_labels(labels)
     check_enough(known)
     found = np.empty(known.n_labels)
-    for part in parts(known, folds, seed):
+    for part in parts(known, folds, random_state):
         found[part.hidden] = said(predict_held_out(clone(method).fit(part.kept), part), part)
     return np.log(found)
 
 
-def parts(labels: CrowdLabels, folds: int, seed: int) -> Iterator[Part]:
+def parts(labels: CrowdLabels, folds: int, random_state: int) -> Iterator[Part]:
     """The labels cut at random into as many parts, each of which is hidden in turn."""
     if not isinstance(folds, int) or folds < 2 or folds > labels.n_labels:
         raise InputError(f"folds is {folds}; it must be from 2 to the number of labels, {labels.n_labels:,}.")
-    number = np.random.default_rng(seed).permutation(labels.n_labels) % folds
+    number = np.random.default_rng(random_state).permutation(labels.n_labels) % folds
     for fold in range(folds):
         yield Part(labels, number == fold)
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from crowdwise.aggregate.mean_field import MeanField
-from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.variational import diagonal_prior
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate.draws import draw_from_rows
@@ -111,24 +111,24 @@ class _Pairs:
         )
 
 
-def check_independence(labels: CrowdLabels, *, seed: int = 0) -> Independence | None:
+def check_independence(labels: CrowdLabels, *, random_state: int = 0) -> Independence | None:
     """Check whether workers err independently given the truth; None where too few workers share tasks.
 
     Parameters
     ----------
     labels
         The labels.
-    seed
+    random_state
         For the tasks that are looked at, where there are many, and for the crowds that are drawn.
 
     Examples
     --------
     >>> from crowdwise.simulate import simulate
-    >>> copies = simulate("groups", n_tasks=200, n_workers=20, labels_per_task=8, n_groups=4, seed=0).labels
+    >>> copies = simulate("groups", n_tasks=200, n_workers=20, labels_per_task=8, n_groups=4, random_state=0).labels
     >>> check_independence(copies).failed_check
     'pairs'
     """
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(random_state)
     sample = _drop_rare_workers(_sample_tasks(_keep_busiest(labels), generator))
     pairs = _Pairs(sample)
     if pairs.first.size < FEWEST_PAIRS or sample.n_classes < 2:
@@ -155,7 +155,7 @@ def check_independence(labels: CrowdLabels, *, seed: int = 0) -> Independence | 
 
 def _fit(labels: CrowdLabels) -> MeanField:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)
+        warnings.simplefilter("ignore", StillImproving)
         prior = diagonal_prior(RIGHT, WRONG / (labels.n_classes - 1), labels.n_classes)
         return MeanField(confusion_prior=prior, max_iter=100, tol=1e-4).fit(labels)
 

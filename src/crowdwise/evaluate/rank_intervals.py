@@ -69,7 +69,9 @@ def score_covariance(sums: FloatArray, sizes: FloatArray) -> FloatArray:
     return covariance
 
 
-def rank_intervals(sums: FloatArray, sizes: FloatArray, *, level: float = LEVEL, seed: int = 0) -> RankIntervals:
+def rank_intervals(
+    sums: FloatArray, sizes: FloatArray, *, level: float = LEVEL, random_state: int = 0
+) -> RankIntervals:
     """Interval of the rank of each method by its mean score; higher scores are better.
 
     Parameters
@@ -78,7 +80,7 @@ def rank_intervals(sums: FloatArray, sizes: FloatArray, *, level: float = LEVEL,
         As for `score_covariance`.
     level
         Probability with which the interval of a method holds its true rank.
-    seed
+    random_state
         For the bootstrap.
 
     Examples
@@ -94,7 +96,7 @@ def rank_intervals(sums: FloatArray, sizes: FloatArray, *, level: float = LEVEL,
     if n_tasks < FEWEST_TASKS or size == 1:
         return RankIntervals(low, high)
     scores, covariance = sums.sum(axis=0) / sizes.sum(), score_covariance(sums, sizes)
-    drawn = np.random.default_rng(seed).multivariate_normal(np.zeros(size), covariance, DRAWS, method="eigh")
+    drawn = np.random.default_rng(random_state).multivariate_normal(np.zeros(size), covariance, DRAWS, method="eigh")
     variance = np.diag(covariance)
     for one in range(size):
         lead = scores - scores[one]

@@ -80,13 +80,13 @@ def draw_truths(posterior: FloatArray, generator: np.random.Generator) -> FloatA
     return drawn
 
 
-def sample_skill(blocks: Blocks, known: Knowledge, posterior: FloatArray, seed: int = 0) -> SkillPosterior:
+def sample_skill(blocks: Blocks, known: Knowledge, posterior: FloatArray, random_state: int = 0) -> SkillPosterior:
     """Skill under workers with a confusion matrix each; sampling starts from truths drawn from `posterior` (N, K)."""
     state = _ConfusionState(blocks, known)
-    return _run(blocks, known, posterior, np.random.default_rng(seed), state.sweep, BURN_IN, SWEEPS)
+    return _run(blocks, known, posterior, np.random.default_rng(random_state), state.sweep, BURN_IN, SWEEPS)
 
 
-def sample_coin_skill(blocks: Blocks, known: Knowledge, posterior: FloatArray, seed: int = 0) -> SkillPosterior:
+def sample_coin_skill(blocks: Blocks, known: Knowledge, posterior: FloatArray, random_state: int = 0) -> SkillPosterior:
     """Skill under workers with one accuracy each, whose errors fall on the other classes alike."""
     before = None if known.worker_counts is None else known.worker_counts.transpose(0, 2, 1)
 
@@ -106,7 +106,7 @@ def sample_coin_skill(blocks: Blocks, known: Knowledge, posterior: FloatArray, s
         mean = a / (a + b)
         return mean, mean * (1 - mean) / (a + b + 1)
 
-    return _run(blocks, known, posterior, np.random.default_rng(seed), sweep, COIN_BURN_IN, COIN_SWEEPS)
+    return _run(blocks, known, posterior, np.random.default_rng(random_state), sweep, COIN_BURN_IN, COIN_SWEEPS)
 
 
 _COIN_PRIORS = (np.outer(MEANS, STRENGTHS).ravel(), np.outer(1 - MEANS, STRENGTHS).ravel())

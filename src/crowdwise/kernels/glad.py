@@ -5,15 +5,13 @@ Edges stay in task order: an edge reads its worker's ability from a table of M n
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
-from crowdwise.kernels.exponential import exp_of_nonpositive
+from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.groups import settle, sum_cells
 from crowdwise.kernels.layout import task_lanes
-from crowdwise.kernels.softmax import settled
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:
@@ -27,13 +25,17 @@ def ability_posterior(
     labels: CrowdLabels, ability: FloatArray, ease: FloatArray, log_prior: FloatArray, gold: IntArray
 ) -> tuple[float, FloatArray, FloatArray]:
     """Log-likelihood, posterior (N, K), and the posterior that each label is right (S,)."""
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
+        return _ability_posterior(labels, ability, ease, log_prior, gold)
+    from crowdwise.kernels.compiled.glad import posterior_lane
+
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     right = np.empty(labels.n_labels)
     edges = task_lanes(labels)
     values = np.zeros(edges.size - 1)
 
     def one_lane(lane: int) -> None:
-        values[lane] = _posterior_lane(
+        values[lane] = posterior_lane(
             edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label,
             ability, ease, log_prior, gold, posterior, right,
         )  # fmt: skip
@@ -46,13 +48,17 @@ def ability_gradient(
     labels: CrowdLabels, right: FloatArray, ability: FloatArray, ease: FloatArray
 ) -> tuple[float, FloatArray, FloatArray]:
     """Expected log-likelihood Σ r log σ(αβ) + (1-r) log(1-σ(αβ)), and its gradients by ability and by log ease."""
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
+        return _ability_gradient(labels, right, ability, ease)
+    from crowdwise.kernels.compiled.glad import gradient_lane
+
     by_ease = np.empty(labels.n_tasks)
     edges = task_lanes(labels)
     by_ability = np.zeros((edges.size - 1, labels.n_workers))
     values = np.zeros(edges.size - 1)
 
     def one_lane(lane: int) -> None:
-        values[lane] = _gradient_lane(
+        values[lane] = gradient_lane(
             edges[lane], edges[lane + 1], labels.task_ptr, labels.worker,
             right, ability, ease, by_ability[lane], by_ease,
         )  # fmt: skip
@@ -61,65 +67,27 @@ def ability_gradient(
     return float(values.sum()), by_ability.sum(axis=0), by_ease
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _posterior_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    ability: FloatArray,
-    ease: FloatArray,
-    log_prior: FloatArray,
-    gold: IntArray,
-    posterior: FloatArray,
-    right: FloatArray,
-) -> float:
-    n_classes = log_prior.size
-    log_others = math.log(max(n_classes - 1, 1))
-    total = 0.0
-    for task in range(first, last):
-        row = posterior[task]
-        row[:] = log_prior
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            odds = ability[worker[edge]] * ease[task]
-            # log(1 - σ(x)) - log(K-1) for every class, and x + log(K-1) more for the class named.
-            total -= max(odds, 0.0) + math.log1p(math.exp(-abs(odds))) + log_others
-            row[label[edge]] += odds + log_others
-        total += settled(row, gold, task)
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            right[edge] = row[label[edge]]
-    return total
+def _ability_posterior(
+    labels: CrowdLabels, ability: FloatArray, ease: FloatArray, log_prior: FloatArray, gold: IntArray
+) -> tuple[float, FloatArray, FloatArray]:
+    shape = labels.n_tasks, labels.n_classes
+    log_others = np.log(max(labels.n_classes - 1, 1))
+    odds = ability[labels.worker] * ease[labels.task]
+    # log(1 - σ(x)) - log(K-1) for every class, and x + log(K-1) more for the class named.
+    cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
+    more = sum_cells(cell, odds + log_others, labels.n_tasks * labels.n_classes).reshape(shape)
+    total, posterior = settle(log_prior + more, gold)
+    total -= float((np.maximum(odds, 0) + np.log1p(np.exp(-np.abs(odds))) + log_others).sum())
+    return total, posterior, posterior[labels.task, labels.label]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _gradient_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    right: FloatArray,
-    ability: FloatArray,
-    ease: FloatArray,
-    by_ability: FloatArray,
-    by_ease: FloatArray,
-) -> float:
-    total = 0.0
-    product = 1.0  # of factors between 1 and 2: one logarithm for hundreds
-    for task in range(first, last):
-        slope = 0.0
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            who = worker[edge]
-            odds = ability[who] * ease[task]
-            small = exp_of_nonpositive(-abs(odds))
-            chance = (1.0 if odds >= 0 else small) / (1.0 + small)
-            total += right[edge] * odds - max(odds, 0.0)
-            product *= 1.0 + small
-            if product > 1e200:
-                total -= math.log(product)
-                product = 1.0
-            surprise = right[edge] - chance
-            by_ability[who] += ease[task] * surprise
-            slope += ability[who] * surprise
-        by_ease[task] = slope * ease[task]
-    return total - math.log(product)
+def _ability_gradient(
+    labels: CrowdLabels, right: FloatArray, ability: FloatArray, ease: FloatArray
+) -> tuple[float, FloatArray, FloatArray]:
+    odds = ability[labels.worker] * ease[labels.task]
+    small = np.exp(-np.abs(odds))
+    surprise = right - np.where(odds >= 0, 1, small) / (1 + small)
+    value = float((right * odds - np.maximum(odds, 0) - np.log1p(small)).sum())
+    by_ability = sum_cells(labels.worker, ease[labels.task] * surprise, labels.n_workers)
+    by_ease = sum_cells(labels.task, ability[labels.worker] * surprise, labels.n_tasks) * ease
+    return value, by_ability, by_ease

@@ -8,15 +8,16 @@ of steps, with their labels in the cache.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.groups import sum_cells
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray
 
 __all__ = ["profile_likelihood"]
 
@@ -34,52 +35,49 @@ def profile_likelihood(
     steps, precise
         For each s, stop after so many steps of EM, or when no entry of (1 - s) h moves by more than this.
     """
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
+        return _profile_likelihood(labels, beside, grid, steps, precise)
+    from crowdwise.kernels.compiled.habit_mixture import profile
+
     edge, ptr = labels.by_worker
     found = np.zeros(grid.shape)
     answers = labels.label[edge].astype(np.int64)
-    _profile(ptr, answers, beside[edge], grid, labels.n_classes, steps, precise, found)
+    profile(ptr, answers, beside[edge], grid, labels.n_classes, steps, precise, found)
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _profile(
-    ptr: IntArray,
-    label: IntArray,
-    beside: FloatArray,
-    grid: FloatArray,
-    n_classes: int,
-    steps: int,
-    precise: float,
-    found: FloatArray,
-) -> None:
-    habit, sums = np.empty(n_classes), np.empty(n_classes)
-    for worker in range(grid.shape[0]):
-        first, last = ptr[worker], ptr[worker + 1]
-        if first == last:
-            continue
-        shares = np.zeros(n_classes)
-        for e in range(first, last):
-            shares[label[e]] += 1 / (last - first)
-        habit[:] = shares  # the best habit where s = 0; each s starts from the habit of the one before
-        for g in range(grid.shape[1]):
-            s = grid[worker, g]
-            # A class must not lose its habit for good: EM never leaves 0.
-            habit[:] = 0.99 * habit + 0.01 * shares
-            habit *= (1 - s) / habit.sum()
-            for _ in range(steps):
-                sums[:] = 0.0
-                for e in range(first, last):
-                    by_habit = habit[label[e]]
-                    sums[label[e]] += by_habit / max(by_habit + s * beside[e], 1e-300)
-                total = sums.sum()
-                scale = (1 - s) / total if total > 0 else 0.0
-                moved = 0.0
-                for k in range(n_classes):
-                    moved = max(moved, abs(sums[k] * scale - habit[k]))
-                    habit[k] = sums[k] * scale
-                if moved < precise:
-                    break
-            for e in range(first, last):
-                found[worker, g] += math.log(max(habit[label[e]] + s * beside[e], 1e-300))
-            if s >= 1:
-                habit[:] = shares
+def _profile_likelihood(
+    labels: CrowdLabels, beside: FloatArray, grid: FloatArray, steps: int, precise: float
+) -> FloatArray:
+    """All workers at once; one who has come to rest is left as they are."""
+    shape = labels.n_workers, labels.n_classes
+    cell = labels.worker.astype(np.int64) * labels.n_classes + labels.label
+    number = labels.labels_per_worker
+    shares = sum_cells(cell, 1 / np.maximum(number, 1)[labels.worker], labels.n_workers * labels.n_classes)
+    shares = shares.reshape(shape)
+    habit = shares.copy()  # the best habit where s = 0; each s starts from the habit of the one before
+    found = np.zeros(grid.shape)
+    for g in range(grid.shape[1]):
+        s = grid[:, g]
+        by_others = s[labels.worker] * beside
+        # A class must not lose its habit for good: EM never leaves 0.
+        habit = 0.99 * habit + 0.01 * shares
+        habit *= ((1 - s) / np.where(number > 0, habit.sum(axis=1), 1))[:, None]
+        moving = number > 0
+        mine, others = cell, by_others  # of those who still move
+        for _ in range(steps):
+            by_habit = habit.ravel()[mine]
+            sums = sum_cells(mine, by_habit / np.maximum(by_habit + others, 1e-300), habit.size).reshape(shape)
+            total = sums.sum(axis=1)
+            fresh = sums * np.where(total > 0, (1 - s) / np.where(total > 0, total, 1), 0)[:, None]
+            fresh = np.where(moving[:, None], fresh, habit)
+            moving &= np.abs(fresh - habit).max(axis=1) >= precise
+            habit = fresh
+            if not moving.any():
+                break
+            here = moving[mine // labels.n_classes]
+            mine, others = mine[here], others[here]
+        chance = np.log(np.maximum(habit.ravel()[cell] + by_others, 1e-300))
+        found[:, g] = sum_cells(labels.worker, chance, labels.n_workers)
+        habit = np.where(s[:, None] >= 1, shares, habit)
+    return found

@@ -11,15 +11,13 @@ inverse in closed form, or, where rows are tied by an order of the classes, beco
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from crowdwise.kernels.exponential import exp_of_nonpositive
+from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.groups import settle, sum_cells, sum_groups
 from crowdwise.kernels.layout import cut, task_lanes
-from crowdwise.kernels.softmax import settled
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:
@@ -38,12 +36,20 @@ def table_posterior(
     labels: CrowdLabels, task_table: FloatArray, worker_table: FloatArray, log_prior: FloatArray, gold: IntArray
 ) -> tuple[float, FloatArray]:
     """Log-likelihood of the labels (and gold truths), and posterior (N, K). Tables are [·, truth, label]."""
+    if _engine(labels) == "numpy":
+        logits = task_table[labels.task] + worker_table[labels.worker]
+        own = np.take_along_axis(logits, labels.label[:, None, None].astype(np.int64), axis=2)[:, :, 0]
+        highest = logits.max(axis=2)
+        log_mass = np.log(np.exp(logits - highest[:, :, None]).sum(axis=2))
+        return settle(log_prior + sum_groups(own - highest - log_mass, labels.task_ptr), gold)
+    from crowdwise.kernels.compiled.loglinear import posterior_lane
+
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     edges = task_lanes(labels)
     values = np.zeros(edges.size - 1)
 
     def one_lane(lane: int) -> None:
-        values[lane] = _posterior_lane(
+        values[lane] = posterior_lane(
             edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label,
             task_table, worker_table, log_prior, gold, posterior,
         )  # fmt: skip
@@ -73,6 +79,10 @@ def climb_tables(
     ordinal
         Whether tables are sums over thresholds s of parameters for (truth ≥ s, label ≥ s), instead of free.
     """
+    if _engine(labels) == "numpy":
+        return _climb(labels, posterior, table, others, weight, of_workers=of_workers, ordinal=ordinal)
+    from crowdwise.kernels.compiled.loglinear import climb_lane
+
     better = table.copy()
     if of_workers:
         order, ptr = labels.by_worker
@@ -83,7 +93,7 @@ def climb_tables(
         order.flags.writeable = False  # as the other side's: for each kind of array, kernels are compiled anew
 
     def one_lane(lane: int) -> None:
-        _climb_lane(
+        climb_lane(
             edges[lane], edges[lane + 1], ptr, order, labels.task, other, labels.label,
             posterior, better, others, weight, ordinal,
         )  # fmt: skip
@@ -92,245 +102,131 @@ def climb_tables(
     return better
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _posterior_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    task_table: FloatArray,
-    worker_table: FloatArray,
-    log_prior: FloatArray,
-    gold: IntArray,
-    posterior: FloatArray,
-) -> float:
-    n_classes = log_prior.size
-    total = 0.0
-    for task in range(first, last):
-        row = posterior[task]
-        row[:] = log_prior
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            mine, theirs = task_table[task], worker_table[worker[edge]]
-            for k in range(n_classes):
-                highest = -np.inf
-                for c in range(n_classes):
-                    highest = max(highest, mine[k, c] + theirs[k, c])
-                mass = 0.0
-                for c in range(n_classes):
-                    mass += exp_of_nonpositive(mine[k, c] + theirs[k, c] - highest)
-                row[k] += mine[k, label[edge]] + theirs[k, label[edge]] - highest - math.log(mass)
-        total += settled(row, gold, task)
-    return total
+def _engine(labels: CrowdLabels) -> str:
+    """Every label costs a table of K², not a row."""
+    return choose_engine(labels.n_labels * labels.n_classes, labels.n_classes)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _climb_lane(
-    first: int,
-    last: int,
-    ptr: IntArray,
-    order: IntArray,
-    task: IntArray,
-    other: IntArray,
-    label: IntArray,
+class _Edges(NamedTuple):
+    """Labels in the order of their blocks (tasks, or workers) and what is the same in every step of a climb."""
+
+    block: IntArray
+    label: IntArray
+    posterior: FloatArray
+    others: FloatArray
+
+    def some(self, blocks: IntArray, n_blocks: int) -> tuple[_Edges, IntArray]:
+        """The labels of these blocks (which ascend), numbered anew, and where each block begins and ends."""
+        place = np.full(n_blocks, -1)
+        place[blocks] = np.arange(blocks.size)
+        block = place[self.block]
+        here = block >= 0
+        ptr = np.append(0, np.cumsum(np.bincount(block[here], minlength=blocks.size)))
+        return _Edges(block[here], self.label[here], self.posterior[here], self.others[here]), ptr
+
+
+def _climb(
+    labels: CrowdLabels,
     posterior: FloatArray,
     table: FloatArray,
     others: FloatArray,
     weight: float,
+    *,
+    of_workers: bool,
     ordinal: bool,
-) -> None:
-    n_classes = posterior.shape[1]
-    slope, mass = np.empty((n_classes, n_classes)), np.empty((n_classes, n_classes))
-    direction, trial = np.empty((n_classes, n_classes)), np.empty((n_classes, n_classes))
-    size = 2 * (n_classes - 1)
-    gradient, matrix = np.empty(size), np.empty((size, size))
-    for block in range(first, last):
-        start, end = ptr[block], ptr[block + 1]
-        own = table[block]
-        if start == end:
-            own[:] = 0.0
-            continue
-        value = _sums(own, start, end, order, task, other, label, posterior, others, slope, mass)
-        value -= _penalty(own, weight, ordinal)
-        for _ in range(STEPS):
-            if ordinal:
-                promise = _ordinal_step(own, slope, mass, weight, gradient, matrix, direction)
-            else:
-                promise = _free_step(own, slope, mass, weight, direction)
-            if promise <= ENOUGH * (end - start):
+) -> FloatArray:
+    """All blocks at once, each until it ends as it would alone."""
+    if of_workers:
+        order, block, other = labels.by_worker.edge, labels.worker, labels.task
+    else:
+        order, block, other = np.arange(labels.n_labels), labels.task, labels.worker
+    q = posterior[labels.task[order]]
+    every = _Edges(block[order], labels.label[order], np.where(q < NEGLIGIBLE, 0, q), others[other[order]])
+    number = np.bincount(block, minlength=len(table))
+    better = np.where(number[:, None, None] > 0, table, 0)
+    step = _ordinal_step if ordinal else _free_step
+    climbing = np.flatnonzero(number)
+    value, slope, mass = _sums(better[climbing], *every.some(climbing, len(table)))
+    value -= _penalty(better[climbing], weight, ordinal=ordinal)
+    for _ in range(STEPS):
+        direction, promise = step(better[climbing], slope, mass, weight)
+        on = promise > ENOUGH * number[climbing]
+        climbing, value, slope, mass, direction = climbing[on], value[on], slope[on], mass[on], direction[on]
+        scale, trying = np.ones(climbing.size), np.arange(climbing.size)
+        for _ in range(HALVINGS):
+            if not trying.size:
                 break
-            scale = 1.0
-            for _ in range(HALVINGS):
-                for k in range(n_classes):
-                    for c in range(n_classes):
-                        trial[k, c] = own[k, c] + scale * direction[k, c]
-                reached = _sums(trial, start, end, order, task, other, label, posterior, others, slope, mass)
-                reached -= _penalty(trial, weight, ordinal)
-                if reached >= value:
-                    break
-                scale *= 0.5
-            if reached < value:
-                break
-            for k in range(n_classes):
-                for c in range(n_classes):
-                    own[k, c] = trial[k, c]
-            value = reached
+            blocks = climbing[trying]
+            trial = better[blocks] + scale[trying, None, None] * direction[trying]
+            reached, new_slope, new_mass = _sums(trial, *every.some(blocks, len(table)))
+            reached -= _penalty(trial, weight, ordinal=ordinal)
+            good = reached >= value[trying]
+            done = trying[good]
+            better[climbing[done]], value[done] = trial[good], reached[good]
+            slope[done], mass[done] = new_slope[good], new_mass[good]
+            trying = trying[~good]
+            scale[trying] *= 0.5
+        # Those whom no step served stay where they are.
+        climbing, value = np.delete(climbing, trying), np.delete(value, trying)
+        slope, mass = np.delete(slope, trying, axis=0), np.delete(mass, trying, axis=0)
+        if not climbing.size:
+            break
+    return better
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sums(
-    own: FloatArray,
-    start: int,
-    end: int,
-    order: IntArray,
-    task: IntArray,
-    other: IntArray,
-    label: IntArray,
-    posterior: FloatArray,
-    others: FloatArray,
-    slope: FloatArray,
-    mass: FloatArray,
-) -> float:
-    """Σ q log P(label | truth) over one block's edges; its gradient by the table; m = Σ q p."""
-    n_classes = own.shape[0]
-    shares = np.empty(n_classes)
-    slope[:] = 0.0
-    mass[:] = 0.0
-    value = 0.0
-    for place in range(start, end):
-        edge = order[place]
-        weights, theirs, given = posterior[task[edge]], others[other[edge]], label[edge]
-        for k in range(n_classes):
-            q = weights[k]
-            if q < NEGLIGIBLE:
-                continue
-            highest = -np.inf
-            for c in range(n_classes):
-                shares[c] = own[k, c] + theirs[k, c]
-                highest = max(highest, shares[c])
-            value += q * (shares[given] - highest)
-            total = 0.0
-            for c in range(n_classes):
-                shares[c] = exp_of_nonpositive(shares[c] - highest)
-                total += shares[c]
-            value -= q * math.log(total)
-            slope[k, given] += q
-            for c in range(n_classes):
-                mass[k, c] += q * shares[c] / total
-    for k in range(n_classes):
-        for c in range(n_classes):
-            slope[k, c] -= mass[k, c]
-    return value
+def _sums(own: FloatArray, edges: _Edges, ptr: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Σ q log P(label | truth) over each block's edges; its gradient by the table; m = Σ q p."""
+    size = own.shape[1]
+    logits = own[edges.block] + edges.others
+    said = edges.label[:, None, None].astype(np.int64)
+    highest = logits.max(axis=2, keepdims=True)
+    given = np.take_along_axis(logits, said, axis=2) - highest
+    shares = np.exp(logits - highest)
+    total = shares.sum(axis=2, keepdims=True)
+    value = (edges.posterior * (given - np.log(total))[:, :, 0]).sum(axis=1)
+    shares *= edges.posterior[:, :, None] / total
+    mass = sum_groups(shares, ptr)
+    cell = (edges.block[:, None] * size + np.arange(size)) * size + edges.label[:, None]
+    said_q = sum_cells(cell.ravel(), edges.posterior.ravel(), own.size).reshape(own.shape)
+    return sum_groups(value, ptr), said_q - mass, mass
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _penalty(own: FloatArray, weight: float, ordinal: bool) -> float:
-    n_classes = own.shape[0]
-    total = 0.0
+def _penalty(own: FloatArray, weight: float, *, ordinal: bool) -> FloatArray:
     if not ordinal:
-        for k in range(n_classes):
-            for c in range(n_classes):
-                total += own[k, c] ** 2
-        return 0.5 * weight * total
-    for s in range(1, n_classes):
-        total += _threshold(own, 0, s) ** 2 + _threshold(own, 1, s) ** 2
-    return weight * total
+        return np.asarray(0.5 * weight * (own**2).sum(axis=(1, 2)))
+    return np.asarray(weight * (_thresholds(own) ** 2).sum(axis=(1, 2)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _threshold(own: FloatArray, above: int, s: int) -> float:
-    """The parameter of (truth ≥ s is `above`, label ≥ s); that of (label < s) is its negative."""
-    k = (own.shape[0] - 1) * above
-    half: float = 0.5 * (own[k, s] - own[k, s - 1])
-    return half
+def _thresholds(own: FloatArray) -> FloatArray:
+    """The parameters (B, 2, K - 1) of (truth ≥ s or not, label ≥ s); that of (label < s) is its negative."""
+    return np.asarray(0.5 * np.diff(own[:, [0, -1]], axis=2))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _free_step(own: FloatArray, slope: FloatArray, mass: FloatArray, weight: float, direction: FloatArray) -> float:
-    """Newton direction, row by row (Sherman and Morrison), and the gain that it promises."""
-    n_classes = own.shape[0]
-    promise = 0.0
-    for k in range(n_classes):
-        along, left = 0.0, 0.0
-        for c in range(n_classes):
-            damp = mass[k, c] / (mass[k, c] + weight)
-            along += damp * (slope[k, c] - weight * own[k, c])
-            left += damp * weight
-        for c in range(n_classes):
-            pull = slope[k, c] - weight * own[k, c]
-            step = pull if left == 0.0 else pull + mass[k, c] * along / left
-            direction[k, c] = step / (mass[k, c] + weight)
-            promise += pull * direction[k, c]
-    return promise
+def _free_step(own: FloatArray, slope: FloatArray, mass: FloatArray, weight: float) -> tuple[FloatArray, FloatArray]:
+    """Newton directions, row by row (Sherman and Morrison), and the gain that each promises."""
+    pull = slope - weight * own
+    damp = mass / (mass + weight)
+    along, left = (damp * pull).sum(axis=2, keepdims=True), (damp * weight).sum(axis=2, keepdims=True)
+    direction = (pull + np.where(left == 0, 0, mass * along / np.where(left == 0, 1, left))) / (mass + weight)
+    return direction, (pull * direction).sum(axis=(1, 2))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _ordinal_step(
-    own: FloatArray,
-    slope: FloatArray,
-    mass: FloatArray,
-    weight: float,
-    gradient: FloatArray,
-    matrix: FloatArray,
-    direction: FloatArray,
-) -> float:
-    """Newton direction in the threshold parameters, as a table, and the gain that it promises."""
-    n_classes = own.shape[0]
-    n_steps = n_classes - 1
-    size = 2 * n_steps
-    matrix[:] = 0.0
-    tilt = np.empty(n_steps)
-    for s in range(1, n_classes):
-        for above in range(2):
-            gradient[above * n_steps + s - 1] = -2 * weight * _threshold(own, above, s)
-            matrix[above * n_steps + s - 1, above * n_steps + s - 1] = 2 * weight
-    for k in range(n_classes):
-        total = 0.0
-        tilt[:] = 0.0
-        for c in range(n_classes):
-            total += mass[k, c]
-            for s in range(1, n_classes):
-                sign = 1.0 if c >= s else -1.0
-                tilt[s - 1] += sign * mass[k, c]
-                gradient[(n_steps if k >= s else 0) + s - 1] += sign * slope[k, c]
-        if total == 0.0:
-            continue
-        for s in range(1, n_classes):
-            row = (n_steps if k >= s else 0) + s - 1
-            for r in range(1, n_classes):
-                between = 0.0  # mass of labels that the two thresholds tell apart
-                for c in range(min(r, s), max(r, s)):
-                    between += mass[k, c]
-                column = (n_steps if k >= r else 0) + r - 1
-                matrix[row, column] += total - 2 * between - tilt[s - 1] * tilt[r - 1] / total
-    step = _solved(matrix, gradient.copy(), size)
-    promise = 0.0
-    for i in range(size):
-        promise += step[i] * gradient[i]
-    for k in range(n_classes):
-        for c in range(n_classes):
-            direction[k, c] = 0.0
-            for s in range(1, n_classes):
-                sign = 1.0 if c >= s else -1.0
-                direction[k, c] += sign * step[(n_steps if k >= s else 0) + s - 1]
-    return promise
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _solved(matrix: FloatArray, right: FloatArray, size: int) -> FloatArray:
-    """Solution by Cholesky of a small system; the matrix is overwritten, and so is the right side."""
-    for i in range(size):
-        for j in range(i + 1):
-            total = matrix[i, j]
-            for m in range(j):
-                total -= matrix[i, m] * matrix[j, m]
-            matrix[i, j] = math.sqrt(total) if i == j else total / matrix[j, j]
-    for i in range(size):
-        for m in range(i):
-            right[i] -= matrix[i, m] * right[m]
-        right[i] /= matrix[i, i]
-    for i in range(size - 1, -1, -1):
-        for m in range(i + 1, size):
-            right[i] -= matrix[m, i] * right[m]
-        right[i] /= matrix[i, i]
-    return right
+def _ordinal_step(own: FloatArray, slope: FloatArray, mass: FloatArray, weight: float) -> tuple[FloatArray, FloatArray]:
+    """Newton directions in the threshold parameters, as tables, and the gain that each promises."""
+    size = own.shape[1]
+    n_steps = size - 1
+    s = np.arange(1, size)
+    sign = np.where(np.arange(size)[:, None] >= s, 1.0, -1.0)  # [label, threshold]
+    place = np.where(np.arange(size)[:, None] >= s, n_steps, 0) + s - 1  # of the parameter [truth, threshold]
+    gradient = -2 * weight * _thresholds(own).reshape(-1, 2 * n_steps)
+    matrix = np.tile(2 * weight * np.eye(2 * n_steps), (len(own), 1, 1))
+    total = mass.sum(axis=2)
+    for k in range(size):
+        gradient[:, place[k]] += slope[:, k] @ sign
+        tilt = mass[:, k] @ sign
+        met = np.einsum("bc,cs,cr->bsr", mass[:, k], sign, sign)
+        met -= tilt[:, :, None] * tilt[:, None, :] / np.where(total[:, k] == 0, 1, total[:, k])[:, None, None]
+        matrix[:, place[k][:, None], place[k]] += met
+    step = np.linalg.solve(matrix, gradient[:, :, None])[:, :, 0]
+    direction = np.einsum("bks,cs->bkc", step[:, place], sign)
+    return direction, (step * gradient).sum(axis=1)

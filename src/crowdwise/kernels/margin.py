@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.groups import sum_cells, sum_groups
 from crowdwise.kernels.layout import task_lanes
 from crowdwise.kernels.threads import run_lanes
 
@@ -24,11 +25,17 @@ __all__ = ["renew_weights", "task_sums"]
 def task_sums(labels: CrowdLabels, weights: FloatArray, log_table: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weighted votes, and Σ log P(label | truth) by truth, both (N, K). The table is [worker, label, truth]."""
     shape = labels.n_tasks, labels.n_classes
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
+        cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
+        votes = sum_cells(cell, weights[labels.worker], labels.n_tasks * labels.n_classes)
+        return votes.reshape(shape), sum_groups(log_table[labels.worker, labels.label], labels.task_ptr)
+    from crowdwise.kernels.compiled.margin import sums_lane
+
     votes, logs = np.zeros(shape), np.zeros(shape)
     edges = task_lanes(labels)
 
     def one_lane(lane: int) -> None:
-        _sums_lane(
+        sums_lane(
             edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label, weights, log_table, votes, logs
         )
 
@@ -62,40 +69,20 @@ def renew_weights(
     bend : (N,)
         Cost² / λ, for the λ of the paper's augmentation.
     """
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
+        return _renew_weights(labels, weights, noise, truths, rivals, lack, bend, cost, variance)
+    from crowdwise.kernels.compiled.margin import renew
+
     found = weights.copy()
-    _renew(
+    renew(
         labels.by_worker.edge, labels.by_worker.ptr, labels.task, labels.label,
         found, noise, truths, rivals, lack, bend, cost, variance,
     )  # fmt: skip
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sums_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    weights: FloatArray,
-    log_table: FloatArray,
-    votes: FloatArray,
-    logs: FloatArray,
-) -> None:
-    for task in range(first, last):
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            who, given = worker[edge], label[edge]
-            votes[task, given] += weights[who]
-            for k in range(logs.shape[1]):
-                logs[task, k] += log_table[who, given, k]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _renew(
-    edges: IntArray,
-    ptr: IntArray,
-    task: IntArray,
-    label: IntArray,
+def _renew_weights(
+    labels: CrowdLabels,
     weights: FloatArray,
     noise: FloatArray,
     truths: IntArray,
@@ -104,23 +91,24 @@ def _renew(
     bend: FloatArray,
     cost: float,
     variance: float,
-) -> None:
-    for who in range(weights.size):
-        precision, pull = 1.0 / variance, 0.0
-        place = ptr[who]
-        while place < ptr[who + 1]:
-            t = task[edges[place]]
-            gain = 0.0
-            while place < ptr[who + 1] and task[edges[place]] == t:  # a worker may answer a task more than once
-                given = label[edges[place]]
-                gain += (1.0 if given == truths[t] else 0.0) - (1.0 if given == rivals[t] else 0.0)
-                place += 1
-            precision += bend[t] * gain * gain
-            pull += gain * (cost + bend[t] * (lack[t] + weights[who] * gain))
-        fresh = pull / precision + noise[who] / np.sqrt(precision)
-        change = fresh - weights[who]
-        weights[who] = fresh
-        for place in range(ptr[who], ptr[who + 1]):
-            edge = edges[place]
-            t, given = task[edge], label[edge]
-            lack[t] -= change * ((1.0 if given == truths[t] else 0.0) - (1.0 if given == rivals[t] else 0.0))
+) -> FloatArray:
+    found = weights.copy()
+    edge, ptr = labels.by_worker
+    task = labels.task[edge]
+    given = labels.label[edge]
+    gains = (given == truths[task]).astype(np.float64) - (given == rivals[task])
+    # A worker may answer a task more than once: gains of each worker and task, once.
+    worker = labels.worker[edge]
+    fresh = np.append(True, (np.diff(worker) != 0) | (np.diff(task) != 0))[: edge.size]
+    starts = np.flatnonzero(fresh)
+    gains, task = sum_groups(gains, np.append(starts, edge.size)), task[starts]
+    bounds = np.searchsorted(starts, ptr)
+    for who in range(found.size):
+        mine = slice(bounds[who], bounds[who + 1])
+        gain, t = gains[mine], task[mine]
+        precision = 1 / variance + bend[t] @ gain**2
+        pull = gain @ (cost + bend[t] * (lack[t] + found[who] * gain))
+        change = pull / precision + noise[who] / np.sqrt(precision) - found[who]
+        found[who] += change
+        lack[t] -= change * gain
+    return found

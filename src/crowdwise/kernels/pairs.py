@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.groups import sum_cells
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["PairCounts", "pair_agreements", "pair_counts", "pair_pass"]
+__all__ = ["PairCounts", "label_pairs", "pair_agreements", "pair_counts", "pair_pass"]
 
 CHUNK = 1 << 22  # pairs of labels held at a time
 MOST_LABELS = 2000  # of a task: one that all the crowd answered would make workers × workers pairs of one task each
@@ -81,17 +83,52 @@ def _counted(labels: CrowdLabels, *, joint: bool) -> tuple[IntArray, IntArray]:
     while task < labels.n_tasks:
         done = ends[task - 1] if task else 0
         last = max(task + 1, int(np.searchsorted(ends, done + CHUNK, side="right")))
-        found = np.empty(int(ends[last - 1] - done), np.int64)
-        n_found = _keys(
-            task, last, labels.task_ptr, labels.worker, labels.label, labels.n_workers, labels.n_classes, joint, found
-        )
-        new_keys, new_counts = np.unique(found[:n_found], return_counts=True)
+        found = _keys(labels, task, last, int(ends[last - 1] - done), joint=joint)
+        new_keys, new_counts = np.unique(found, return_counts=True)
         keys, inverse = np.unique(np.concatenate([keys, new_keys]), return_inverse=True)
         counts = np.bincount(inverse, weights=np.concatenate([counts, new_counts]), minlength=keys.size).astype(
             np.int64
         )
         task = last
     return keys, counts
+
+
+def _keys(labels: CrowdLabels, first: int, last: int, n_pairs: int, *, joint: bool) -> IntArray:
+    """(pair * K + her label) * K + the other's label, for every pair of labels of each task; pair = worker * M + other.
+
+    Not joint: pair * 2, and 1 where the labels are the same.
+    """
+    if choose_engine(labels.n_labels, labels.n_classes) == "numba":
+        from crowdwise.kernels.compiled.pairs import pair_keys
+
+        found: IntArray = np.empty(n_pairs, np.int64)
+        n_found = pair_keys(
+            first, last, labels.task_ptr, labels.worker, labels.label, labels.n_workers, labels.n_classes, joint, found
+        )
+        return found[:n_found]
+    one, two = label_pairs(labels.task_ptr[first : last + 1], MOST_LABELS)
+    later = labels.worker[one] > labels.worker[two]
+    a, b = np.where(later, two, one), np.where(later, one, two)
+    different = labels.worker[a] != labels.worker[b]
+    a, b = a[different], b[different]
+    pair = labels.worker[a].astype(np.int64) * labels.n_workers + labels.worker[b]
+    if joint:
+        return np.asarray((pair * labels.n_classes + labels.label[a]) * labels.n_classes + labels.label[b])
+    return np.asarray(pair * 2 + (labels.label[a] == labels.label[b]))
+
+
+def label_pairs(task_ptr: IntArray, most_labels: int | None = None) -> tuple[IntArray, IntArray]:
+    """First and second label of every two of one task, in order; tasks of more than `most_labels` have none.
+
+    >>> [places.tolist() for places in label_pairs(np.array([0, 3, 5]))]
+    [[0, 0, 1, 3], [1, 2, 2, 4]]
+    """
+    per_task = np.diff(task_ptr)
+    kept = per_task <= (per_task.max(initial=0) if most_labels is None else most_labels)
+    after = np.repeat(task_ptr[1:], per_task) - np.arange(task_ptr[0], task_ptr[-1]) - 1
+    after[~np.repeat(kept, per_task)] = 0
+    one = np.repeat(np.arange(task_ptr[0], task_ptr[-1]), after)
+    return one, one + 1 + np.arange(one.size) - np.repeat(np.cumsum(after) - after, after)
 
 
 def pair_pass(pairs: PairCounts, prior: FloatArray, table: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -113,75 +150,19 @@ def pair_pass(pairs: PairCounts, prior: FloatArray, table: FloatArray) -> tuple[
     counts : (M, K, K) [worker, label, truth]
         Expected answers in pairs.
     """
-    counts, class_counts = np.zeros_like(table), np.zeros_like(prior)
-    log_likelihood = _pair_pass(
-        pairs.first, pairs.second, pairs.counts, prior, np.ascontiguousarray(table), class_counts, counts
-    )
-    return log_likelihood, class_counts, counts
+    if choose_engine(pairs.counts.size, prior.size) == "numba":
+        from crowdwise.kernels.compiled.pairs import pair_pass as compiled_pass
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _pair_pass(
-    first: IntArray,
-    second: IntArray,
-    joint: FloatArray,
-    prior: FloatArray,
-    table: FloatArray,
-    class_counts: FloatArray,
-    counts: FloatArray,
-) -> float:
-    n_classes = prior.size
-    log_likelihood = 0.0
-    share = np.empty(n_classes)
-    for pair in range(first.size):
-        one, two = first[pair], second[pair]
-        for a in range(n_classes):
-            for b in range(n_classes):
-                seen = joint[pair, a, b]
-                if seen == 0.0:
-                    continue
-                total = 0.0
-                for k in range(n_classes):
-                    share[k] = prior[k] * table[one, a, k] * table[two, b, k]
-                    total += share[k]
-                log_likelihood += seen * np.log(total)
-                for k in range(n_classes):
-                    weight = seen * share[k] / total
-                    class_counts[k] += weight
-                    counts[one, a, k] += weight
-                    counts[two, b, k] += weight
-    return log_likelihood
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _keys(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    n_workers: int,
-    n_classes: int,
-    joint: bool,
-    keys: IntArray,
-) -> int:
-    """(pair * K + her label) * K + the other's label, for every pair of labels of each task; pair = worker * M + other.
-
-    Not joint: pair * 2, and 1 where the labels are the same.
-    """
-    n_found = 0
-    for task in range(first, last):
-        if task_ptr[task + 1] - task_ptr[task] > MOST_LABELS:
-            continue
-        for one in range(task_ptr[task], task_ptr[task + 1]):
-            for two in range(one + 1, task_ptr[task + 1]):
-                a, b = (one, two) if worker[one] < worker[two] else (two, one)
-                if worker[a] == worker[b]:
-                    continue
-                pair = np.int64(worker[a]) * n_workers + worker[b]
-                if joint:
-                    keys[n_found] = (pair * n_classes + label[a]) * n_classes + label[b]
-                else:
-                    keys[n_found] = pair * 2 + (label[a] == label[b])
-                n_found += 1
-    return n_found
+        counts, class_counts = np.zeros_like(table), np.zeros_like(prior)
+        log_likelihood = compiled_pass(
+            pairs.first, pairs.second, pairs.counts, prior, np.ascontiguousarray(table), class_counts, counts
+        )
+        return log_likelihood, class_counts, counts
+    pair, a, b = np.nonzero(pairs.counts)
+    seen, one, two = pairs.counts[pair, a, b], pairs.first[pair], pairs.second[pair]
+    share = prior * table[one, a] * table[two, b]
+    total = share.sum(axis=1)
+    weight = share * (seen / total)[:, None]
+    cells = np.concatenate([one * prior.size + a, two * prior.size + b])
+    by_class = [sum_cells(cells, np.tile(column, 2), table.shape[0] * prior.size) for column in weight.T]
+    return float(seen @ np.log(total)), weight.sum(axis=0), np.stack(by_class, axis=1).reshape(table.shape)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
-from crowdwise.kernels.prefetch import LINE, prefetch
+from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.groups import sum_groups
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -27,59 +27,53 @@ def drawn_scores(
 ) -> tuple[FloatArray, FloatArray]:
     """Labels of n tasks drawn anew B times: the score of each task's best class, and of its truth, both (B, n).
 
-    The score of class k is log_prior[k] + Σ_e log_table[worker_e, label_e, k]. Several draws at a time, so that the
-    rows of a task's workers are fetched once for all.
+    A task is in one of R states, a multiple of the number K of classes; the class of state r is r modulo K. The score
+    of a state is log_prior[r] + Σ_e log_table[worker_e, label_e, r], and that of a class the highest of its states.
+    Several draws at a time, so that the rows of a task's workers are fetched once for all.
 
     Parameters
     ----------
     truth : (B, n)
-        From which labels are drawn.
+        States from which labels are drawn.
     uniform : (B, S)
         Numbers from 0 to 1, one for each label of these tasks.
-    cumulative : (M, K, K) [worker, truth, label]
+    cumulative : (M, R, K) [worker, state, label]
         Chance of each label or one before it.
-    log_table : (M, K, K) [worker, label, truth]
+    log_table : (M, K, R) [worker, label, state]
         C-ordered, both.
     """
+    ptr = labels.task_ptr[tasks.start : tasks.stop + 1] - labels.task_ptr[tasks.start]
+    worker = labels.worker[labels.task_ptr[tasks.start] : labels.task_ptr[tasks.stop]]
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
+        return _drawn_scores(ptr, worker, truth, uniform, cumulative, log_prior, log_table)
+    from crowdwise.kernels.compiled.simulated_scores import draw_scores
+
     best, own = np.empty((2, *truth.shape))
-    ptr = labels.task_ptr[tasks.start : tasks.stop + 1]
-    worker = labels.worker[ptr[0] : ptr[-1]]
-    _draw(ptr - ptr[0], worker, truth, uniform, cumulative, log_prior, log_table, best, own)
+    draw_scores(ptr, worker, truth, uniform, cumulative, log_prior, log_table, best, own)
     return best, own
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _draw(
-    task_ptr: IntArray,
+def _drawn_scores(
+    ptr: IntArray,
     worker: IntArray,
     truth: IntArray,
     uniform: FloatArray,
     cumulative: FloatArray,
     log_prior: FloatArray,
     log_table: FloatArray,
-    best: FloatArray,
-    own: FloatArray,
-) -> None:
-    total, last = np.empty(log_prior.size), log_prior.size - 1
-    # All matrices of a worker in one row, to be asked for while the task before is drawn.
-    tables = cumulative.reshape(cumulative.shape[0], -1), log_table.reshape(log_table.shape[0], -1)
-    for task in range(best.shape[1]):
-        for draw in range(best.shape[0]):
-            right = truth[draw, task]
-            if task + 1 < best.shape[1] and draw * LINE < tables[0].shape[1]:
-                for edge in range(task_ptr[task + 1], task_ptr[task + 2]):
-                    prefetch(tables[0], worker[edge], draw * LINE)  # type: ignore[call-arg]
-                    prefetch(tables[1], worker[edge], draw * LINE)
-            total[:] = 0.0
-            for edge in range(task_ptr[task], task_ptr[task + 1]):
-                chance, number = cumulative[worker[edge], right], uniform[draw, edge]
-                label = 0
-                for j in range(last):  # all of them: a branch would be hard to foretell
-                    label += chance[j] <= number
-                row = log_table[worker[edge], label]
-                for k in range(total.size):
-                    total[k] += row[k]
-            highest = -np.inf
-            for k in range(total.size):
-                highest = max(highest, log_prior[k] + total[k])
-            best[draw, task], own[draw, task] = highest, log_prior[right] + total[right]
+) -> tuple[FloatArray, FloatArray]:
+    n_states, n_classes = log_prior.size, cumulative.shape[2]
+    task = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
+    chances, scores = cumulative.reshape(-1, n_classes).T.copy(), log_table.reshape(-1, n_states).T.copy()
+    given = np.take(truth, task, axis=1) + worker.astype(np.int64) * n_states
+    drawn = np.tile(worker.astype(np.int64) * n_classes, (len(truth), 1))
+    for chance in chances[:-1]:
+        drawn += np.take(chance, given) <= uniform
+    # Draws along the rows, so that the labels of a task are summed row by row.
+    drawn = np.ascontiguousarray(drawn.T)
+    best, own = np.full((2, *truth.shape), -np.inf)
+    for state in range(n_states):
+        score = log_prior[state] + sum_groups(np.take(scores[state], drawn), ptr).T
+        np.maximum(best, score, out=best)
+        np.maximum(own, score, out=own, where=truth % n_classes == state % n_classes)
+    return best, own

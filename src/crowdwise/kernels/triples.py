@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from crowdwise.kernels.choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -16,12 +17,18 @@ if TYPE_CHECKING:
 
 __all__ = ["onto_simplex", "triple_counts", "triple_error", "triple_sweep"]
 
+TOGETHER = 2**20  # labels of first workers that are merged with the others' at a time
+
 
 def triple_counts(labels: CrowdLabels, triples: IntArray) -> FloatArray:
     """Joint answers (T, K, K, K) of each triplet (T, 3) of different workers; repeated answers count each."""
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
+        return _triple_counts(labels, triples)
+    from crowdwise.kernels.compiled.triples import count
+
     order = labels.by_worker
     counts = np.zeros((len(triples), *3 * [labels.n_classes]))
-    _count(triples, order.ptr, labels.task[order.edge], labels.label[order.edge], counts)
+    count(triples, order.ptr, labels.task[order.edge], labels.label[order.edge], counts)
     return counts
 
 
@@ -29,7 +36,12 @@ def triple_error(
     triples: IntArray, share: FloatArray, weight: FloatArray, prior: FloatArray, table: FloatArray
 ) -> float:
     """Σ weight × ‖share − Σ_k prior[k] a[:, k] ∘ b[:, k] ∘ c[:, k]‖² over triplets; table [worker, label, truth]."""
-    return float(_error(triples, share, weight, prior, table))
+    if choose_engine(share.size, prior.size) == "numba":
+        from crowdwise.kernels.compiled.triples import error
+
+        return float(error(triples, share, weight, prior, table))
+    left = share - _explain(prior * table[triples[:, 0]], table[triples[:, 1]], table[triples[:, 2]])
+    return float(weight @ (left**2).sum(axis=(1, 2, 3)))
 
 
 def triple_sweep(
@@ -51,57 +63,52 @@ def triple_sweep(
     flat = triples.ravel()
     order = np.argsort(flat, kind="stable")
     ptr = np.searchsorted(flat[order], np.arange(table.shape[0] + 1))
-    _sweep(triples, ptr, order // 3, order % 3, share, weight, new_prior, new_table, n_steps, fixed)
+    if choose_engine(share.size, prior.size) == "numba":
+        from crowdwise.kernels.compiled.triples import sweep
+
+        sweep(triples, ptr, order // 3, order % 3, share, weight, new_prior, new_table, n_steps, fixed)
+    else:
+        _sweep(triples, ptr, order // 3, order % 3, share, weight, new_prior, new_table, n_steps, fixed)
     return new_prior, new_table
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _count(triples: IntArray, ptr: IntArray, task: IntArray, label: IntArray, counts: FloatArray) -> None:
-    for triple in range(triples.shape[0]):
-        i, j, k = ptr[triples[triple, 0]], ptr[triples[triple, 1]], ptr[triples[triple, 2]]
-        end_i, end_j, end_k = ptr[triples[triple, 0] + 1], ptr[triples[triple, 1] + 1], ptr[triples[triple, 2] + 1]
-        while i < end_i and j < end_j and k < end_k:
-            here = max(task[i], task[j], task[k])
-            if task[i] < here:
-                i += 1
-            elif task[j] < here:
-                j += 1
-            elif task[k] < here:
-                k += 1
-            else:
-                next_i, next_j, next_k = i, j, k
-                while next_i < end_i and task[next_i] == here:
-                    next_i += 1
-                while next_j < end_j and task[next_j] == here:
-                    next_j += 1
-                while next_k < end_k and task[next_k] == here:
-                    next_k += 1
-                for a in range(i, next_i):
-                    for b in range(j, next_j):
-                        for c in range(k, next_k):
-                            counts[triple, label[a], label[b], label[c]] += 1.0
-                i, j, k = next_i, next_j, next_k
+def _triple_counts(labels: CrowdLabels, triples: IntArray) -> FloatArray:
+    """The first worker's labels, each with every label of the second for that task, and those of the third."""
+    edge, ptr = labels.by_worker
+    label = labels.label[edge].astype(np.int64)
+    key = labels.worker[edge].astype(np.int64) * labels.n_tasks + labels.task[edge]  # ascends
+    size = labels.n_classes
+    counts = np.zeros((len(triples), size**3))
+    length = np.diff(ptr)[triples[:, 0]]
+    ends = np.cumsum(length)
+    last = 0
+    while last < len(triples):
+        first, done = last, ends[last - 1] if last else 0
+        last = max(first + 1, int(np.searchsorted(ends, done + TOGETHER, side="right")))
+        some = triples[first:last]
+        n_some = length[first:last]
+        triple = np.repeat(np.arange(first, first + n_some.size), n_some)
+        place = np.arange(n_some.sum()) + np.repeat(ptr[some[:, 0]] - np.cumsum(n_some) + n_some, n_some)
+        task, cell = key[place] % labels.n_tasks, label[place]
+        for who in (1, 2):
+            wanted = triples[triple, who] * np.int64(labels.n_tasks) + task
+            start, end = np.searchsorted(key, wanted, side="left"), np.searchsorted(key, wanted, side="right")
+            hits = end - start
+            place = np.arange(hits.sum()) + np.repeat(start - np.cumsum(hits) + hits, hits)
+            triple, task, cell = (np.repeat(each, hits) for each in (triple, task, cell))
+            cell = cell * size + label[place]
+        np.add.at(counts, (triple, cell), 1.0)
+    return counts.reshape(-1, size, size, size)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _error(triples: IntArray, share: FloatArray, weight: FloatArray, prior: FloatArray, table: FloatArray) -> float:
-    size = prior.size
-    total = 0.0
-    for triple in range(triples.shape[0]):
-        one, two, three = triples[triple, 0], triples[triple, 1], triples[triple, 2]
-        squares = 0.0
-        for a in range(size):
-            for b in range(size):
-                for c in range(size):
-                    left = share[triple, a, b, c]
-                    for k in range(size):
-                        left -= prior[k] * table[one, a, k] * table[two, b, k] * table[three, c, k]
-                    squares += left * left
-        total += weight[triple] * squares
-    return total
+def _explain(one: FloatArray, two: FloatArray, three: FloatArray) -> FloatArray:
+    """Σ_k one[:, k] ∘ two[:, k] ∘ three[:, k] of each triplet: (T, K, K, K)."""
+    size = one.shape[2]
+    pair = (one[:, :, None, :] * two[:, None, :, :]).reshape(-1, size * size, size)
+    law: FloatArray = (pair @ three.transpose(0, 2, 1)).reshape(-1, size, size, size)
+    return law
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def _sweep(
     triples: IntArray,
     ptr: IntArray,
@@ -114,151 +121,53 @@ def _sweep(
     n_steps: int,
     fixed: bool,
 ) -> None:
+    """As the compiled loop, with all triplets of a worker at once."""
     size = prior.size
+    grams = np.einsum("mak,mal->mkl", table, table)
     for worker in range(table.shape[0]):
         gram, right = np.zeros((size, size)), np.zeros((size, size))
-        for place in range(ptr[worker], ptr[worker + 1]):
-            _add_worker(gram, right, triples, which[place], mode[place], share, weight, prior, table)
-        _descend_columns(gram, right, table, worker, n_steps)
+        for mine in range(3):
+            mode_of_worker = mode[ptr[worker] : ptr[worker + 1]]
+            t = which[ptr[worker] : ptr[worker + 1]][mode_of_worker == mine]
+            two, three = triples[t, (mine + 1) % 3], triples[t, (mine + 2) % 3]
+            gram += np.tensordot(weight[t], grams[two] * grams[three], axes=1)
+            # Her label, the next one's, the one's after that, round the triplet.
+            seen = weight[t, None, None, None] * share[t].transpose(0, *(1 + (mine + i) % 3 for i in range(3)))
+            met = (seen @ table[three][:, None]) * table[two][:, None]
+            right += met.sum(axis=(0, 2))
+        gram *= np.outer(prior, prior)
+        columns = _descend(gram, right * prior, table[worker], n_steps)
+        table[worker] = columns
+        grams[worker] = columns.T @ columns
     if not fixed:
-        gram, met = np.zeros((size, size)), np.zeros(size)
-        for triple in range(triples.shape[0]):
-            _add_prior(gram, met, triples, triple, share, weight, table)
-        _descend_prior(gram, met, prior, n_steps)
+        one, two, three = (table[triples[:, place]] for place in range(3))
+        gram = np.tensordot(weight, np.prod(grams[triples], axis=1), axes=1)
+        met = ((share @ three[:, None]) * two[:, None]).sum(axis=2) * one
+        prior[:] = _descend(gram, np.tensordot(weight, met, axes=1).sum(axis=0)[None], prior[None], n_steps)[0]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _add_worker(
-    gram: FloatArray,
-    right: FloatArray,
-    triples: IntArray,
-    triple: int,
-    mine: int,
-    share: FloatArray,
-    weight: FloatArray,
-    prior: FloatArray,
-    table: FloatArray,
-) -> None:
-    """What one triplet adds to the problem of the worker who stands at `mine` in it."""
-    size = prior.size
-    two, three = triples[triple, (mine + 1) % 3], triples[triple, (mine + 2) % 3]
-    for k in range(size):
-        for m in range(size):
-            product = _dot(table, two, k, m) * _dot(table, three, k, m)
-            gram[k, m] += weight[triple] * prior[k] * prior[m] * product
-    for a in range(size):
-        for b in range(size):
-            for c in range(size):
-                # Her label a, the next one's b, the one's after that c, round the triplet.
-                if mine == 0:
-                    seen = share[triple, a, b, c]
-                elif mine == 1:
-                    seen = share[triple, c, a, b]
-                else:
-                    seen = share[triple, b, c, a]
-                if seen != 0.0:
-                    for k in range(size):
-                        right[a, k] += weight[triple] * seen * prior[k] * table[two, b, k] * table[three, c, k]
+def _descend(gram: FloatArray, right: FloatArray, values: FloatArray, n_steps: int) -> FloatArray:
+    """Projected gradient on ½ tr(X G Xᵀ) - tr(X Rᵀ); every column of X on the simplex, or X, where it is one row."""
+    curvature = np.abs(gram).sum(axis=1).max()
+    for _ in range(n_steps if curvature > 0 else 0):
+        moved = values - (values @ gram - right) / curvature
+        following = onto_simplex(moved) if len(values) == 1 else onto_simplex(moved.T).T
+        if np.array_equal(following, values):  # at rest: no further step would move it
+            break
+        values = following
+    return values
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _add_prior(
-    gram: FloatArray,
-    met: FloatArray,
-    triples: IntArray,
-    triple: int,
-    share: FloatArray,
-    weight: FloatArray,
-    table: FloatArray,
-) -> None:
-    """What one triplet adds to the problem of the prior."""
-    size = met.size
-    one, two, three = triples[triple, 0], triples[triple, 1], triples[triple, 2]
-    for k in range(size):
-        for m in range(size):
-            product = _dot(table, one, k, m) * _dot(table, two, k, m) * _dot(table, three, k, m)
-            gram[k, m] += weight[triple] * product
-    for a in range(size):
-        for b in range(size):
-            for c in range(size):
-                seen = weight[triple] * share[triple, a, b, c]
-                for k in range(size):
-                    met[k] += seen * table[one, a, k] * table[two, b, k] * table[three, c, k]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _dot(table: FloatArray, worker: int, k: int, m: int) -> float:
-    """Inner product of two columns of a worker's matrix."""
-    total = 0.0
-    for a in range(table.shape[1]):
-        total += table[worker, a, k] * table[worker, a, m]
-    return total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _curvature(gram: FloatArray) -> float:
-    """At least the largest eigenvalue of a symmetric matrix: its largest row of absolute values."""
-    most = 0.0
-    for k in range(gram.shape[0]):
-        row = 0.0
-        for m in range(gram.shape[0]):
-            row += abs(gram[k, m])
-        most = max(most, row)
-    return most
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _descend_columns(gram: FloatArray, right: FloatArray, table: FloatArray, worker: int, n_steps: int) -> None:
-    """Projected gradient on ½ tr(X G Xᵀ) - tr(X Rᵀ), X the worker's matrix, every column on the simplex."""
-    size = gram.shape[0]
-    curvature = _curvature(gram)
-    moved = np.empty((size, size))
-    for _ in range(n_steps if curvature > 0.0 else 0):
-        for a in range(size):
-            for k in range(size):
-                slope = -right[a, k]
-                for m in range(size):
-                    slope += table[worker, a, m] * gram[m, k]
-                moved[k, a] = table[worker, a, k] - slope / curvature
-        for k in range(size):
-            onto_simplex(moved[k])
-            for a in range(size):
-                table[worker, a, k] = moved[k, a]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _descend_prior(gram: FloatArray, right: FloatArray, prior: FloatArray, n_steps: int) -> None:
-    """Projected gradient on ½ d G d - r d, d on the simplex."""
-    size = prior.size
-    curvature = _curvature(gram)
-    moved = np.empty(size)
-    for _ in range(n_steps if curvature > 0.0 else 0):
-        for k in range(size):
-            slope = -right[k]
-            for m in range(size):
-                slope += gram[k, m] * prior[m]
-            moved[k] = prior[k] - slope / curvature
-        onto_simplex(moved)
-        for k in range(size):
-            prior[k] = moved[k]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def onto_simplex(values: FloatArray) -> None:
-    """Move a point (K,) to the nearest of the probability simplex, in place.
+def onto_simplex(points: FloatArray) -> FloatArray:
+    """The nearest points of the probability simplex, of each row (R, K).
 
     All are lowered alike, those that would fall below 0 are set to it, and again for the rest: at most K rounds.
     """
-    shift = (values.sum() - 1.0) / values.size
-    for _ in range(values.size):
-        total, left = 0.0, 0
-        for k in range(values.size):
-            if values[k] > shift:
-                total += values[k]
-                left += 1
-        following = (total - 1.0) / left
-        if following == shift:
+    shift = (points.sum(axis=1, keepdims=True) - 1) / points.shape[1]
+    for _ in range(points.shape[1]):
+        left = points > shift
+        following = (np.where(left, points, 0).sum(axis=1, keepdims=True) - 1) / left.sum(axis=1, keepdims=True)
+        if np.array_equal(following, shift):
             break
         shift = following
-    for k in range(values.size):
-        values[k] = max(values[k] - shift, 0.0)
+    return np.asarray(np.maximum(points - shift, 0))

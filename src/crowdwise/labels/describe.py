@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
+from crowdwise.labels.choice import choose_engine
 from crowdwise.labels.errors import listed, quoted
 from crowdwise.labels.sorting import repeats
 from crowdwise.labels.source_location import counted
@@ -113,7 +113,7 @@ class Description:
 def describe(labels: CrowdLabels) -> Description:
     """Describe labels in time linear in their number, and say what looks wrong."""
     per_task, per_worker = labels.labels_per_task, labels.labels_per_worker
-    pairs, agreeing = _pairs(labels.task_ptr, labels.label, labels.n_classes)
+    pairs, agreeing = _pairs(labels)
     repeated = repeats(labels.task_ptr, labels.worker, labels.n_workers)[0].size
     shares = dict(zip(labels.classes.to_pylist(), labels.class_shares.tolist(), strict=True))
     return Description(
@@ -137,20 +137,16 @@ def describe(labels: CrowdLabels) -> Description:
     )
 
 
-@njit(cache=True, nogil=True)
-def _pairs(task_ptr: IntArray, label: IntArray, n_classes: int) -> tuple[int, int]:
+def _pairs(labels: CrowdLabels) -> tuple[int, int]:
     """Count pairs of answers within tasks, and those that agree."""
-    counts = np.zeros(n_classes, np.int64)
-    pairs = agreeing = 0
-    for task in range(task_ptr.size - 1):
-        size = task_ptr[task + 1] - task_ptr[task]
-        pairs += size * (size - 1) // 2
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            agreeing += counts[label[edge]]  # the earlier answers that this one agrees with
-            counts[label[edge]] += 1
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            counts[label[edge]] = 0
-    return pairs, agreeing
+    if choose_engine(labels.n_labels, labels.n_classes) == "numba":
+        from crowdwise.labels.compiled import count_pairs
+
+        found: tuple[int, int] = count_pairs(labels.task_ptr, labels.label, labels.n_classes)
+        return found
+    per_task = labels.labels_per_task.astype(np.int64)
+    votes = np.unique(labels.task.astype(np.int64) * labels.n_classes + labels.label, return_counts=True)[1]
+    return int((per_task * (per_task - 1) // 2).sum()), int((votes * (votes - 1) // 2).sum())
 
 
 def _about_tasks(labels: CrowdLabels, repeated: int) -> Iterator[str]:
@@ -182,23 +178,25 @@ def _components(labels: CrowdLabels) -> list[int]:
     return sorted(sizes[sizes > 0].tolist(), reverse=True)
 
 
-@njit(cache=True, nogil=True)
 def linked(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
-    """Find for each worker the part of the crowd it belongs to (union-find; workers of one task are linked)."""
-    parent = np.arange(n_workers)
-    for task in range(task_ptr.size - 1):
-        for edge in range(task_ptr[task] + 1, task_ptr[task + 1]):
-            one, other = worker[edge - 1], worker[edge]
-            while parent[one] != one:
-                parent[one] = parent[parent[one]]
-                one = parent[one]
-            while parent[other] != other:
-                parent[other] = parent[parent[other]]
-                other = parent[other]
-            parent[max(one, other)] = min(one, other)
-    for who in range(n_workers):  # a parent comes before its children
-        parent[who] = parent[parent[who]]
-    return parent
+    """Find for each worker the part of the crowd it belongs to, named by its first worker.
+
+    Workers of one task are linked.
+    """
+    if choose_engine(worker.size, 1) == "numba":
+        from crowdwise.labels.compiled import link
+
+        found: IntArray = link(task_ptr, worker, n_workers)
+        return found
+    per_task = np.diff(task_ptr)
+    asked, n_asked = task_ptr[:-1][per_task > 0], per_task[per_task > 0]
+    part, before = np.arange(n_workers), np.empty(0, np.int64)
+    while worker.size and not np.array_equal(part, before):  # as many rounds as the logarithm of the longest chain
+        before = part.copy()
+        lowest = np.repeat(np.minimum.reduceat(before[worker], asked), n_asked)
+        np.minimum.at(part, before[worker], lowest)
+        part = part[part]
+    return part
 
 
 def _about_workers(labels: CrowdLabels) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Counting sorts over edges: linear time, stable, no comparison of names.
 
-They live in this room because the data model is sorted when it is made; the kernels reuse them.
+They live in this room because the data model is sorted when it is made; the kernels reuse them. Of few labels NumPy
+sorts, with the same result, so that nothing need be compiled (`choice`).
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from crowdwise.labels.choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
@@ -18,40 +20,45 @@ __all__ = ["first_repeats", "first_seen", "group_by", "group_offsets", "repeats"
 BUCKET_BITS = 8  # 256 buckets: their open cache lines fit the first-level cache
 
 
-@njit(cache=True, nogil=True)
 def group_offsets(keys: IntArray, n_groups: int) -> IntArray:
     """Offsets of each group were the keys sorted: group g is `offsets[g]:offsets[g + 1]`."""
-    offsets = np.zeros(n_groups + 1, np.int64)
-    for key in keys:
-        offsets[key + 1] += 1
-    for group in range(n_groups):
-        offsets[group + 1] += offsets[group]
-    return offsets
+    if choose_engine(keys.size, 1) == "numba":
+        from crowdwise.labels import compiled
+
+        offsets: IntArray = compiled.group_offsets(keys, n_groups)
+        return offsets
+    return np.append(0, np.cumsum(np.bincount(keys, minlength=n_groups)))
 
 
 def group_by(keys: IntArray, offsets: IntArray) -> IntArray:
     """Find the stable order that sorts the keys, given their `group_offsets`."""
-    order: IntArray = np.empty(keys.size, np.int32 if keys.size < 2**31 else np.int64)
-    _fill_order(keys, offsets[:-1].copy(), order)
+    width = np.int32 if keys.size < 2**31 else np.int64
+    if choose_engine(keys.size, 1) == "numpy":
+        return np.argsort(keys, kind="stable").astype(width)
+    from crowdwise.labels.compiled import fill_order
+
+    order: IntArray = np.empty(keys.size, width)
+    fill_order(keys, offsets[:-1].copy(), order)
     return order
-
-
-@njit(cache=True, nogil=True)
-def _fill_order(keys: IntArray, cursor: IntArray, order: IntArray) -> None:
-    for edge in range(keys.size):
-        key = keys[edge]
-        order[cursor[key]] = edge
-        cursor[key] += 1
 
 
 def repeats(task_ptr: IntArray, worker: IntArray, n_workers: int) -> tuple[IntArray, IntArray]:
     """Edges that repeat an earlier edge of the same task and worker, and the last such earlier edge of each."""
-    later = np.empty(0, np.int64)
-    earlier = np.empty(0, np.int64)
-    count = _repeats(task_ptr, worker, n_workers, later, earlier)
+    if choose_engine(worker.size, 1) == "numpy":
+        task = np.repeat(np.arange(task_ptr.size - 1), np.diff(task_ptr))
+        order = np.lexsort((worker, task))
+        again = (np.diff(task[order]) == 0) & (np.diff(worker[order]) == 0)
+        before = np.full(worker.size, -1, np.int64)
+        before[order[1:][again]] = order[:-1][again]
+        later = np.flatnonzero(before >= 0)
+        return later, before[later]
+    from crowdwise.labels.compiled import find_repeats
+
+    later, earlier = np.empty(0, np.int64), np.empty(0, np.int64)
+    count = find_repeats(task_ptr, worker, n_workers, later, earlier)
     if count:  # counted first: as a rule there are none, and nothing is set aside for them
         later, earlier = np.empty(count, np.int64), np.empty(count, np.int64)
-        _repeats(task_ptr, worker, n_workers, later, earlier)
+        find_repeats(task_ptr, worker, n_workers, later, earlier)
     return later, earlier
 
 
@@ -63,23 +70,6 @@ def first_repeats(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntAr
     return previous
 
 
-@njit(cache=True, nogil=True)
-def _repeats(task_ptr: IntArray, worker: IntArray, n_workers: int, later: IntArray, earlier: IntArray) -> int:
-    seen = np.full(n_workers, -1, np.int64)
-    count = 0
-    for task in range(task_ptr.size - 1):
-        begin = task_ptr[task]
-        for edge in range(begin, task_ptr[task + 1]):
-            before = seen[worker[edge]]
-            if before >= begin:
-                if count < later.size:
-                    later[count] = edge
-                    earlier[count] = before
-                count += 1
-            seen[worker[edge]] = edge
-    return count
-
-
 def spread(task: IntArray, worker: IntArray, label: IntArray, offsets: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Sort edges by task, stable, given the tasks' `group_offsets`.
 
@@ -87,47 +77,27 @@ def spread(task: IntArray, worker: IntArray, label: IntArray, offsets: IntArray)
     the cache, a first pass brings neighbouring tasks together, so that the second writes near by: on ten
     million edges two passes take half the time of one.
     """
+    if choose_engine(task.size, 1) == "numpy":
+        order = np.argsort(task, kind="stable")
+        return task[order].astype(np.int32), worker[order].astype(np.int32), label[order]
+    from crowdwise.labels.compiled import scatter
+
     shift = max(0, (offsets.size - 1).bit_length() - BUCKET_BITS)
     if shift:
-        task, worker, label = _scatter(task, worker, label, offsets[: -1 : 1 << shift].copy(), shift)
-    return _scatter(task, worker, label, offsets[:-1].copy(), 0)
-
-
-@njit(cache=True, nogil=True)
-def _scatter(
-    task: IntArray, worker: IntArray, label: IntArray, cursor: IntArray, shift: int
-) -> tuple[IntArray, IntArray, IntArray]:
-    new_task = np.empty(task.size, np.int32)
-    new_worker = np.empty(worker.size, np.int32)
-    new_label = np.empty_like(label)
-    for edge in range(task.size):
-        key = task[edge] >> shift
-        at = cursor[key]
-        cursor[key] = at + 1
-        new_task[at] = task[edge]
-        new_worker[at] = worker[edge]
-        new_label[at] = label[edge]
-    return new_task, new_worker, new_label
+        task, worker, label = scatter(task, worker, label, offsets[: -1 : 1 << shift].copy(), shift)
+    found: tuple[IntArray, IntArray, IntArray] = scatter(task, worker, label, offsets[:-1].copy(), 0)
+    return found
 
 
 def first_seen(values: IntArray, low: int, span: int) -> tuple[IntArray, IntArray]:
     """Give codes by first appearance to integers in `low … low + span - 1`, and what the codes stand for."""
+    if choose_engine(values.size, 1) == "numpy":
+        names, first, place = np.unique(values, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return np.argsort(order)[place].astype(np.int32), names[order].astype(np.int64)
+    from crowdwise.labels.compiled import number
+
     codes = np.empty(values.size, np.int32)
     seen = np.empty(min(span, values.size), np.int64)
-    count = _number(values, low, np.full(span, -1, np.int32), codes, seen)
+    count = number(values, low, np.full(span, -1, np.int32), codes, seen)
     return codes, seen[:count].copy()
-
-
-@njit(cache=True, nogil=True)
-def _number(values: IntArray, low: int, table: IntArray, codes: IntArray, seen: IntArray) -> int:
-    count = 0
-    for row in range(values.size):
-        at = values[row] - low
-        code = table[at]
-        if code < 0:
-            code = count
-            table[at] = code
-            seen[code] = values[row]
-            count += 1
-        codes[row] = code
-    return count

@@ -70,7 +70,7 @@ class Crowd:
         return moved
 
     def votes(self) -> Tensor:
-        """Share of a task's labels that each class has (N, K); even where there are none. 000's starting posterior."""
+        """Share of a task's labels that each class has (N, K); even where there are none (Tanno et al. 2019)."""
         counts = torch.zeros(self.n_tasks, self.n_classes, device=self.task.device)
         counts.index_put_((self.task, self.label), torch.ones((), device=self.task.device), accumulate=True)
         total = counts.sum(dim=1, keepdim=True)

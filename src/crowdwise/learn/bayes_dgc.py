@@ -19,12 +19,13 @@ Information Sciences 64.
 A step costs O(labels of the batch × K²) and a copy of β, O(M K²), beside the network.
 
 Departures: the paper was not at hand. Model and updates are second hand: from its abstract, from section 3.1 and table
-1 of 004, and from what the authors' program computes. There, too, f and π are multiplied without dividing by their sum
-over classes, so that common classes count twice; the natural gradients are the ones above divided by n_w and N, scaled
-by a constant and given to Adam, and a pre-training on the consensus of labels alone comes first. Here, natural
-gradients are followed as they are, with one step size; a worker who is not in the batch is left as she is, where the
-program draws her to the prior; and there is no pre-training. The program expects 5 right answers and 2 of each wrong
-label of every worker; here (2, 1) in all, as in `deep-mf`. With several devices, all keep the first one's β and γ.
+1 of Kim et al. 2022, and from what the authors' program computes. There, too, f and π are multiplied without dividing
+by their sum over classes, so that common classes count twice; the natural gradients are the ones above divided by n_w
+and N, scaled by a constant and given to Adam, and a pre-training on the consensus of labels alone comes first. Here,
+natural gradients are followed as they are, with one step size; a worker who is not in the batch is left as she is,
+where the program draws her to the prior; and there is no pre-training. The program expects 5 right answers and 2 of
+each wrong label of every worker; here (2, 1) in all, as in `deep-mf`. With several devices, all keep the first one's β
+and γ.
 """
 
 from __future__ import annotations
@@ -157,14 +158,9 @@ class BayesDgc(Learner):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 9)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> labels = cw.CrowdLabels.from_dense(said)
-    >>> model = cw.BayesDgc(network="linear", epochs=30, learning_rate=0.03).fit(X, labels)
-    >>> model.score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features(n_workers=9)
+    >>> cw.BayesDgc(network="linear", epochs=30, learning_rate=0.03).fit(X, labels).score(X, truth) > 0.9
     True
     """
 

@@ -6,9 +6,9 @@ e[t, w], with any e that leaves a distribution. Who the outliers are is not know
 for having any e at all, hardly more for a large one, and f is not bent to explain labels that it cannot.
 
 T. Nguyen, S. Ibrahim and X. Fu (2024), "Noisy label learning with instance-dependent outliers: identifiability via
-crowd wisdom", NeurIPS; slides "Implementation: COINNet" of 002.
+crowd wisdom", NeurIPS; slides "Implementation: COINNet" of Ibrahim et al. 2025.
 
-| equation of 002 | here |
+| equation of Ibrahim et al. 2025 | here |
 |---|---|
 | L_CE = 1/S Σ CE(A_m f(x_n) + e, label) | `odd_probability`, `losses.per_label` |
 | e ∈ 𝓔: zero sum; the sum with A f clipped, normalised | `zero_sum`, `odd_probability` |
@@ -19,10 +19,10 @@ crowd wisdom", NeurIPS; slides "Implementation: COINNet" of 002.
 A step costs O(labels of the batch × K²) beside the network; e takes K numbers for each *label*, never tasks × workers,
 and as much twice for Adam, which steps through all of them.
 
-Departures: 002 does not say what 𝓔 is, nor ζ, p, μ₁ and μ₂; they are those of the authors' program: e has mean zero
-over the classes, A f + e is clipped below at 1e-10 and divided by its sum, ζ = 1e-10, p = 0.4, μ₁ = μ₂ = 0.01, and the
-outlier term is a mean over the tasks of a batch. The matrices start as 000's (the program's start at a softmax of I,
-which says little of who is right); the log-determinant has GeoCrowdNet's ridge.
+Departures: Ibrahim et al. 2025 do not say what 𝓔 is, nor ζ, p, μ₁ and μ₂; they are those of the authors' program: e has
+mean zero over the classes, A f + e is clipped below at 1e-10 and divided by its sum, ζ = 1e-10, p = 0.4, μ₁ = μ₂ =
+0.01, and the outlier term is a mean over the tasks of a batch. The matrices start as those of Tanno et al. 2019 (the
+program's start at a softmax of I, which says little of who is right); the log-determinant has GeoCrowdNet's ridge.
 """
 
 from __future__ import annotations
@@ -137,6 +137,8 @@ class CoinNet(Learner):
 
     Examples
     --------
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
     >>> model = cw.CoinNet(network="linear", epochs=30, learning_rate=0.01).fit(X, labels)
     >>> model.score(X, truth) > 0.9, "oddness" in model.consensus().column_names
     (True, True)

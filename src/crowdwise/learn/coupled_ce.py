@@ -8,9 +8,9 @@ every class has an anchor (a task that is surely of it) and an expert (a worker 
 true): theorem 1 of Ibrahim et al.
 
 S. Ibrahim, T. Nguyen and X. Fu (2023), "Deep learning from crowdsourced labels: coupled cross-entropy minimization,
-identifiability, and regularization", ICLR; slides "Coupled Cross Entropy Minimization (CCEM)" of 002.
+identifiability, and regularization", ICLR; slides "Coupled Cross Entropy Minimization (CCEM)" of Ibrahim et al. 2025.
 
-| equation of 002 | here |
+| equation of Ibrahim et al. 2025 | here |
 |---|---|
 | p = A_m f(x_n) | `losses.coupled_probability` |
 | 1/|S| Σ over labels of CE(A_m f(x_n), label) | `losses.per_label` of `losses.coupled_sum` |
@@ -18,20 +18,20 @@ identifiability, and regularization", ICLR; slides "Coupled Cross Entropy Minimi
 
 A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices.
 
-How it differs from `trace` with strength 0: the cost is a mean over the *labels* of a batch, where 000 has a mean over
-its tasks, so that the cost does not grow with the labels of a task (Adam hardly notices); and rows are a softmax that
-starts a little nearer to even, where 000's softplus starts at 6·I − 5.
+How it differs from `trace` with strength 0: the cost is a mean over the *labels* of a batch, where Tanno et al. 2019
+have a mean over its tasks, so that the cost does not grow with the labels of a task (Adam hardly notices); and rows are
+a softmax that starts a little nearer to even, where Tanno et al.'s softplus starts at 6·I − 5.
 
-Departures: 002 does not say how A is kept on the simplex or where it starts. Here it starts at `start` on the diagonal,
-because the order of the classes is only pinned by the start. |S| is the number of labels in a batch, so that labels of
-a batch with fewer of them count a little more.
-After training, the matrices are brought to where they go with the chosen epoch's classifier (`caught_up`): that is
-chosen for its own sake, often before they have come far from their start.
+Departures: Ibrahim et al. 2025 do not say how A is kept on the simplex or where it starts. Here it starts at `start` on
+the diagonal, because the order of the classes is only pinned by the start. |S| is the number of labels in a batch, so
+that labels of a batch with fewer of them count a little more. After training, the matrices are brought to where they go
+with the chosen epoch's classifier (`caught_up`): that is chosen for its own sake, often before they have come far from
+their start.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -40,7 +40,7 @@ from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, per_label
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import SoftmaxConfusions
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["CoupledCrossEntropy"]
 
@@ -60,23 +61,15 @@ def near_identity(n_workers: int, n_classes: int, diagonal: float) -> Tensor:
     return matrix.repeat(n_workers, 1, 1)
 
 
-class CoupledObjective(Objective):
+class CoupledObjective(ConfusionObjective):
     """The mean cross-entropy of the labels."""
 
-    lags: ClassVar[bool] = True
-
     def __init__(self, crowd: Crowd, start: float) -> None:
-        super().__init__(crowd)
-        self.workers = SoftmaxConfusions(near_identity(crowd.n_workers, crowd.n_classes, start))
+        super().__init__(crowd, SoftmaxConfusions(near_identity(crowd.n_workers, crowd.n_classes, start)))
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """1/|S| Σ CE(A_m f(x_n), label) over the batch's labels."""
         return per_label(coupled_sum(seen.logits.softmax(dim=1), self.workers(), batch), batch)
-
-    def confusion(self) -> Tensor:
-        """Each worker's matrix."""
-        matrices: Tensor = self.workers()
-        return matrices
 
 
 @estimator

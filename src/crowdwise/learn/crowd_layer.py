@@ -12,7 +12,7 @@ F. Rodrigues and F. C. Pereira (2018), "Deep learning from crowds", AAAI.
 | f_r(σ) = W^r σ; w^r ⊙ σ; σ + b^r; w^r ⊙ σ + b^r | `scores` |
 | softmax cross-entropy, labels that are missing masked | `CrowdLayerObjective.loss`: labels there are, no mask |
 | start at the identity: W = I, w = 1, b = 0 | `start="identity"` |
-| (2) of 001, which 001 starts it from on CIFAR-10 | `start="labels"`, for MW |
+| (2) of Cao et al. 2019, its start there on CIFAR-10 | `start="labels"`, for MW |
 
 A step costs O(labels of the batch × K²) beside the network.
 

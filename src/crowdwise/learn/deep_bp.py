@@ -5,9 +5,9 @@ from them. Worker w draws her confusion matrix θ[w] from a prior over matrices;
 θ[w, truth, l]. Before each epoch, belief propagation on the graph of tasks and workers, with f as the tasks' priors,
 gives q, the posterior of the truths (E-step); then f is trained towards q (M-step).
 
-H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS (004).
+H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS.
 
-| equation of 004 | here |
+| equation of Kim et al. 2022 | here |
 |---|---|
 | (19)–(21), (36)–(42) messages and q | `aggregate.belief_propagation`, which `beliefs` runs |
 | (22), (23) the M-step: KL(q ‖ f), so cross-entropy of f to q | `losses.cross_entropy_to` |
@@ -17,13 +17,14 @@ H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with 
 An E-step costs O(labels × nodes) for each iteration of the messages, in compiled code on the processor wherever the
 network is; a step of training costs nothing beside the network.
 
-Departures: the E-step is done once before each epoch of minibatches, where 004 trains on all tasks at once; messages
-start anew each time. A classifier that explains the last q worse than class shares do is left out of the E-step:
-`trust.believed` says why. The default prior is not one of 004's, which knows its crowds' priors: it is counted from the
-labels before every run of messages (`crowd_nodes`). The worker integral is exact for one-coin priors, where 004
-samples. 004 has two classes; here, as in `belief-propagation`, a one-coin worker's errors are spread evenly over the
-K − 1 others. 004 says nothing of new tasks that have labels: Bayes' rule is used, with clipped f and the posterior
-means of the workers' matrices, the exact answer for a worker who labels one new task.
+Departures: the E-step is done once before each epoch of minibatches, where Kim et al. 2022 train on all tasks at once;
+messages start anew each time. A classifier that explains the last q worse than class shares do is left out of the
+E-step: `trust.believed` says why. The default prior is not one of Kim et al.'s, who know their crowds' priors: it is
+counted from the labels before every run of messages (`crowd_nodes`). The worker integral is exact for one-coin priors,
+where Kim et al. 2022 sample. Kim et al. 2022 have two classes; here, as in `belief-propagation`, a one-coin worker's
+errors are spread evenly over the K − 1 others. Kim et al. 2022 say nothing of new tasks that have labels: Bayes' rule
+is used, with clipped f and the posterior means of the workers' matrices, the exact answer for a worker who labels one
+new task.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ import numpy as np
 import torch
 
 from crowdwise.aggregate.belief_propagation import BeliefPropagation
-from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
@@ -118,7 +119,7 @@ class DeepBeliefPropagationObjective(Objective):
         """Algorithm 2, lines 2 and 3."""
         # Messages that have not settled by now have further epochs to do so in; only the last run says if they did not.
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)
+            warnings.simplefilter("ignore", StillImproving)
             self._infer(forecast())
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
@@ -159,15 +160,15 @@ class DeepBeliefPropagation(Learner):
         Prior over the workers' matrices. "crowd": as the labels show it, with no knowledge of the workers, so that all
         may mistake the same classes for each other. The crowd's matrix is counted with the last q, and workers differ
         from it in skill. The others are those of `BeliefPropagation`: one Beta(α₁, α₂) accuracy for a worker, errors
-        spread evenly (004's); one for each true class; Dirichlet rows; or a mixture of known matrices.
+        spread evenly (Kim et al.'s); one for each true class; Dirichlet rows; or a mixture of known matrices.
     alpha : pair (α₁, α₂) above 0; for "crowd" and "dirichlet" also an array (K, K) [truth, label]
         Pseudo-counts of right and of wrong answers: of each worker; for "crowd", of the crowd as a whole. None for
         (2, 1): two answers in three are right.
     weights : array (S,), optional
         Shares of the matrices of a mixture; equal where None.
     trust : float, from 1/K to 1
-        004's c: a class probability of the classifier above it counts as `trust` in the E-step, so that no classifier
-        can overrule the crowd altogether. 1 believes the classifier's word; 1/K ignores it, and q is that of
+        Kim et al.'s c: a class probability of the classifier above it counts as `trust` in the E-step, so that no
+        classifier can overrule the crowd altogether. 1 believes the classifier's word; 1/K ignores it, and q is that of
         `belief-propagation`.
     n_samples : int
         Matrices to draw where the prior is not integrated exactly.

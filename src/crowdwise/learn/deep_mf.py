@@ -4,9 +4,9 @@ The generative story is that of `deep-bp`: the truth is drawn from the classifie
 from a Dirichlet prior, her label l from θ[w, truth]. The posterior of truths and matrices is approximated by a product,
 q(truths) · q(matrices), whose factors and the classifier each climb the same bound on the evidence.
 
-H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS (004).
+H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS.
 
-| equation of 004 | here |
+| equation of Kim et al. 2022 | here |
 |---|---|
 | (16), (27) log q(truth) = Σ_w E[log θ[w, truth, l]] + log f + constant | `worker_models.log_bayes` |
 | E[log θ] under Dirichlets, by digamma | `DirichletWorkers.expected_logs` |
@@ -20,14 +20,15 @@ H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with 
 An E-step costs O(labels × K + M K²), a step of training nothing beside the network.
 
 Appendix C says that the crowd layer and trace regularisation are deepMF with q(truth) = f and a point for each matrix.
-What is equal then is the bound and E_f[log θ], minus 004's cross-entropy (34); the coupled cross-entropy that these two
-methods minimise has the logarithm outside, −log E_f[θ], and by Jensen's inequality is the smaller of the two. With a
-point for each matrix and the *best* q(truth), the bound is log Σ_k f[k] Π_w θ[w, k, l]: minus the coupled
+What is equal then is the bound and E_f[log θ], minus Kim et al.'s cross-entropy (34); the coupled cross-entropy that
+these two methods minimise has the logarithm outside, −log E_f[θ], and by Jensen's inequality is the smaller of the two.
+With a point for each matrix and the *best* q(truth), the bound is log Σ_k f[k] Π_w θ[w, k, l]: minus the coupled
 cross-entropy exactly where a task has one label.
 
-Departures: one update of q and β before each epoch of minibatches (`sweeps`), where 004 trains on all tasks at once. A
-classifier that explains the last q worse than class shares do is left out of the E-step: `trust.believed` says why. At
-the end, q and β are brought to rest with the final classifier. The bound's first occurrence of f is the clipped one.
+Departures: one update of q and β before each epoch of minibatches (`sweeps`), where Kim et al. 2022 train on all tasks
+at once. A classifier that explains the last q worse than class shares do is left out of the E-step: `trust.believed`
+says why. At the end, q and β are brought to rest with the final classifier. The bound's first occurrence of f is the
+clipped one.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ class DeepMeanField(Learner):
     alpha : pair (α₁, α₂) above 0; for "dirichlet" also an array (K, K) [truth, label]
         Pseudo-counts of right and of wrong answers, (2, 1) where None. "dirichlet" spreads α₂ over the wrong labels.
     trust : float, from 1/K to 1
-        004's c: a class probability of the classifier above it counts as `trust` in the E-step. 1 believes the
+        Kim et al.'s c: a class probability of the classifier above it counts as `trust` in the E-step. 1 believes the
         classifier's word; 1/K ignores it.
     sweeps : int
         Updates of truths and workers before each epoch, at least 1.
@@ -210,7 +211,7 @@ class DeepMeanField(Learner):
     Notes
     -----
     When it fails: a prior that is far from the crowd, and workers with very many random answers, whom it may take for
-    adversaries: it is too sure of itself, as mean field is (004, figure 4). `deep-bp` is not.
+    adversaries: it is too sure of itself, as mean field is (Kim et al. 2022, figure 4). `deep-bp` is not.
 
     Given labels of new tasks, `predict_proba` is equation (16) with the clipped classifier; a worker unknown to the
     model counts as the average of its crowd.

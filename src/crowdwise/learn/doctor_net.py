@@ -156,8 +156,9 @@ class DoctorNet(Learner):
 
     Examples
     --------
-    >>> model = cw.DoctorNet(network="mlp", epochs=10).fit(X, labels)
-    >>> model.score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.DoctorNet(network="mlp", epochs=10).fit(X, labels).score(X, truth) > 0.9
     True
     """
 

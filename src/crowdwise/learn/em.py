@@ -6,9 +6,9 @@ trained on q as on soft labels and the matrices are counted with q; given both, 
 the first is done by some gradient steps only, hence "generalised".
 
 V. C. Raykar et al. (2010), "Learning from crowds", JMLR 11 (logistic regression: `classifier=LogisticRegression()`);
-S. Albarqouni et al. (2016), "AggNet", IEEE TMI 35 (a network); algorithm 2 of R. Tanno et al. (2019), CVPR (000).
+S. Albarqouni et al. (2016), "AggNet", IEEE TMI 35 (a network); algorithm 2 of R. Tanno et al. (2019), CVPR.
 
-| algorithm 2 of 000 | here |
+| algorithm 2 of Tanno et al. 2019 | here |
 |---|---|
 | q⁰ = mean labels | `batches.Crowd.votes` |
 | M-step for θ: −Σ q log f, G iterations | `losses.cross_entropy_to`, the epochs of a step; or `fit_weighted` |
@@ -19,9 +19,9 @@ S. Albarqouni et al. (2016), "AggNet", IEEE TMI 35 (a network); algorithm 2 of R
 An epoch costs nothing beside the network, a step one pass of the network over all tasks and O(labels × K).
 
 Departures: counts are smoothed (`smoothing`), for an empty row would have no value, and a zero, once there, would never
-leave again. The posterior that is reported uses the last classifier and A, as algorithm 2's last E-step. 000 runs few
-steps of many epochs; here, by default, a step is one epoch, which converges faster and does not let the network learn
-the first, crude posterior by heart.
+leave again. The posterior that is reported uses the last classifier and A, as algorithm 2's last E-step. Tanno et al.
+2019 run few steps of many epochs; here, by default, a step is one epoch, which converges faster and does not let the
+network learn the first, crude posterior by heart.
 """
 
 from __future__ import annotations
@@ -171,7 +171,8 @@ class GeneralizedEm(Learner):
     Notes
     -----
     When it fails: with one label a task, q starts as that label and the matrices as the identity, and EM stays there:
-    the classifier is then trained on the labels as they are (000, figure 4). Workers who copy each other are believed.
+    the classifier is then trained on the labels as they are (Tanno et al. 2019, figure 4). Workers who copy each other
+    are believed.
 
     Examples
     --------

@@ -5,7 +5,8 @@ a sequence are those of a linear-chain CRF: P(y | x) = exp(start[y_1] + Σ φ(x_
 where φ is a network's logits. Worker w, seeing truth k, says l with probability A[w, k, l], whatever the neighbours.
 
 F. Rodrigues, F. Pereira and B. Ribeiro (2014), "Sequence labeling with multiple annotators", Machine Learning 95, has
-the frame: a CRF and the workers' reliability, in turn, by EM (002: "conditional random field" as the classifier of EM).
+the frame: a CRF and the workers' reliability, in turn, by EM (Ibrahim et al. 2025: "conditional random field" as the
+classifier of EM).
 
 | step | here |
 |---|---|

@@ -8,9 +8,9 @@ of the classes, where F is scattered well enough ("F": many tasks, maybe no expe
 tasks).
 
 S. Ibrahim, T. Nguyen and X. Fu (2023), "Deep learning from crowdsourced labels: coupled cross-entropy minimization,
-identifiability, and regularization", ICLR; slides "Enhanced identifiability under CCEM" of 002.
+identifiability, and regularization", ICLR; slides "Enhanced identifiability under CCEM" of Ibrahim et al. 2025.
 
-| equation of 002 | here |
+| equation of Ibrahim et al. 2025 | here |
 |---|---|
 | 1/|S| Σ CE(A_m f(x_n), label) | `losses.per_label` of `losses.coupled_sum` |
 | − λ log det(F Fᵀ), "F" | `losses.volume_of_outputs`, F of the batch (K, B) |
@@ -31,14 +31,14 @@ chosen for its own sake, often before they have come far from their start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MATRICES, Variant
 from crowdwise.fitting.parameters import check_choice, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, log_det, per_label, volume_of_outputs
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import Confusions
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["RIDGE", "GeoCrowdNet"]
 
@@ -59,26 +60,18 @@ def volume_of_workers(confusion: Tensor, ridge: float) -> Tensor:
     return log_det((confusion @ confusion.mT).sum(dim=0), ridge)
 
 
-class GeoObjective(Objective):
+class GeoObjective(ConfusionObjective):
     """Coupled cross-entropy less λ times a log-volume."""
 
-    lags: ClassVar[bool] = True
-
     def __init__(self, crowd: Crowd, regularizer: str, strength: float) -> None:
-        super().__init__(crowd)
-        self.workers = Confusions(crowd.n_workers, crowd.n_classes)
+        super().__init__(crowd, Confusions(crowd.n_workers, crowd.n_classes))
         self.regularizer, self.strength = regularizer, strength
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
-        """The criterion of 002, sums over tasks and labels as those of the batch."""
+        """The criterion of Ibrahim et al. 2025, sums over tasks and labels as those of the batch."""
         f, confusion = seen.logits.softmax(dim=1), self.workers()
         volume = volume_of_outputs(f, RIDGE) if self.regularizer == "F" else volume_of_workers(confusion, RIDGE)
         return per_label(coupled_sum(f, confusion, batch), batch) - self.strength * volume
-
-    def confusion(self) -> Tensor:
-        """Each worker's matrix."""
-        matrices: Tensor = self.workers()
-        return matrices
 
 
 @estimator
@@ -102,6 +95,8 @@ class GeoCrowdNet(Learner):
 
     Examples
     --------
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
     >>> model = cw.GeoCrowdNet(regularizer="W", network="linear", epochs=30, learning_rate=0.01).fit(X, labels)
     >>> model.slug, model.score(X, truth) > 0.9
     ('geo-w', True)

@@ -7,25 +7,25 @@ small trace are taken, that is, workers as unreliable as the labels allow.
 
 L. Zhang, R. Tanno, M.-C. Xu, C. Jin, J. Jacob, O. Ciccarelli, F. Barkhof and D. C. Alexander (2020), "Disentangling
 human error from the ground truth in segmentation of medical images", NeurIPS; slide "Methods for instance-dependent
-label noise" of 002.
+label noise" of Ibrahim et al. 2025.
 
-| equation of 002 | here |
+| equation of Ibrahim et al. 2025 | here |
 |---|---|
 | P(label) = T_m(x_n) f(x_n) | `Head`, `losses_of_labels` |
 | 1/|S| Σ CE(T_m(x_n) f(x_n), label) | `losses.per_label` |
 | + β ΣΣ trace(T_m(x_n)) | `InstanceObjective.loss`, as the mean over labels |
-| start near I, kept for a warm-up | `Head`: biases 6·I − 5, weights 0, softplus, rows normalised (listing 2 of 000) |
+| start near I, kept for a warm-up | `Head`: biases 6·I − 5, weights 0, then as listing 2 of Tanno et al. 2019 |
 
 A step costs O(labels of the batch × R K²) beside the network. A full second head would have D K² weights a worker, to
 be gathered for every label; here the representation is first brought down to R numbers by a layer that all workers
 share, and each has R K² weights of her own. Only observed pairs of task and worker are computed.
 
-Departures: for classes of tasks instead of pixels. The paper is known from 002 and its abstract. Its trace runs over
-all workers and tasks; here it is the mean over observed pairs, so that β does not depend on how many there are, with
-000's β = 0.01. The paper's workers have no shared bottleneck. Its warm-up, as we understand it, maximises the trace for
-the first iterations; here the matrices stand still near I for the first part of the epochs, while f learns from all
-labels: without, T_w(x) soon does f's work and f is left with guesses. A worker's matrix in `confusion_` is the mean of
-T_w(x) over her labels in the last epoch (`MeanConfusions`).
+Departures: for classes of tasks instead of pixels. The paper is known from Ibrahim et al. 2025 and its abstract. Its
+trace runs over all workers and tasks; here it is the mean over observed pairs, so that β does not depend on how many
+there are, with Tanno et al.'s β = 0.01. The paper's workers have no shared bottleneck. Its warm-up, as we understand
+it, maximises the trace for the first iterations; here the matrices stand still near I for the first part of the epochs,
+while f learns from all labels: without, T_w(x) soon does f's work and f is left with guesses. A worker's matrix in
+`confusion_` is the mean of T_w(x) over her labels in the last epoch (`MeanConfusions`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Head(nn.Module):
         return self.rows(self.bias)
 
     def rows(self, raw: Tensor) -> Tensor:
-        """Matrices from raw numbers (n, K²), rows on the simplex: listing 2 of 000."""
+        """Matrices from raw numbers (n, K²), rows on the simplex: listing 2 of Tanno et al. 2019."""
         positive = functional.softplus(raw).view(-1, self.n_classes, self.n_classes)
         return positive / positive.sum(dim=2, keepdim=True)
 

@@ -7,9 +7,9 @@ it where ỹ is ½. The classifier is fitted to the labels of every worker, each
 being drowned by common ones.
 
 C. Wang, Y. Gao, C. Fan, J. Hu, T. L. Lam, N. D. Lane and N. Bianchi-Berthouze (2023), "Learn2Agree: fitting with
-multiple annotators without objective ground truth" (003).
+multiple annotators without objective ground truth".
 
-| equation of 003 | here |
+| equation of Wang et al. 2023 | here |
 |---|---|
 | (1) ŷ = Σ_k G(y^k) y^k, and ỹ by two layers, ReLU and sigmoid | `Distributional` |
 | ŷ = ỹ by one layer and a sigmoid | `Linear` |
@@ -33,8 +33,8 @@ number is taken.
 
 Departures. N and J of (6) are those of the batch. The epoch is chosen by (6) or (8) of labels held out. A worker who
 only ever used one class, for whom (7) divides by zero, is taken to have used the other once. More than two classes,
-which 003 leaves to others, are K tasks of one class against the rest, each with a stream; costs are the mean of the
-tasks', and the class probabilities are the K regularised ones over their sum.
+which Wang et al. 2023 leave to others, are K tasks of one class against the rest, each with a stream; costs are the
+mean of the tasks', and the class probabilities are the K regularised ones over their sum.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LearnToAgree"]
 
-HIDDEN = 64  # units between the distribution and the indicator: those of Li et al. 2021, whom 003 follows
+HIDDEN = 64  # units between the distribution and the indicator: those of Li et al. 2021, whom Wang et al. 2023 follow
 STREAMS = {"distributional": "ar", "linear": "rmse", "none": "rmse"}  # and the loss that suits them, tables 2 and 3
 
 
@@ -247,13 +247,14 @@ class AgreementObjective(Objective):
 class LearnToAgree(Learner):
     """A classifier that agrees with all workers, helped by a stream that learns how far they agree.
 
-    For experts without an objective truth. Two classes, as in 003; more are each taken against the rest.
+    For experts without an objective truth. Two classes, as in Wang et al. 2023; more are each taken against the rest.
 
     Parameters
     ----------
     stream
         How agreement is learnt: "distributional" (a distribution over levels, equation 1), "linear" (logistic
-        regression), or "none": every worker's labels are fitted with the same classifier loss (003's learn-from-all).
+        regression), or "none": every worker's labels are fitted with the same classifier loss (Wang et al.'s
+        learn-from-all).
     agreement_loss
         "ar" (equation 2) or "rmse" (equation 3); None for the one that suits the stream: "ar" for distributional,
         "rmse" for linear.
@@ -281,12 +282,8 @@ class LearnToAgree(Learner):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.9, truth[:, None], 1 - truth[:, None])
-    >>> labels = cw.CrowdLabels.from_dense(said)
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features(skill=0.9)
     >>> model = cw.LearnToAgree(network="linear", learning_rate=0.01, epochs=30).fit(X, labels)
     >>> cw.metrics.agreement_ratio(model.predict(X), labels) > 1
     True

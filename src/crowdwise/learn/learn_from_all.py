@@ -4,10 +4,10 @@ The generative story. A label of task t is drawn from f(x_t), whoever gives it. 
 of all labels. A task with many labels counts as so many tasks, which is all that sets this apart from training on the
 shares of the labels (`soft-labels`).
 
-C. Wang et al. (2023), "Learn2Agree: fitting with multiple annotators without objective ground truth" (003), the
+C. Wang et al. (2023), "Learn2Agree: fitting with multiple annotators without objective ground truth", the
 "learn-from-all" rows of table 1, with logarithmic loss and without annotation balance.
 
-| equation of 003 | here |
+| equation of Wang et al. 2023 | here |
 |---|---|
 | log-loss of every annotation | `label_cost` |
 

@@ -25,7 +25,7 @@ __all__ = [
     "winners",
 ]
 
-SMALLEST = 1e-10  # probabilities are clipped here before a logarithm is taken: listing 3 of 000
+SMALLEST = 1e-10  # probabilities are clipped here before a logarithm is taken: listing 3 of Tanno et al. 2019
 
 
 def coupled_probability(f: Tensor, confusion: Tensor, batch: Batch) -> Tensor:
@@ -44,7 +44,7 @@ def coupled_sum(f: Tensor, confusion: Tensor, batch: Batch) -> Tensor:
 
 
 def per_task(total: Tensor, batch: Batch) -> Tensor:
-    """A sum over a batch's labels as the mean over its tasks, as in listing 3 of 000."""
+    """A sum over a batch's labels as the mean over its tasks, as in listing 3 of Tanno et al. 2019."""
     return total / max(len(batch), 1)
 
 
@@ -69,12 +69,12 @@ def winners(shares: Tensor) -> Tensor:
 
 
 def per_label(total: Tensor, batch: Batch) -> Tensor:
-    """A sum over a batch's labels as their mean, as in 002; 0 where there are none."""
+    """A sum over a batch's labels as their mean, as in Ibrahim et al. 2025; 0 where there are none."""
     return total / max(len(batch.label), 1)
 
 
 def volume_of_outputs(f: Tensor, ridge: float) -> Tensor:
-    """Logarithm of det(F Fᵀ) of the classifier's outputs (B, K), which are the columns of 002's F."""
+    """Logarithm of det(F Fᵀ) of the classifier's outputs (B, K), which are the columns of Ibrahim et al.'s F."""
     return log_det(f.T @ f, ridge)
 
 

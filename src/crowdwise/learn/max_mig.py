@@ -7,9 +7,9 @@ information gain: rewarded where they agree on one task, punished where f of one
 value is the mutual information of features and labels, and is reached where both are the Bayes posteriors.
 
 P. Cao, Y. Xu, Y. Kong and Y. Wang (2019), "Max-MIG: an information theoretic approach for joint learning from crowds",
-ICLR (001).
+ICLR.
 
-| equation of 001 | here |
+| equation of Cao et al. 2019 | here |
 |---|---|
 | (1) MIG of a batch: agreement on its tasks, less that on its pairs i ≠ j | `information_gain` |
 | table 1: ∂f(K) and f*(∂f(K)) of KL, Pearson χ², Jensen–Shannon | `reward`, `punishment` |
@@ -225,7 +225,7 @@ class MaxMig(Learner):
     family = HEADS
     models_workers = False
     held_out_measure: ClassVar[str] = "information shared with the classifier; 0 is none"
-    workers_faster: ClassVar[float] = 1.0  # 001 has one rate for both
+    workers_faster: ClassVar[float] = 1.0  # Cao et al. 2019 have one rate for both
 
     divergence: str = "kl"
     prior: Any = "uniform"

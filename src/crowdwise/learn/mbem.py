@@ -6,9 +6,9 @@ decides is taken for the truth when workers' answers and classes are counted, so
 enough to tell good workers from bad; q follows by Bayes' rule from p and A, and the classifier is trained further.
 
 A. Khetan, Z. C. Lipton and A. Anandkumar (2018), "Learning from noisy singly-labeled data", ICLR; algorithm 3 of
-R. Tanno et al. (2019), CVPR (000).
+R. Tanno et al. (2019), CVPR.
 
-| algorithm 3 of 000 | here |
+| algorithm 3 of Tanno et al. 2019 | here |
 |---|---|
 | q⁰ = mean labels | `batches.Crowd.votes` |
 | M-step for θ: −Σ q log f, G iterations | `losses.cross_entropy_to`, the epochs of a step |
@@ -20,9 +20,9 @@ R. Tanno et al. (2019), CVPR (000).
 An epoch costs nothing beside the network, a step one pass of the network over all tasks and O(labels × K).
 
 Departures: counts are smoothed, as in `em`. Before the first decisions, the matrices that choose among the first epochs
-are counted with q⁰. Steps are spread over the epochs; there are two by default, as in 000 and in Khetan et al.'s own
-code: a classifier that grades too early may swap classes, and for good. `posterior_` and `predict_proba(X, labels)` use
-the classifier and A, not p and A: they speak of features and labels together.
+are counted with q⁰. Steps are spread over the epochs; there are two by default, as in Tanno et al. 2019 and in Khetan
+et al.'s own code: a classifier that grades too early may swap classes, and for good. `posterior_` and `predict_proba(X,
+labels)` use the classifier and A, not p and A: they speak of features and labels together.
 """
 
 from __future__ import annotations

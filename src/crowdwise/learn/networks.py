@@ -1,4 +1,4 @@
-"""Classifiers: linear, MLP, the CNNs of 000 and 004, CIFAR's ResNets and VGG, or any module that returns logits."""
+"""Classifiers: linear, MLP, CNNs (Tanno et al. 2019, Kim et al. 2022), CIFAR's ResNets and VGG, any module."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def linear(shape: tuple[int, ...], n_classes: int) -> nn.Module:
 
 
 def mlp(shape: tuple[int, ...], n_classes: int) -> nn.Module:
-    """One hidden layer of 128 units, ReLU, dropout 0.5: the top that 001 and Rodrigues & Pereira train on LabelMe."""
+    """One hidden layer of 128 units, ReLU, dropout 0.5: what Cao et al. 2019 train on LabelMe."""
     return nn.Sequential(
         nn.Flatten(), nn.Linear(_size(shape), 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, n_classes)
     )
 
 
 def cnn(shape: tuple[int, ...], n_classes: int) -> nn.Module:
-    """000's for MNIST: four 3 × 3 convolutions (32, 32, 64, 64) with ReLU, pooling after two, a global average."""
+    """Tanno et al.'s for MNIST: four 3 × 3 convolutions (32, 32, 64, 64), ReLU, pooling after two, a global average."""
     channels = _image(shape, "cnn")[0]
     return nn.Sequential(
         *(nn.Conv2d(channels, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU()),
@@ -87,9 +87,9 @@ def cnn(shape: tuple[int, ...], n_classes: int) -> nn.Module:
 
 
 def cnn_pooled(shape: tuple[int, ...], n_classes: int) -> nn.Module:
-    """004's for cats and dogs: four 3 × 3 convolutions (32, 32, 64, 64), each pooled; two layers of 128 units.
+    """Kim et al.'s for cats and dogs: four 3 × 3 convolutions (32, 32, 64, 64), each pooled; two layers of 128 units.
 
-    Images too small for 004's convolutions without padding (under 46 pixels) are padded.
+    Images too small for Kim et al.'s convolutions without padding (under 46 pixels) are padded.
     """
     channels, height, width = _image(shape, "cnn-pooled")
     padding = 0 if min(height, width) >= 46 else 1
@@ -175,7 +175,7 @@ NETWORKS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
 
 
 def default_network(shape: tuple[int, ...]) -> str:
-    """A network for features of this shape: an MLP for rows, 000's CNN for images."""
+    """A network for features of this shape: an MLP for rows, Tanno et al.'s CNN for images."""
     return "mlp" if len(shape) == 1 else "cnn"
 
 

@@ -136,6 +136,21 @@ class Objective(nn.Module):
         return self.crowd.task.device
 
 
+class ConfusionObjective(Objective):
+    """Base of objectives that learn a matrix of each worker by small steps, together with the classifier."""
+
+    lags: ClassVar[bool] = True
+
+    def __init__(self, crowd: Crowd, workers: nn.Module) -> None:
+        super().__init__(crowd)
+        self.workers = workers
+
+    def confusion(self) -> Tensor:
+        """Each worker's matrix."""
+        matrices: Tensor = self.workers()
+        return matrices
+
+
 class TargetedObjective(Objective):
     """Base of objectives whose target is made of the labels themselves, without any model of the workers."""
 

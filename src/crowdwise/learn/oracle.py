@@ -5,10 +5,10 @@ with probability A[w, k, l]. A is known, so that the cross-entropy of the labels
 the upper bound of what a method that has to learn A can hope for, and a method of its own where workers have been
 tested before.
 
-R. Tanno et al. (2019), "Learning from noisy labels by regularized estimation of annotator confusion", CVPR (000):
+R. Tanno et al. (2019), "Learning from noisy labels by regularized estimation of annotator confusion", CVPR:
 "the idealistic scenario where CMs of the annotators are a priori known to the model" of figure 3.
 
-| equation of 000 | here |
+| equation of Tanno et al. 2019 | here |
 |---|---|
 | (3) the cross-entropy of all labels, A fixed | `losses.coupled_sum`, as the mean over the tasks of a batch |
 

@@ -50,7 +50,7 @@ class Plan:
         return min(max(STEPS_BY_DEFAULT // steps, FEWEST_EPOCHS), MOST_EPOCHS)
 
     def rate_at(self, epoch: int, n_epochs: int) -> float:
-        """Share of the first learning rate that is used in an epoch; "step" divides by ten at each quarter (000)."""
+        """Share of the first learning rate used in an epoch; "step" divides by ten each quarter (Tanno et al. 2019)."""
         if self.schedule == "cosine":
             return 0.5 * (1 + math.cos(math.pi * epoch / n_epochs))
         if self.schedule == "step":

@@ -5,19 +5,19 @@ majority vote of its labels, is l with probability A[k, l] when the truth is k, 
 learnt together by gradient descent, A with a penalty on its trace, without which it would stay near the identity.
 
 S. Sukhbaatar, J. Bruna, M. Paluri, L. Bourdev and R. Fergus (2014), "Training convolutional networks with noisy
-labels", arXiv:1406.2080; with 000's penalty, as R. Tanno et al. (2019), CVPR, compare it in section 3.3.
+labels", arXiv:1406.2080; with Tanno et al.'s penalty, as R. Tanno et al. (2019), CVPR, compare it in section 3.3.
 
 | equation | here |
 |---|---|
 | P(label given x) = Σ_k A[k, l] f[k] | `vote_cost` |
-| + λ tr(A), λ = 0.01 (000, section 3.3) | `worker_models.Confusions.mean_trace` |
-| majority vote where there are several labels (000) | `losses.winners` of `batches.Crowd.votes` |
+| + λ tr(A), λ = 0.01 (Tanno et al. 2019, section 3.3) | `worker_models.Confusions.mean_trace` |
+| majority vote where there are several labels (Tanno et al. 2019) | `losses.winners` of `batches.Crowd.votes` |
 
 A step costs O(tasks of the batch × K²) beside the network.
 
-Departures: Sukhbaatar et al. keep A near the identity at first and then let weight decay blur it; 000 puts the penalty
-on the trace in its place, and so does this, with 000's start. A tied vote is spread over the classes that tie. A is a
-matrix of the vote: `confusion_`, of workers, is counted afterwards.
+Departures: Sukhbaatar et al. keep A near the identity at first and then let weight decay blur it; Tanno et al. 2019 put
+the penalty on the trace in its place, and so does this, with Tanno et al.'s start. A tied vote is spread over the
+classes that tie. A is a matrix of the vote: `confusion_`, of workers, is counted afterwards.
 """
 
 from __future__ import annotations

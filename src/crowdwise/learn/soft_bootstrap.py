@@ -5,13 +5,13 @@ opinion f of its own. The target is β t + (1 − β) f, which is the cross-entr
 entropy of the classifier's opinion: it is asked to be sure of something, if not of the vote.
 
 S. Reed, H. Lee, D. Anguelov, C. Szegedy, D. Erhan and A. Rabinovich (2014), "Training deep neural networks on noisy
-labels with bootstrapping", arXiv:1412.6596, section 3.2; as R. Tanno et al. (2019), CVPR (000), compare it in
+labels with bootstrapping", arXiv:1412.6596, section 3.2; as R. Tanno et al. (2019), CVPR, compare it in
 section 3.3, with β = 0.95 and on the majority vote.
 
 | equation | here |
 |---|---|
 | L_soft = −Σ_k (β t[k] + (1 − β) f[k]) log f[k] | `bootstrapped` |
-| majority vote where there are several labels (000) | `losses.winners` of `batches.Crowd.votes` |
+| majority vote where there are several labels (Tanno et al. 2019) | `losses.winners` of `batches.Crowd.votes` |
 
 A step costs nothing beside the network.
 

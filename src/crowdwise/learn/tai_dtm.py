@@ -9,7 +9,7 @@ With these matrices fixed, the classifier is trained on all labels again.
 S. Li, X. Xia, J. Deng, S. Ge and T. Liu (2023), "Transferring annotator- and instance-dependent transition matrix for
 learning from crowds", arXiv 2306.03116; H. Guo, B. Wang and G. Yi (2023), "Label correction of crowdsourced noisy
 annotations with an instance-dependent noise transition model", NeurIPS; slide "Methods for instance-dependent label
-noise" of 002, which has the stages and no more.
+noise" of Ibrahim et al. 2025, which has the stages and no more.
 
 | of the papers | here |
 |---|---|
@@ -22,11 +22,11 @@ noise" of 002, which has the stages and no more.
 A step costs O(labels of the batch × R K²) beside the network, as `instance_trace`, whose `Head` this is; R numbers are
 kept for every task.
 
-Departures: we know both papers at second hand, from 002 and from the first one's published program. T is a head on what
-the classifier's last layer sees, there a network of its own; the transfer between neighbouring workers by a graph
-network is left out, and so is the warm-up's pull towards equal classes. A class needs anchors: the program begins
-again until all have some; here, where f is sure of fewer than a quarter of a class, its surest quarter are taken.
-Stages are shares of the epochs.
+Departures: we know both papers at second hand, from Ibrahim et al. 2025 and from the first one's published program. T
+is a head on what the classifier's last layer sees, there a network of its own; the transfer between neighbouring
+workers by a graph network is left out, and so is the warm-up's pull towards equal classes. A class needs anchors: the
+program begins again until all have some; here, where f is sure of fewer than a quarter of a class, its surest quarter
+are taken. Stages are shares of the epochs.
 """
 
 from __future__ import annotations
@@ -171,8 +171,9 @@ class InstanceTransition(Learner):
 
     Examples
     --------
-    >>> model = cw.InstanceTransition(network="linear", epochs=40, learning_rate=0.02).fit(X, labels)
-    >>> model.score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> cw.InstanceTransition(network="linear", epochs=40, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.9
     True
     """
 

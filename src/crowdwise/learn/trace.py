@@ -6,16 +6,16 @@ cannot tell A·P from A for a permuted or blurred classifier P; of all pairs tha
 smallest trace of A is the true one where the crowd's mean matrix is diagonally dominant (theorem 1).
 
 R. Tanno, A. Saeedi, S. Sankaranarayanan, D. C. Alexander and N. Silberman (2019), "Learning from noisy labels by
-regularized estimation of annotator confusion", CVPR (000).
+regularized estimation of annotator confusion", CVPR.
 
-| equation of 000 | here |
+| equation of Tanno et al. 2019 | here |
 |---|---|
 | (2) P(label given x) = Σ_k A[w, k, l] f[k] | `losses.label_probability` |
 | (3) the cross-entropy of all labels | `TraceObjective.loss`, as the mean over the tasks of a batch |
 | (4) + λ tr(A), algorithm 1 | `trace_penalty` |
 | listing 2, ρ = 6·I − 5, softplus, rows normalised | `worker_models.Confusions` |
 | listing 3, probabilities clipped at 1e-10 | `losses.SMALLEST` |
-| (35) of 004, + λ tr(log A) | `trace_penalty` with `log=True` |
+| (35) of Kim et al. 2022, + λ tr(log A) | `trace_penalty` with `log=True` |
 
 A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices, the penalty and Adam.
 
@@ -28,14 +28,14 @@ chosen for its own sake, often before they have come far from their start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import check_flag, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, label_probability, per_task
-from crowdwise.learn.objective import Objective
+from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import Confusions
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.batches import Batch, Crowd, Seen
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
+    from crowdwise.learn.objective import Objective
 
 __all__ = ["TraceRegularized"]
 
@@ -53,14 +54,13 @@ def trace_penalty(diagonal: Tensor, *, log: bool) -> Tensor:
     return (diagonal.clamp(min=SMALLEST).log() if log else diagonal).sum() / len(diagonal)
 
 
-class TraceObjective(Objective):
+class TraceObjective(ConfusionObjective):
     """Coupled cross-entropy and λ times the mean trace."""
 
-    lags: ClassVar[bool] = True
+    workers: Confusions
 
     def __init__(self, crowd: Crowd, strength: float, *, log: bool) -> None:
-        super().__init__(crowd)
-        self.workers = Confusions(crowd.n_workers, crowd.n_classes)
+        super().__init__(crowd, Confusions(crowd.n_workers, crowd.n_classes))
         self.strength, self.log = strength, log
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
@@ -69,11 +69,6 @@ class TraceObjective(Objective):
         chance = label_probability(seen.logits.softmax(dim=1), said, batch)
         cost = per_task(-chance.clamp(min=SMALLEST).log().sum(), batch)
         return cost + self.strength * trace_penalty(diagonal, log=self.log)
-
-    def confusion(self) -> Tensor:
-        """Each worker's matrix."""
-        matrices: Tensor = self.workers()
-        return matrices
 
 
 @estimator
@@ -87,7 +82,7 @@ class TraceRegularized(Learner):
     strength
         λ, at least 0; 0 is coupled cross-entropy from the same start. Too large, and the matrices diffuse.
     log
-        Penalise the trace of log A, equation (35) of 004, instead of A's.
+        Penalise the trace of log A, equation (35) of Kim et al. 2022, instead of A's.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""How much of the classifier's word an E-step takes: 004's clipping, and nothing while it knows less than shares."""
+"""How much of the classifier an E-step uses: clipped (Kim et al. 2022), and nothing while it knows less than shares."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_trust(trust: float, n_classes: int) -> None:
 
 
 def clipped(f: Tensor, highest: float) -> Tensor:
-    """004's Clip, section 3.3: no class above `highest`; what is cut off is spread evenly over the others (B, K).
+    """Clip (Kim et al. 2022, section 3.3): no class above `highest`; the excess is spread over the others (B, K).
 
     Where a share pushes another class over the limit (more than two classes, a limit under ½), that is cut in turn; so
     the result is min(f + s, highest), with the s at which it sums to one.

@@ -3,11 +3,11 @@
 The generative story is the aggregator's; the features know nothing of it. Stage one gives each training task a
 distribution q[t] over the classes: an aggregator's posterior, or all weight on its largest element. Stage two minimises
 the cross-entropy of the classifier to q, as if it were the truth. With majority vote as the aggregator this is the
-"vanilla CNN" of 000 (hard) and training on the shares of labels (soft).
+"vanilla CNN" of Tanno et al. 2019 (hard) and training on the shares of labels (soft).
 
 V. C. Raykar et al. (2010), "Learning from crowds", JMLR 11, section 5 (the baseline); J. C. Peterson, R. M. Battleday,
 T. L. Griffiths and O. Russakovsky (2019), "Human uncertainty makes classification more robust", ICCV (soft labels);
-R. Tanno et al. (2019), CVPR (000), section 3.3 (majority vote).
+R. Tanno et al. (2019), CVPR, section 3.3 (majority vote).
 
 | equation | here |
 |---|---|
@@ -69,10 +69,10 @@ def consensus_of(aggregator: Any, labels: CrowdLabels) -> FloatArray:
     if not hasattr(model, "posterior_"):
         return np.asarray(clone(model).fit(labels).predict_proba())
     posterior = model.predict_proba(labels)
-    column = positions(labels.classes, model.classes_)
+    column = positions(labels.classes, model._names.classes)
     if len(labels.classes) != len(model.classes_) or (column < 0).any():
         raise InputError(
-            f"The aggregator was fitted to the classes {listed(model.classes_.to_pylist())}, and the labels have "
+            f"The aggregator was fitted to the classes {listed(model.classes_.tolist())}, and the labels have "
             f"{listed(labels.classes.to_pylist())}. Give one that is not fitted, or declare the same classes."
         )
     return np.asarray(posterior[:, column])
@@ -115,8 +115,10 @@ class TwoStage(Learner):
 
     Examples
     --------
-    >>> model = cw.TwoStage(aggregator="one-coin", network="linear", epochs=30, learning_rate=0.02)
-    >>> model.fit(X, labels).score(X, truth) > 0.9
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
+    >>> model = cw.TwoStage(aggregator="one-coin", network="linear", epochs=30, learning_rate=0.02).fit(X, labels)
+    >>> model.score(X, truth) > 0.9
     True
     """
 

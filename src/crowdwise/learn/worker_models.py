@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 CATCHING_UP = 10  # steps of EM after training, where matrices may lag behind
-RIGHT_AND_WRONG = (2.0, 1.0)  # pseudo-answers that 004 gives every worker in its experiments with a wrong prior
+RIGHT_AND_WRONG = (2.0, 1.0)  # every worker's pseudo-answers in the experiments of Kim et al. 2022 with a wrong prior
 
 
 class Confusions(nn.Module):
-    """A[w, truth, label] = softplus(ρ) over its row sum: listing 2 of 000, which starts at ρ = 6·I − 5."""
+    """A[w, truth, label] = softplus(ρ) over its row sum, from ρ = 6·I − 5: listing 2 of Tanno et al. 2019."""
 
     def __init__(self, n_workers: int, n_classes: int) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ def dirichlet_logs(shape: Tensor) -> Tensor:
 
 
 def vote_confusions(crowd: Crowd, smoothing: float) -> Tensor:
-    """Matrices (M, K, K) counted with the shares of the votes: 001's equation (2), before its logarithm.
+    """Matrices (M, K, K) counted with the shares of the votes: Cao et al.'s (2019) equation (2), before its logarithm.
 
     A worker's row is divided by the tasks that she labelled, not by all: her silence says nothing. To each row
     `smoothing` answers like the crowd's are added.

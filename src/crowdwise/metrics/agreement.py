@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit
 
+from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.pairs import label_pairs
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.metrics.checks import class_positions
 from crowdwise.metrics.votes import agreeing_pairs, vote_matrix
@@ -33,8 +34,6 @@ __all__ = [
 ]
 
 Weights: TypeAlias = "Literal['linear', 'quadratic'] | npt.ArrayLike | None"
-# The worker-major order (edge, ptr), then the edges by task (task, task_ptr, worker, label).
-Edges: TypeAlias = "tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]"
 
 
 class PairwiseKappas(NamedTuple):
@@ -211,92 +210,53 @@ def pairwise_kappas(labels: CrowdLabels, *, weights: Weights = None, min_common:
     if min_common < 1:
         raise InputError(f"min_common is {min_common}; it must be at least 1.")
     grave = disagreement_weights(weights, labels.n_classes)
-    edge, ptr = labels.by_worker
-    edges = (edge, ptr, labels.task, labels.task_ptr, labels.worker, labels.label)
-    offsets = _pair_offsets(edges)
-    pairs = PairwiseKappas(
-        np.repeat(np.arange(labels.n_workers, dtype=np.int32), np.diff(offsets)),
-        np.empty(offsets[-1], np.int32),
-        np.empty(offsets[-1], np.int64),
-        np.empty(offsets[-1], np.float64),
-    )
-    _fill_pairs(edges, offsets, grave, weights is None, (pairs.second, pairs.n_common, pairs.kappa))
+    if choose_engine(labels.n_labels, labels.n_classes) == "numba":
+        pairs = _compiled_kappas(labels, grave, nominal=weights is None)
+    else:
+        pairs = _kappas(labels, grave)
     if min_common > 1:
         enough = pairs.n_common >= min_common
         pairs = PairwiseKappas(pairs.first[enough], pairs.second[enough], pairs.n_common[enough], pairs.kappa[enough])
     return pairs
 
 
+def _compiled_kappas(labels: CrowdLabels, grave: FloatArray, *, nominal: bool) -> PairwiseKappas:
+    from crowdwise.kernels.compiled.agreement import fill_pairs, pair_offsets
+
+    edge, ptr = labels.by_worker
+    edges = (edge, ptr, labels.task, labels.task_ptr, labels.worker, labels.label)
+    offsets = pair_offsets(edges)
+    pairs = PairwiseKappas(
+        np.repeat(np.arange(labels.n_workers, dtype=np.int32), np.diff(offsets)),
+        np.empty(offsets[-1], np.int32),
+        np.empty(offsets[-1], np.int64),
+        np.empty(offsets[-1], np.float64),
+    )
+    fill_pairs(edges, offsets, grave, nominal, (pairs.second, pairs.n_common, pairs.kappa))
+    return pairs
+
+
+def _kappas(labels: CrowdLabels, grave: FloatArray) -> PairwiseKappas:
+    one, two = label_pairs(labels.task_ptr)
+    later = labels.worker[one] > labels.worker[two]
+    one, two = np.where(later, two, one), np.where(later, one, two)
+    different = labels.worker[one] != labels.worker[two]
+    one, two = one[different], two[different]
+    pairs, pair = np.unique(
+        labels.worker[one].astype(np.int64) * labels.n_workers + labels.worker[two], return_inverse=True
+    )
+    size = labels.n_classes
+    said_one, said_two = (
+        np.bincount(pair * size + labels.label[edge], minlength=pairs.size * size).reshape(-1, size)
+        for edge in (one, two)
+    )
+    common = np.bincount(pair, minlength=pairs.size)
+    observed = np.bincount(pair, grave[labels.label[one], labels.label[two]], pairs.size)
+    expected = np.einsum("pk,km,pm->p", said_one, grave, said_two, optimize=True)
+    kappa = np.where(expected > 0, 1 - observed * common / np.where(expected > 0, expected, 1), np.nan)
+    first, second = (pairs // labels.n_workers).astype(np.int32), (pairs % labels.n_workers).astype(np.int32)
+    return PairwiseKappas(first, second, common, kappa)
+
+
 def _beyond_chance(observed: float, expected: float) -> float:
     return (observed - expected) / (1 - expected) if expected < 1 else float("nan")
-
-
-@njit(cache=True, nogil=True)
-def _pair_offsets(edges: Edges) -> IntArray:
-    """Where each worker's pairs with later workers begin."""
-    edge, ptr, task, task_ptr, worker, _ = edges
-    n_workers = ptr.size - 1
-    offsets = np.zeros(n_workers + 1, np.int64)
-    seen_by = np.full(n_workers, -1, np.int64)
-    for one in range(n_workers):
-        found = 0
-        for at in range(ptr[one], ptr[one + 1]):
-            what = task[edge[at]]
-            for other in range(task_ptr[what], task_ptr[what + 1]):
-                two = worker[other]
-                if two > one and seen_by[two] != one:
-                    seen_by[two] = one
-                    found += 1
-        offsets[one + 1] = offsets[one] + found
-    return offsets
-
-
-@njit(cache=True, nogil=True)
-def _fill_pairs(
-    edges: Edges,
-    offsets: IntArray,
-    grave: FloatArray,
-    nominal: bool,
-    out: tuple[IntArray, IntArray, FloatArray],
-) -> None:
-    """For each worker: margins against each later co-worker, then kappa, then the margins wiped."""
-    edge, ptr, task, task_ptr, worker, label = edges
-    second, n_common, kappa = out
-    n_workers, n_classes = ptr.size - 1, grave.shape[0]
-    common = np.zeros(n_workers, np.int64)
-    observed = np.zeros(n_workers, np.float64)
-    said_one = np.zeros((n_workers, n_classes), np.int32)
-    said_two = np.zeros((n_workers, n_classes), np.int32)
-    for one in range(n_workers):
-        cursor = offsets[one]
-        for at in range(ptr[one], ptr[one + 1]):
-            what, k = task[edge[at]], label[edge[at]]
-            for other in range(task_ptr[what], task_ptr[what + 1]):
-                two = worker[other]
-                if two > one:
-                    if common[two] == 0:
-                        second[cursor] = two
-                        cursor += 1
-                    common[two] += 1
-                    observed[two] += grave[k, label[other]]
-                    said_one[two, k] += 1
-                    said_two[two, label[other]] += 1
-        second[offsets[one] : cursor].sort()
-        for pair in range(offsets[one], cursor):
-            two = second[pair]
-            n = common[two]
-            expected = float(n) * n if nominal else 0.0
-            for k in range(n_classes):
-                if said_one[two, k] == 0:
-                    continue
-                if nominal:
-                    expected -= float(said_one[two, k]) * said_two[two, k]
-                else:
-                    for m in range(n_classes):
-                        expected += float(said_one[two, k]) * said_two[two, m] * grave[k, m]
-            n_common[pair] = n
-            kappa[pair] = 1 - observed[two] * n / expected if expected > 0 else np.nan
-            common[two] = 0
-            observed[two] = 0
-            said_one[two] = 0
-            said_two[two] = 0

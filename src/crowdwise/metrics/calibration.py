@@ -38,10 +38,8 @@ def reliability_table(truth: npt.ArrayLike, posterior: npt.ArrayLike, *, n_bins:
 
     Parameters
     ----------
-    truth : array (n_tasks,)
-        Class positions; -1, None or NaN where unknown.
-    posterior : array (n_tasks, n_classes)
-        Probability of each class; rows sum to one.
+    truth, posterior : arrays (n_tasks,) and (n_tasks, n_classes)
+        As in `log_loss`.
     n_bins
         Number of bins; 15 is the habit since Guo et al. (2017).
 

@@ -17,10 +17,10 @@ FEWEST_ANSWERS = 10  # answers "k" without which nobody is called an expert of i
 
 
 def not_dominant(mean: FloatArray) -> list[int]:
-    """Classes whose diagonal element is not the largest of its column of `mean` [truth, label]: 000, theorem 1.
+    """Classes whose diagonal is not the largest of its column of `mean` [truth, label] (Tanno et al. 2019, theorem 1).
 
-    000 writes a[label, truth] and needs a[i, i] > a[i, j] for all j ≠ i: of all truths, label i must be said most often
-    when i is true.
+    Tanno et al. 2019 write a[label, truth] and need a[i, i] > a[i, j] for all j ≠ i: of all truths, label i must be
+    said most often when i is true.
     """
     others = mean - np.diag(np.diag(mean))
     return [int(k) for k in np.flatnonzero(np.diag(mean) <= others.max(axis=0))]
@@ -36,14 +36,15 @@ def contrast(f: FloatArray) -> float:
     """How well outputs (N, K) of a classifier or model tell classes apart: 1 if all are sure, 0 if one is constant.
 
     The smallest eigenvalue of D^-½ Fᵀ F D^-½ / N with D the outputs' means. Its determinant is 0 with it, which is what
-    002's log det guards against, but unlike the determinant it depends neither on the number nor the shares of classes.
+    Ibrahim et al.'s log det guards against, but unlike the determinant it depends neither on the number nor the shares
+    of classes.
     """
     shares = np.maximum(f.mean(axis=0), 1e-12)
     return float(np.linalg.eigvalsh(f.T @ f / len(f) / np.sqrt(np.outer(shares, shares)))[0])
 
 
 def unanchored(f: FloatArray, confusion: FloatArray, said: IntArray) -> list[int]:
-    """Classes with neither an anchor (a task that the classifier is sure of) nor an expert (002).
+    """Classes with neither an anchor (a task that the classifier is sure of) nor an expert (Ibrahim et al. 2025).
 
     An expert of class k is a worker who says k when, and only when, it is true.
 

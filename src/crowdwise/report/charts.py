@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from crowdwise.audit.audit import FINE
+from crowdwise.audit.scores import Score, codes_for, gold_bins
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.report.audit_page.view import drawn_workers, one_volume
-from crowdwise.report.names import labelled
-from crowdwise.report.scores import Score, codes_for, gold_bins
+from crowdwise.report.names import distinct_names
 
 try:
     import altair as alt
@@ -25,9 +25,9 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from crowdwise.audit.scores import Bin
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.report.graph import Graph
-    from crowdwise.report.scores import Bin
 
 __all__ = [
     "calibration",
@@ -92,7 +92,7 @@ def confidence(model: Any) -> Chart:
 def worker_map(model: Any) -> Chart:
     """Skill against number of labels of the workers of a fitted model; of many, two thousand drawn at random."""
     chosen = drawn_workers(np.full(len(model.workers_), -1.0), model.labels_per_worker_)
-    names = labelled(model.workers_.to_pylist())
+    names = distinct_names(model.workers_.tolist())
     return worker_chart(
         [names[at] for at in chosen],
         model.labels_per_worker_[chosen],
@@ -109,11 +109,11 @@ def confusion(model: Any, worker: Any = None) -> Chart:
     if worker is None:
         matrix = np.average(model.confusion_, axis=0, weights=np.maximum(model.labels_per_worker_, 1e-12))
     else:
-        at = int(positions(as_vocabulary([worker], "worker"), model.workers_)[0])
+        at = int(positions(as_vocabulary([worker], "worker"), model._names.workers)[0])
         if at < 0:
             raise InputError(f"The model knows no worker {quoted(worker)}.")
         matrix = model.confusion_[at]
-    return confusion_chart(matrix, labelled(model.classes_.to_pylist(), LONGEST_TICK))
+    return confusion_chart(matrix, distinct_names(model.classes_.tolist(), LONGEST_TICK))
 
 
 def calibration(model: Any, truth: Any = None) -> Chart:

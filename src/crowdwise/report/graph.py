@@ -1,6 +1,6 @@
 """The graph of agreement: workers who agree with each other beyond what their skill explains, joined by lines.
 
-What two workers agree beyond the truth, κ, is that of `crowdwise.fitting.company`. Two of one group, which was tested
+What two workers agree beyond the truth, κ, is that of `crowdwise.dependence.groups`. Two of one group, which was tested
 as a group, are joined where their κ stands out from the crowd's background by the margin of that test; any other two
 only where so much agreement would come by chance, over all pairs together, less than once in twenty crowds.
 
@@ -19,10 +19,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtri
 
-from crowdwise.fitting.excess import MARGIN, standing_out
+from crowdwise.dependence.excess_agreement import MARGIN, agreement_z_scores
 
 if TYPE_CHECKING:
-    from crowdwise.fitting.company import Company
+    from crowdwise.dependence.groups import Dependence
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["MOST_GROUPS", "Graph", "agreement_graph", "busiest"]
@@ -73,7 +73,7 @@ class Graph:
         return found
 
 
-def agreement_graph(company: Company, groups: IntArray, n_labels: IntArray) -> Graph | None:
+def agreement_graph(dependence: Dependence, groups: IntArray, n_labels: IntArray) -> Graph | None:
     """The busiest of each group, those joined to others, and then the busiest of the rest; None if nobody is joined.
 
     Parameters
@@ -83,16 +83,16 @@ def agreement_graph(company: Company, groups: IntArray, n_labels: IntArray) -> G
     n_labels : (M,)
         By which the busiest are told.
     """
-    mine = groups[company.tested]
-    strength = _lines(company, mine)
-    chosen = _chosen(strength, mine, n_labels[company.tested])
+    mine = groups[dependence.tested]
+    strength = _lines(dependence, mine)
+    chosen = _chosen(strength, mine, n_labels[dependence.tested])
     strength, mine = strength[np.ix_(chosen, chosen)], mine[chosen]
     kept = _strongest(strength)
     first, second = np.nonzero(np.triu(kept | kept.T, 1))
     if not first.size and mine.max(initial=-1) < 0:
         return None
     place = _laid_out(mine, first, second, strength[first, second])
-    return Graph(company.tested[chosen], mine, first, second, strength[first, second], place)
+    return Graph(dependence.tested[chosen], mine, first, second, strength[first, second], place)
 
 
 def busiest(workers: IntArray, n_labels: IntArray, most: int) -> IntArray:
@@ -100,13 +100,13 @@ def busiest(workers: IntArray, n_labels: IntArray, most: int) -> IntArray:
     return workers[np.argsort(-n_labels[workers], kind="stable")][:most]
 
 
-def _lines(company: Company, mine: IntArray) -> FloatArray:
+def _lines(dependence: Dependence, mine: IntArray) -> FloatArray:
     """Strength of the line between every two tested workers (m, m), 0 where there is none."""
-    beyond = np.nan_to_num((company.excess - company.background) / max(1 - company.background, 1e-9))
-    sums = np.stack([company.shared, company.same, company.expected])
+    beyond = np.nan_to_num((dependence.excess - dependence.background) / max(1 - dependence.background, 1e-9))
+    sums = np.stack([dependence.shared, dependence.same, dependence.expected])
     n_pairs = max(mine.size * (mine.size - 1) / 2, 1)
-    sure = standing_out(sums, company.background) > ndtri(1 - CHANCE / n_pairs)
-    together = (mine[:, None] == mine) & (mine[:, None] >= 0) & (company.excess > company.background + MARGIN)
+    sure = agreement_z_scores(sums, dependence.background) > ndtri(1 - CHANCE / n_pairs)
+    together = (mine[:, None] == mine) & (mine[:, None] >= 0) & (dependence.excess > dependence.background + MARGIN)
     lines: FloatArray = np.where(sure | together, np.clip(beyond, 0, 1), 0.0)
     np.fill_diagonal(lines, 0.0)
     return lines

@@ -22,7 +22,7 @@ from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.read import opened
 from crowdwise.labels.vocabulary import as_vocabulary, positions
-from crowdwise.report.names import shown
+from crowdwise.report.names import display_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,12 +106,12 @@ class Items:
         text, path = self._cell(self.text, place), self._cell(self.picture, place)
         picture, why = ("", "") if not path else self._picture(path, place, room)
         if not text:
-            return Item(f"{shown(path, SHORT)}{why}" if path and not picture else "", "", picture)
+            return Item(f"{display_name(path, SHORT)}{why}" if path and not picture else "", "", picture)
         line = " ".join(text.split())
         if len(line) <= SHORT and not why:
-            return Item(shown(line, SHORT), "", picture)
+            return Item(display_name(line, SHORT), "", picture)
         whole = "\n".join(_visible(part) for part in text[:LONG].splitlines()) + ("…" if len(text) > LONG else "")
-        return Item(shown(line, SHORT), f"{whole}\n{shown(path, SHORT)}{why}" if why else whole, picture)
+        return Item(display_name(line, SHORT), f"{whole}\n{display_name(path, SHORT)}{why}" if why else whole, picture)
 
     def _places(self, names: Sequence[Any]) -> list[int]:
         return positions(as_vocabulary(list(names), "task"), self.tasks).tolist() if names else []

@@ -8,34 +8,41 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["labelled", "shown"]
+__all__ = ["display_name", "distinct_names", "escape_unprintable"]
 
 LONGEST = 120  # letters that are kept of a name; a page may hold ten thousand of them
 
 
-def shown(name: object, most: int = LONGEST) -> str:
+def escape_unprintable(text: object) -> str:
+    r"""Escape what does not print: control characters, line breaks, marks that turn the reading order.
+
+    >>> print(escape_unprintable("a\x1b[31mb\u202ec"))
+    a\x1b[31mb\u202ec
+    """
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in str(text))
+
+
+def display_name(name: object, most: int = LONGEST) -> str:
     r"""A name with what does not print made visible (breaks, controls, marks that turn the reading order), and cut.
 
     Letters of scripts that are written from the right stay as they are: the page keeps them to themselves.
 
-    >>> print(shown("a\nb\u202ec"), shown("abcdef", 4))
+    >>> print(display_name("a\nb\u202ec"), display_name("abcdef", 4))
     a\nb\u202ec abc…
     """
     raw = str(name)
-    text = "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in raw[: most + 1]
-    )
+    text = escape_unprintable(raw[: most + 1])
     if len(text) > most or len(raw) > most:
         text = text[: most - 1] + "…"
     return text if text.strip() == text and text else f"‘{text}’"
 
 
-def labelled(names: Sequence[Any], most: int = LONGEST) -> list[str]:
+def distinct_names(names: Sequence[Any], most: int = LONGEST) -> list[str]:
     """Names shown so that no two are alike: those that would be, once cut, are told apart by their position.
 
-    >>> labelled(["ann", "long name 1", "long name 2"], 8)
+    >>> distinct_names(["ann", "long name 1", "long name 2"], 8)
     ['ann', 'long na… (2)', 'long na… (3)']
     """
-    texts = [shown(name, most) for name in names]
+    texts = [display_name(name, most) for name in names]
     times = Counter(texts)
     return [text if times[text] == 1 else f"{text} ({place})" for place, text in enumerate(texts, start=1)]

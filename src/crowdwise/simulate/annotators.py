@@ -1,4 +1,4 @@
-"""The annotators of Tanno et al. 2019 (seed 000): pairwise-flippers, hammer-spammers, and four on CIFAR-10.
+"""The annotators of Tanno et al. 2019: pairwise-flippers, hammer-spammers, and four on CIFAR-10.
 
 Readings, where the paper leaves a choice:
 
@@ -13,18 +13,18 @@ Readings, where the paper leaves a choice:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.simulate.checks import as_generator, checked_count, checked_share
-from crowdwise.simulate.known import simulate_workers
+from crowdwise.simulate.checks import checked_share
+from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.workers import flippers, hammers, symmetric
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
-    from crowdwise.simulate.checks import Seed
     from crowdwise.simulate.simulation import Simulation
 
 __all__ = ["CIFAR10", "cifar_annotators", "cifar_confusion", "hammer_spammers", "pairwise_flippers"]
@@ -39,82 +39,51 @@ NEIGHBOUR = 0.5  # the rest is halved between the class before and the class aft
 ADVERSARY = 0.15  # the rest goes to the class half the list away, never a similar or neighbouring one
 
 
-def pairwise_flippers(
-    n_tasks: int = 1000,
-    n_workers: int = 5,
-    n_classes: int = 10,
-    labels_per_task: int | None = None,
-    *,
-    skill: float = 0.3,
-    noise: float = 0.01,
-    prior: Any = None,
-    truth: Any = None,
-    seed: Seed = 0,
-) -> Simulation:
-    """Workers who flip each class to one wrong class of their own (000, MNIST).
+@with_setting(n_tasks=1000, n_workers=5, n_classes=10, labels_per_task=None)
+def pairwise_flippers(setting: Setting, *, skill: float = 0.3, noise: float = 0.01) -> Simulation:
+    """Workers who flip each class to one wrong class of their own (Tanno et al. 2019, MNIST).
 
-    Section 3.1 and appendix B of 000: right with probability `skill` + ε, ε ~ Normal(0, `noise`) for each
-    worker; the target of each class is uniform over the other classes.
+    Section 3.1 and appendix B of Tanno et al. 2019: right with probability `skill` + ε, ε ~ Normal(0, `noise`) for each
+    worker; the target of each class is uniform over the other classes. Labels are dense where `labels_per_task` is
+    None; the paper's sparse case is 1.
 
     Parameters
     ----------
-    labels_per_task
-        None for everyone (the paper's dense labels), 1 for its sparse case.
     skill
         Mean skill p of the group, from 0 to 1.
     noise
         Standard deviation of the workers' skills around it; skills are cut to [0, 1].
-    n_tasks, n_workers, n_classes, prior, truth, seed
-        As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
-    skills = _perturbed(skill, noise, checked_count(n_workers, "n_workers"), rng)
-    confusion = flippers(skills, checked_count(n_classes, "n_classes", 2), rng)
-    return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, seed=rng)
+    confusion = flippers(_perturbed(setting, skill, noise), setting.n_classes, setting.rng)
+    return setting.simulate_independent(*setting.draw_truth(), confusion)
 
 
+@with_setting(n_tasks=1000, n_workers=5, n_classes=10, labels_per_task=None)
 def hammer_spammers(
-    n_tasks: int = 1000,
-    n_workers: int = 5,
-    n_classes: int = 10,
-    labels_per_task: int | None = None,
-    *,
-    skill: float = 0.3,
-    noise: float = 0.01,
-    uniform_over: Literal["all", "others"] = "all",
-    prior: Any = None,
-    truth: Any = None,
-    seed: Seed = 0,
+    setting: Setting, *, skill: float = 0.3, noise: float = 0.01, uniform_over: Literal["all", "others"] = "all"
 ) -> Simulation:
-    """Workers who are right with probability p and otherwise guess uniformly (000, MNIST).
+    """Workers who are right with probability p and otherwise guess uniformly (Tanno et al. 2019, MNIST).
 
-    Section 3.1 and appendix B of 000, with ε ~ Normal(0, `noise`) added to each worker's p.
+    Section 3.1 and appendix B of Tanno et al. 2019, with ε ~ Normal(0, `noise`) added to each worker's p, which is cut
+    to [0, 1].
 
     Parameters
     ----------
-    labels_per_task
-        None for everyone (the paper's dense labels), 1 for its sparse case.
-    skill
-        Mean p of the group, from 0 to 1.
-    noise
-        Standard deviation of the workers' p around it; p is cut to [0, 1].
+    skill, noise
+        Mean p of the group and standard deviation around it, as for `pairwise_flippers`.
     uniform_over
         A guess falls on "all" classes (section 3.1: right with p + (1-p)/K in all), or on the "others"
         only (caption of figure 8: right with p).
-    n_tasks, n_workers, n_classes, prior, truth, seed
-        As for `simulate_crowd`.
     """
     if uniform_over not in ("all", "others"):
         raise InputError(f"uniform_over is {quoted(uniform_over)}; it must be 'all' or 'others'.")
-    rng = as_generator(seed)
-    skills = _perturbed(skill, noise, checked_count(n_workers, "n_workers"), rng)
     population = hammers if uniform_over == "all" else symmetric
-    confusion = population(skills, checked_count(n_classes, "n_classes", 2))
-    return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, seed=rng)
+    confusion = population(_perturbed(setting, skill, noise), setting.n_classes)
+    return setting.simulate_independent(*setting.draw_truth(), confusion)
 
 
 def cifar_confusion() -> FloatArray:
-    """Confusion matrices of the four CIFAR-10 annotators of 000 figure 2 (values ours, see the module)."""
+    """Confusion matrices of the four CIFAR-10 annotators of figure 2 (values ours, see the module)."""
     n_classes = len(CIFAR10)
     classes = np.arange(n_classes)
     partner = classes.copy()
@@ -131,44 +100,23 @@ def cifar_confusion() -> FloatArray:
     return matrices
 
 
-def cifar_annotators(
-    n_tasks: int = 1000,
-    labels_per_task: int | None = None,
-    *,
-    prior: Any = None,
-    truth: Any = None,
-    seed: Seed = 0,
-) -> Simulation:
-    """Four annotators of CIFAR-10, right 45 % of the time: guesser, mixer, neighbour, adversary (000).
+@with_setting(n_tasks=1000, labels_per_task=None)
+def cifar_annotators(setting: Setting) -> Simulation:
+    """Four annotators of CIFAR-10, 45 % of labels right: guesser, mixer, neighbour, adversary (Tanno et al. 2019).
 
-    Section 3.1 of 000: (i) a hammer-spammer, (ii) one who mixes up similar categories (cats and dogs,
+    Section 3.1 of Tanno et al. 2019: (i) a hammer-spammer, (ii) one who mixes up similar categories (cats and dogs,
     automobiles and trucks), (iii) one who confuses neighbouring classes, (iv) an adversary with a wrong
-    association of class names to categories.
-
-    Parameters
-    ----------
-    labels_per_task
-        None for everyone (the paper's dense labels), 1 for its sparse case.
-    n_tasks, prior, truth, seed
-        As for `simulate_crowd`.
+    association of class names to categories. Labels are dense where `labels_per_task` is None; the paper's sparse
+    case is 1.
     """
-    rng = as_generator(seed)
     kinds = ("hammer-spammer", "similar-classes", "neighbouring-classes", "adversary")
-    return simulate_workers(
-        cifar_confusion(),
-        n_tasks,
-        labels_per_task,
-        classes=CIFAR10,
-        workers=kinds,
-        kinds=kinds,
-        prior=prior,
-        truth=truth,
-        seed=rng,
-    )
+    four = replace(setting, n_workers=len(kinds))
+    truth, prior = setting.draw_truth(len(CIFAR10))
+    return four.simulate_independent(truth, prior, cifar_confusion(), classes=CIFAR10, workers=kinds, kinds=kinds)
 
 
-def _perturbed(skill: float, noise: float, n_workers: int, rng: np.random.Generator) -> FloatArray:
+def _perturbed(setting: Setting, skill: float, noise: float) -> FloatArray:
     mean = checked_share(skill, "skill")
     if not 0 <= noise < np.inf:
         raise InputError(f"noise is {quoted(noise)}; it must be a standard deviation, 0 or more.")
-    return np.clip(mean + noise * rng.standard_normal(n_workers), 0, 1)
+    return np.clip(mean + noise * setting.rng.standard_normal(setting.n_workers), 0, 1)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from crowdwise.kernels.choice import choose_engine
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.sorting import first_repeats
 from crowdwise.simulate.checks import checked_count
@@ -49,7 +49,7 @@ def everyone(n_tasks: int, n_workers: int) -> Assignment:
 def at_random(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator) -> Assignment:
     """Each task gets `labels_per_task` different workers, every set of them equally likely.
 
-    One label a task is the sparse case of 000 section 3.2. Floyd's sampling: one random number an edge.
+    One label a task is the sparse case of Tanno et al. 2019 section 3.2. Floyd's sampling: one random number an edge.
     """
     per_task = checked_count(labels_per_task, "labels_per_task")
     if per_task > n_workers:
@@ -64,16 +64,16 @@ def at_random(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random
     for first in range(0, n_tasks, block):
         last = min(first + block, n_tasks)
         uniform = rng.random((last - first, per_task))
-        _choose(uniform, first, taken_by, worker[first * per_task : last * per_task])
+        worker[first * per_task : last * per_task] = _choose(uniform, first, taken_by)
     return Assignment(task, worker)
 
 
 def regular(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator) -> Assignment:
     """Draw an (l, r)-regular bipartite graph: l workers on every task, r tasks for every worker.
 
-    As in 004 section 4.1; r follows from the rest: `n_tasks * l / n_workers`. Stubs are matched at random and
-    repeated pairs are then removed by random switches that keep all degrees, which is close to uniform over
-    such graphs where they are sparse. Where more than half of all pairs are wanted the complement is drawn.
+    As in Kim et al. 2022 section 4.1; r follows from the rest: `n_tasks * l / n_workers`. Stubs are matched at random
+    and repeated pairs are then removed by random switches that keep all degrees, which is close to uniform over such
+    graphs where they are sparse. Where more than half of all pairs are wanted the complement is drawn.
     """
     per_task = checked_count(labels_per_task, "labels_per_task")
     per_worker, left_over = divmod(n_tasks * per_task, n_workers)
@@ -110,6 +110,42 @@ def _sparse_regular(
     return Assignment(task, worker)
 
 
+def _choose(uniform: FloatArray, first_task: int, taken_by: IntArray) -> IntArray:
+    """Workers of each task, from a random number for each label; `taken_by` is the last task of each worker."""
+    n_tasks, per_task = uniform.shape
+    if choose_engine(uniform.size, per_task) == "numba":  # NumPy compares each worker with all before of the task
+        from crowdwise.kernels.compiled.simulate import choose
+
+        worker = np.empty(uniform.size, np.int32)
+        choose(uniform, first_task, taken_by, worker)
+        return worker
+    chosen = np.empty((per_task, n_tasks), np.int32)
+    for place in range(per_task):
+        newest = taken_by.size - per_task + place
+        who = (uniform[:, place] * (newest + 1)).astype(np.int32)
+        chosen[place] = np.where((chosen[:place] == who).any(axis=0), newest, who)
+    return chosen.T.ravel()
+
+
+def _switch(worker: IntArray, per_task: int, repeats: IntArray, uniform: FloatArray) -> int:
+    """Mend repeats in turn while the random numbers last; returns how many are done."""
+    if choose_engine(worker.size, per_task) == "numba":
+        from crowdwise.kernels.compiled.simulate import switch
+
+        done: int = switch(worker, per_task, repeats, uniform)
+        return done
+    done = 0
+    by_task = worker.reshape(-1, per_task)
+    for other in (uniform * worker.size).astype(np.int64).tolist():
+        if done == repeats.size:
+            break
+        mine = int(repeats[done])
+        if worker[other] not in by_task[mine // per_task] and worker[mine] not in by_task[other // per_task]:
+            worker[[mine, other]] = worker[[other, mine]]
+            done += 1
+    return done
+
+
 def _nearest(n_tasks: int, n_workers: int, per_task: int) -> str:
     labels = n_tasks * per_task
     workers = next(
@@ -119,42 +155,3 @@ def _nearest(n_tasks: int, n_workers: int, per_task: int) -> str:
         if count >= per_task and labels % count == 0
     )
     return f"{workers} workers with {labels // workers} tasks each would do."
-
-
-@njit(cache=True, nogil=True)
-def _choose(uniform: FloatArray, first_task: int, taken_by: IntArray, worker: IntArray) -> None:
-    n_workers = taken_by.size
-    n_tasks, per_task = uniform.shape
-    edge = 0
-    for row in range(n_tasks):
-        task = first_task + row
-        for place in range(per_task):
-            newest = n_workers - per_task + place
-            who = int(uniform[row, place] * (newest + 1))
-            if taken_by[who] == task:
-                who = newest
-            taken_by[who] = task
-            worker[edge] = who
-            edge += 1
-
-
-@njit(cache=True, nogil=True)
-def _switch(worker: IntArray, per_task: int, repeats: IntArray, uniform: FloatArray) -> int:
-    """Mend repeats in turn while the random numbers last; returns how many are done."""
-    done = 0
-    for draw in range(uniform.size):
-        if done == repeats.size:
-            break
-        mine = repeats[done]
-        other = int(uniform[draw] * worker.size)
-        mine_from = mine - mine % per_task
-        other_from = other - other % per_task
-        good = True
-        for place in range(per_task):
-            if worker[mine_from + place] == worker[other] or worker[other_from + place] == worker[mine]:
-                good = False
-                break
-        if good:
-            worker[mine], worker[other] = worker[other], worker[mine]
-            done += 1
-    return done

@@ -18,13 +18,15 @@ Seed: TypeAlias = "int | np.random.Generator"
 ROUNDING = 1e-9  # rows typed in by hand may miss one by this much
 
 
-def as_generator(seed: Seed) -> np.random.Generator:
+def as_generator(random_state: Seed) -> np.random.Generator:
     """Make a generator from a seed; a generator given is used, and moved on, as it is."""
-    if isinstance(seed, np.random.Generator):
-        return seed
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed is {quoted(seed)}; it must be a whole number from 0, or a numpy Generator.")
-    return np.random.default_rng(int(seed))
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise InputError(
+            f"random_state is {quoted(random_state)}; it must be a whole number from 0, or a numpy Generator."
+        )
+    return np.random.default_rng(int(random_state))
 
 
 def checked_count(value: Any, name: str, least: int = 1) -> int:

@@ -1,6 +1,6 @@
-"""One- and two-coin workers on regular graphs (Cao et al. 2023, seed 004), with extreme spammers.
+"""One- and two-coin workers on regular graphs (Kim et al. 2022), with extreme spammers.
 
-Section 4.1 of 004: 1,000 tasks and 750 workers on a random (3, 4)-regular bipartite graph, two classes.
+Section 4.1 of Kim et al. 2022: 1,000 tasks and 750 workers on a random (3, 4)-regular bipartite graph, two classes.
 Equation 3 draws (right, wrong) of a worker from Dir(α₁, α₂): one coin for both classes, or one for each.
 """
 
@@ -12,95 +12,54 @@ import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.simulate.assignment import Assignment, everyone, joined, regular
-from crowdwise.simulate.checks import as_generator, checked_count
-from crowdwise.simulate.draws import draw_labels, draw_truth
+from crowdwise.simulate.checks import checked_count
+from crowdwise.simulate.draws import draw_labels
+from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.simulation import Simulation
 from crowdwise.simulate.workers import dirichlet_rows, pseudo_counts, symmetric, unrelated
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
-    from crowdwise.simulate.checks import Seed
 
 __all__ = ["one_coin", "two_coin"]
 
 
-def one_coin(
-    n_tasks: int = 1000,
-    n_workers: int = 750,
-    n_classes: int = 2,
-    labels_per_task: int = 3,
-    *,
-    alpha: tuple[float, float] = (2.0, 1.0),
-    n_spammers: int = 0,
-    prior: Any = None,
-    truth: Any = None,
-    seed: Seed = 0,
-) -> Simulation:
-    """Workers of one Beta-distributed accuracy each, on a regular graph, with extreme spammers (004).
+@with_setting(n_tasks=1000, n_workers=750, n_classes=2, labels_per_task=3)
+def one_coin(setting: Setting, *, alpha: tuple[float, float] = (2.0, 1.0), n_spammers: int = 0) -> Simulation:
+    """Workers of one Beta-distributed accuracy each, on a regular graph, with extreme spammers (Kim et al. 2022).
 
-    Equation 3 and section 4.1 of 004. With more than two classes errors are spread equally.
+    Equation 3 and section 4.1 of Kim et al. 2022. With more than two classes errors are spread equally. The graph has
+    `labels_per_task` (the paper's l) workers on each task, and `n_tasks * labels_per_task / n_workers` (its r) tasks
+    for each of the `n_workers`, which must be whole.
 
     Parameters
     ----------
-    n_workers
-        Workers of the graph; each gets `n_tasks * labels_per_task / n_workers` tasks, which must be whole.
-    labels_per_task
-        The graph's l (the paper's 3, so that r is 4).
     alpha
         (α₁, α₂): a worker's accuracy is Beta(α₁, α₂), its mean α₁ / (α₁ + α₂).
     n_spammers
         Workers added who label *all* tasks uniformly at random.
-    n_tasks, n_classes, prior, truth, seed
-        As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
-    n_workers, n_classes = checked_count(n_workers, "n_workers"), checked_count(n_classes, "n_classes", 2)
     right, wrong = _pair(alpha)
-    confusion = symmetric(rng.beta(right, wrong, n_workers), n_classes)
-    return _on_graph(
-        n_tasks,
-        confusion,
-        labels_per_task=labels_per_task,
-        n_spammers=n_spammers,
-        prior=prior,
-        truth=truth,
-        rng=rng,
-    )
+    confusion = symmetric(setting.rng.beta(right, wrong, setting.n_workers), setting.n_classes)
+    return _on_graph(setting, confusion, n_spammers)
 
 
-def two_coin(
-    n_tasks: int = 1000,
-    n_workers: int = 750,
-    n_classes: int = 2,
-    labels_per_task: int = 3,
-    *,
-    alpha: Any = (2.0, 1.0),
-    n_spammers: int = 0,
-    prior: Any = None,
-    truth: Any = None,
-    seed: Seed = 0,
-) -> Simulation:
-    """Workers of one Dirichlet-distributed row for each true class, on a regular graph (004).
+@with_setting(n_tasks=1000, n_workers=750, n_classes=2, labels_per_task=3)
+def two_coin(setting: Setting, *, alpha: Any = (2.0, 1.0), n_spammers: int = 0) -> Simulation:
+    """Workers of one Dirichlet-distributed row for each true class, on a regular graph (Kim et al. 2022).
 
-    Section 2.1 of 004: rows are independent. With more than two classes a pair (α₁, α₂) gives α₂ to the
+    Section 2.1 of Kim et al. 2022: rows are independent. With more than two classes a pair (α₁, α₂) gives α₂ to the
     wrong classes in equal parts, so that every diagonal entry is Beta(α₁, α₂); a K×K matrix of pseudo-counts
-    is the general Dirichlet prior of the paper.
+    is the general Dirichlet prior of the paper. The graph is that of `one_coin`.
 
     Parameters
     ----------
-    n_workers
-        Workers of the graph; each gets `n_tasks * labels_per_task / n_workers` tasks, which must be whole.
-    labels_per_task
-        The graph's l (the paper's 3, so that r is 4).
     alpha
         (α₁, α₂), or pseudo-counts (n_classes, n_classes) with rows for the truth.
     n_spammers
         Workers added who label *all* tasks uniformly at random.
-    n_tasks, n_classes, prior, truth, seed
-        As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
-    n_workers, n_classes = checked_count(n_workers, "n_workers"), checked_count(n_classes, "n_classes", 2)
+    n_classes = setting.n_classes
     counts = np.asarray(alpha, np.float64)
     if counts.ndim != 2:
         counts = pseudo_counts(*_pair(alpha), n_classes)
@@ -109,16 +68,7 @@ def two_coin(
             f"alpha is a matrix of {counts.shape} pseudo-counts, but there are {n_classes} classes: "
             f"it must be {n_classes}×{n_classes}."
         )
-    confusion = dirichlet_rows(counts, n_workers, rng)
-    return _on_graph(
-        n_tasks,
-        confusion,
-        labels_per_task=labels_per_task,
-        n_spammers=n_spammers,
-        prior=prior,
-        truth=truth,
-        rng=rng,
-    )
+    return _on_graph(setting, dirichlet_rows(counts, setting.n_workers, setting.rng), n_spammers)
 
 
 def _pair(alpha: Any) -> tuple[float, float]:
@@ -131,24 +81,15 @@ def _pair(alpha: Any) -> tuple[float, float]:
     return right, wrong
 
 
-def _on_graph(
-    n_tasks: int,
-    confusion: FloatArray,
-    *,
-    labels_per_task: int,
-    n_spammers: int,
-    prior: Any,
-    truth: Any,
-    rng: np.random.Generator,
-) -> Simulation:
+def _on_graph(setting: Setting, confusion: FloatArray, n_spammers: int) -> Simulation:
     n_workers, n_classes = confusion.shape[:2]
     n_spammers = checked_count(n_spammers, "n_spammers", 0)
-    codes, shares = draw_truth(n_tasks, n_classes, rng, prior=prior, truth=truth)
-    assignment = regular(codes.size, n_workers, labels_per_task, rng)
+    codes, shares = setting.draw_truth()
+    assignment = regular(codes.size, n_workers, setting.labels_per_task, setting.rng)
     if n_spammers:
         extra = everyone(codes.size, n_spammers)
         assignment = joined(assignment, Assignment(extra.task, extra.worker + np.int32(n_workers)))
         confusion = np.concatenate([confusion, unrelated(np.full((n_spammers, n_classes), 1 / n_classes))])
-    label = draw_labels(assignment, codes, confusion, rng)
+    label = draw_labels(assignment, codes, confusion, setting.rng)
     kinds = ("worker",) * n_workers + ("spammer",) * n_spammers
     return Simulation.assembled(assignment, label, codes, confusion, shares, kinds=kinds)

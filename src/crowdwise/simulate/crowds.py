@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.adversaries import colluders, malicious, spammers
 from crowdwise.simulate.annotators import cifar_annotators, hammer_spammers, pairwise_flippers
 from crowdwise.simulate.coins import one_coin, two_coin
@@ -45,12 +46,13 @@ CROWDS: dict[str, Callable[..., Simulation]] = {
 }
 
 
+@accept_seed
 def simulate(slug: str, **parameters: Any) -> Simulation:
     """Simulate the crowd of a slug; parameters are those of its function in `CROWDS`.
 
     Examples
     --------
-    >>> simulate("one-coin", n_tasks=400, n_workers=300, seed=7).labels
+    >>> simulate("one-coin", n_tasks=400, n_workers=300, random_state=7).labels
     CrowdLabels: 1,200 labels by 300 workers on 400 tasks, 2 classes (0, 1)
     """
     if slug not in CROWDS:

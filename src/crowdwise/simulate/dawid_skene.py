@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.checks import as_generator, checked_count
 from crowdwise.simulate.known import simulate_workers
 from crowdwise.simulate.workers import skilled
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["simulate_crowd"]
 
 
+@accept_seed
 def simulate_crowd(
     n_tasks: int = 1000,
     n_workers: int = 50,
@@ -25,7 +27,7 @@ def simulate_crowd(
     concentration: float = 10.0,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Independent workers with confusion matrices of a wanted mean skill (Dawid and Skene's model).
 
@@ -45,16 +47,16 @@ def simulate_crowd(
         Class shares; equal ones by default.
     truth
         True classes of real tasks as positions, in place of `n_tasks` and `prior`.
-    seed
+    random_state
         A whole number or a numpy Generator. Same seed, same bits.
 
     Examples
     --------
-    >>> simulate_crowd(n_tasks=200, n_workers=10, n_classes=3, seed=1).labels
+    >>> simulate_crowd(n_tasks=200, n_workers=10, n_classes=3, random_state=1).labels
     CrowdLabels: 1,000 labels by 10 workers on 200 tasks, 3 classes (0, 1, 2)
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     n_workers = checked_count(n_workers, "n_workers")
     n_classes = checked_count(n_classes, "n_classes", 2)
     confusion = skilled(n_workers, n_classes, rng, skill=skill, concentration=concentration)
-    return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, seed=rng)
+    return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, random_state=rng)

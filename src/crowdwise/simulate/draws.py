@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from crowdwise.kernels.choice import choose_engine
 from crowdwise.labels.codes import smallest_int
 from crowdwise.labels.errors import InputError
 from crowdwise.simulate.checks import checked_count, checked_prior
@@ -77,16 +77,11 @@ def summed(rows: FloatArray) -> FloatArray:
     return sums
 
 
-@njit(cache=True, nogil=True)
 def _pick(cumulative: FloatArray, worker: IntArray, given: IntArray, uniform: FloatArray, label: IntArray) -> None:
-    last = cumulative.shape[2] - 1
-    for edge in range(worker.size):
-        who, truth, draw = worker[edge], given[edge], uniform[edge]
-        low, high = 0, last
-        while low < high:
-            middle = (low + high) // 2
-            if cumulative[who, truth, middle] <= draw:
-                low = middle + 1
-            else:
-                high = middle
-        label[edge] = low
+    """Write the class in whose part of `cumulative[worker, given]` each number falls."""
+    if choose_engine(label.size, cumulative.shape[2]) == "numba":
+        from crowdwise.kernels.compiled.simulate import pick
+
+        pick(cumulative, worker, given, uniform, label)
+    else:
+        label[:] = (cumulative[worker, given, :-1] <= uniform[:, None]).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Seniors and juniors of Cao et al. 2019 (seed 001): cases 4.1–4.3 with the expertise of appendix B.
+"""Seniors and juniors of Cao et al. 2019: cases 4.1–4.3 with the expertise of appendix B.
 
 Every expert labels every task. For one data set, level, seed and number of tasks the three cases have the
 same truth and the same labels of the same seniors, as section 4 asks; only the juniors differ.
@@ -9,23 +9,26 @@ Of a hard pair that an expert "labels the same class", the class is the one name
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.simulate.annotators import CIFAR10
 from crowdwise.simulate.assignment import everyone
-from crowdwise.simulate.checks import as_generator, checked_count
-from crowdwise.simulate.draws import draw_labels, draw_truth
+from crowdwise.simulate.checks import checked_count
+from crowdwise.simulate.draws import draw_labels
+from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.simulation import Simulation
 from crowdwise.simulate.workers import class_wise, constant, symmetric, unrelated
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
-    from crowdwise.simulate.checks import Seed
 
 __all__ = ["copied_coin", "correlated_mistakes", "independent_mistakes", "naive_majority", "senior_confusion"]
+
+Data: TypeAlias = Literal["dogs-vs-cats", "cifar10", "luna16"]
+Level: TypeAlias = Literal["high", "low"]
 
 CLASSES = {"dogs-vs-cats": ("cat", "dog"), "cifar10": CIFAR10, "luna16": ("benign", "malignant")}
 SENIOR_NAMES = "ABCDEFGHIJ"
@@ -50,18 +53,11 @@ LAZY = {"high": 5, "low": 15}  # case B.2: juniors who say the first class
 COPIES = {"high": (0, 0, 2, 2, 2), "low": (0, 2)}  # case B.3: the senior (A is 0, C is 2) each junior copies
 
 
-def independent_mistakes(
-    n_tasks: int = 1000,
-    *,
-    data: Literal["dogs-vs-cats", "cifar10", "luna16"] = "cifar10",
-    level: Literal["high", "low"] = "high",
-    prior: Any = None,
-    truth: Any = None,
-    seed: Seed = 0,
-) -> Simulation:
-    """Senior experts who make independent mistakes (001, case 4.1).
+@with_setting(n_tasks=1000)
+def independent_mistakes(setting: Setting, *, data: Data = "cifar10", level: Level = "high") -> Simulation:
+    """Senior experts who make independent mistakes (Cao et al. 2019, case 4.1).
 
-    Case B.1 of 001: five seniors of (H) high or ten of (L) low expertise.
+    Case B.1 of Cao et al. 2019: five seniors of (H) high or ten of (L) low expertise.
 
     Parameters
     ----------
@@ -69,67 +65,42 @@ def independent_mistakes(
         Whose experts: "dogs-vs-cats", "cifar10" or "luna16".
     level
         "high" (H) or "low" (L) expertise.
-    n_tasks, prior, truth, seed
-        As for `simulate_crowd`.
     """
-    return _experts(n_tasks, data, level, "none", prior=prior, truth=truth, seed=seed)
+    return _experts(setting, data, level)
 
 
-def naive_majority(
-    n_tasks: int = 1000,
-    *,
-    data: Literal["dogs-vs-cats", "cifar10", "luna16"] = "cifar10",
-    level: Literal["high", "low"] = "high",
-    prior: Any = None,
-    truth: Any = None,
-    seed: Seed = 0,
-) -> Simulation:
-    """Senior experts, and juniors who give everything the first class (001, case 4.2).
+@with_setting(n_tasks=1000)
+def naive_majority(setting: Setting, *, data: Data = "cifar10", level: Level = "high") -> Simulation:
+    """Senior experts, and juniors who give everything the first class (Cao et al. 2019, case 4.2).
 
-    Case B.2 of 001: 5 seniors and 5 juniors (H), or 10 seniors and 15 juniors (L).
+    Case B.2 of Cao et al. 2019: 5 seniors and 5 juniors (H), or 10 seniors and 15 juniors (L).
 
     Parameters
     ----------
-    data
-        Whose experts: "dogs-vs-cats", "cifar10" or "luna16".
-    level
-        "high" (H) or "low" (L) expertise.
-    n_tasks, prior, truth, seed
-        As for `simulate_crowd`.
+    data, level
+        As for `independent_mistakes`.
     """
-    return _experts(n_tasks, data, level, "lazy", prior=prior, truth=truth, seed=seed)
+    return _experts(setting, data, level, "lazy")
 
 
-def correlated_mistakes(
-    n_tasks: int = 1000,
-    *,
-    data: Literal["dogs-vs-cats", "cifar10", "luna16"] = "cifar10",
-    level: Literal["high", "low"] = "high",
-    prior: Any = None,
-    truth: Any = None,
-    seed: Seed = 0,
-) -> Simulation:
-    """Senior experts, and juniors who copy one of them (001, case 4.3).
+@with_setting(n_tasks=1000)
+def correlated_mistakes(setting: Setting, *, data: Data = "cifar10", level: Level = "high") -> Simulation:
+    """Senior experts, and juniors who copy one of them (Cao et al. 2019, case 4.3).
 
-    Case B.3 of 001: two juniors copy A and three copy C (H), or one copies A and one C (L). `groups`
+    Case B.3 of Cao et al. 2019: two juniors copy A and three copy C (H), or one copies A and one C (L). `groups`
     holds the senior whose labels each worker gives: its own number, if it is one.
 
     Parameters
     ----------
-    data
-        Whose experts: "dogs-vs-cats", "cifar10" or "luna16".
-    level
-        "high" (H) or "low" (L) expertise.
-    n_tasks, prior, truth, seed
-        As for `simulate_crowd`.
+    data, level
+        As for `independent_mistakes`.
     """
-    return _experts(n_tasks, data, level, "copies", prior=prior, truth=truth, seed=seed)
+    return _experts(setting, data, level, "copies")
 
 
-def copied_coin(
-    n_tasks: int = 1000, n_workers: int = 101, *, prior: Any = None, truth: Any = None, seed: Seed = 0
-) -> Simulation:
-    """One expert who knows, one who tosses a coin, and all others copy the coin (001, example E.2).
+@with_setting(n_tasks=1000)
+def copied_coin(setting: Setting, n_workers: int = 101) -> Simulation:
+    """One expert who knows, one who tosses a coin, and all others copy the coin (Cao et al. 2019, example E.2).
 
     Two classes; the likelihood of independent workers prefers the coin to the truth (theorem E.3).
 
@@ -137,24 +108,15 @@ def copied_coin(
     ----------
     n_workers
         101 in the paper; at least 2.
-    n_tasks, prior, truth, seed
-        As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
     n_workers = checked_count(n_workers, "n_workers", 2)
-    codes, shares = draw_truth(n_tasks, 2, rng, prior=prior, truth=truth)
+    codes, shares = setting.draw_truth(2)
     originals = np.concatenate([np.eye(2)[None], unrelated(np.full((1, 2), 0.5))])
     copies = np.minimum(np.arange(n_workers), 1)
-    label = _said(codes, originals, rng)[:, copies].ravel()
-    return Simulation.assembled(
-        everyone(codes.size, n_workers),
-        label,
-        codes,
-        originals[copies],
-        shares,
-        kinds=("expert", "coin", *("copy",) * (n_workers - 2)),
-        groups=copies,
-    )
+    label = _said(codes, originals, setting.rng)[:, copies].ravel()
+    kinds = ("expert", "coin", *("copy",) * (n_workers - 2))
+    assignment = everyone(codes.size, n_workers)
+    return Simulation.assembled(assignment, label, codes, originals[copies], shares, kinds=kinds, groups=copies)
 
 
 def senior_confusion(data: str, level: str) -> FloatArray:
@@ -188,12 +150,11 @@ def _cifar_seniors() -> FloatArray:
     return matrices
 
 
-def _experts(n_tasks: int, data: str, level: str, juniors: str, *, prior: Any, truth: Any, seed: Seed) -> Simulation:
-    rng = as_generator(seed)
+def _experts(setting: Setting, data: str, level: str, juniors: str = "none") -> Simulation:
     seniors = senior_confusion(data, level)
     classes = CLASSES[data]
-    codes, shares = draw_truth(n_tasks, len(classes), rng, prior=prior, truth=truth)
-    said = _said(codes, seniors, rng)
+    codes, shares = setting.draw_truth(len(classes))
+    said = _said(codes, seniors, setting.rng)
     n_seniors = len(seniors)
     copies = np.array([*range(n_seniors), *(COPIES[level] if juniors == "copies" else ())])
     n_lazy = LAZY[level] if juniors == "lazy" else 0

@@ -17,39 +17,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import multivariate_normal
 
 from crowdwise.labels.errors import InputError
-from crowdwise.simulate.assignment import assign
-from crowdwise.simulate.checks import as_generator, checked_count
-from crowdwise.simulate.draws import draw_truth
+from crowdwise.simulate.checks import checked_count
+from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.simulation import Simulation
+from crowdwise.simulate.workers import symmetric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crowdwise.labels.types import FloatArray, IntArray
-    from crowdwise.simulate.checks import Seed
 
 __all__ = ["error_correlations", "judge_families"]
 
 SHARING = ("draw", "factor")
 
 
+@with_setting(n_tasks=1000, n_workers=15, n_classes=3, labels_per_task=None)
 def judge_families(
-    n_tasks: int = 1000,
-    n_workers: int = 15,
-    n_classes: int = 3,
-    labels_per_task: int | None = None,
+    setting: Setting,
     *,
     sizes: Sequence[int] = (5, 5, 5),
     correlation: float | Sequence[float] = 0.5,
     common: float = 0.0,
     accuracy: tuple[float, float] = (0.6, 0.9),
     sharing: str = "draw",
-    prior: Any = None,
-    truth: Any = None,
-    seed: Seed = 0,
 ) -> Simulation:
     """Workers in families that err together.
 
@@ -57,8 +50,6 @@ def judge_families(
 
     Parameters
     ----------
-    labels_per_task
-        None for everyone.
     sizes
         Members of each family; workers beyond their sum are in none, and have -1 in `groups`.
     correlation
@@ -69,11 +60,8 @@ def judge_families(
         Ends of the workers' chances to be right, drawn uniformly between them.
     sharing
         "draw": members give the same wrong answer; "factor": they err on the same tasks, each in their own way.
-    n_tasks, n_workers, n_classes, prior, truth, seed
-        As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
-    n_workers = checked_count(n_workers, "n_workers")
+    rng, n_workers, n_classes = setting.rng, setting.n_workers, setting.n_classes
     members = [checked_count(size, "sizes") for size in sizes]
     if sum(members) > n_workers:
         raise InputError(f"sizes add up to {sum(members)}, but there are {n_workers} workers.")
@@ -88,11 +76,10 @@ def judge_families(
     groups[: sum(members)] = np.repeat(np.arange(len(members)), members)
     family = np.where(groups >= 0, groups, len(members) + np.arange(n_workers))  # a worker in none is one by themself
     weight = np.where(groups >= 0, np.append(shared, 0.0)[groups], 0.0)
-    codes, shares = draw_truth(n_tasks, n_classes, rng, prior=prior, truth=truth)
-    n_classes = shares.size
+    codes, shares = setting.draw_truth()
     right = rng.uniform(*accuracy, n_workers)
 
-    assignment = assign(codes.size, n_workers, labels_per_task, rng)
+    assignment = setting.assign(codes.size)
     task, worker = assignment.task, assignment.worker
     n_families = int(family.max()) + 1
     if sharing == "draw":
@@ -105,21 +92,11 @@ def judge_families(
         noise = np.sqrt(common) * all_alike[task] + np.sqrt(weight[worker]) * factor[task, family[worker]] + own
         wrong, step = noise < ndtri(1 - right[worker]), rng.integers(1, n_classes, task.size)
     label = np.where(wrong, (codes[task] + step) % n_classes, codes[task]).astype(np.int32)
-    confusion = np.broadcast_to(
-        ((1 - right) / (n_classes - 1))[:, None, None], (n_workers, n_classes, n_classes)
-    ).copy()
-    confusion[:, np.arange(n_classes), np.arange(n_classes)] = right[:, None]
     same = (groups[:, None] == groups) & (groups >= 0)
     joint = common + np.where(same, np.sqrt(weight[:, None] * weight), 0.0)
-    return Simulation.assembled(
-        assignment,
-        label,
-        codes,
-        confusion,
-        shares,
-        groups=groups,
-        extras={"error_correlation": error_correlations(right, joint, sharing)},
-    )
+    extras = {"error_correlation": error_correlations(right, joint, sharing)}
+    confusion = symmetric(right, n_classes)
+    return Simulation.assembled(assignment, label, codes, confusion, shares, groups=groups, extras=extras)
 
 
 def _by_draw(
@@ -167,6 +144,8 @@ def error_correlations(right: FloatArray, joint: FloatArray, sharing: str = "dra
     if sharing == "draw":
         covariance = joint * low * (1 - high)
     else:
+        from scipy.stats import multivariate_normal  # takes most of a second to import
+
         covariance = np.zeros_like(joint)
         for one, two in zip(*np.triu_indices(right.size, 1), strict=True):
             if joint[one, two] > 0:

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.simulate.assignment import assign
-from crowdwise.simulate.checks import as_generator, checked_count, checked_share
-from crowdwise.simulate.draws import draw_labels, draw_truth
-from crowdwise.simulate.simulation import Simulation
+from crowdwise.simulate.checks import checked_count, checked_share
+from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.workers import skilled
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
-    from crowdwise.simulate.checks import Seed
+    from crowdwise.simulate.simulation import Simulation
 
 __all__ = ["joined_tasks"]
 
 
+@with_setting(n_tasks=1000, n_workers=20, n_classes=3, labels_per_task=3)
 def joined_tasks(
-    n_tasks: int = 1000,
-    n_workers: int = 20,
-    n_classes: int = 3,
-    labels_per_task: int | None = 3,
-    *,
-    neighbours: int = 4,
-    homophily: float = 0.8,
-    skill: float = 0.6,
-    concentration: float = 10.0,
-    prior: Any = None,
-    truth: Any = None,
-    seed: Seed = 0,
+    setting: Setting, *, neighbours: int = 4, homophily: float = 0.8, skill: float = 0.6, concentration: float = 10.0
 ) -> Simulation:
     """Independent workers on tasks joined in pairs that tend to have the same truth (a planted partition).
 
@@ -43,18 +32,15 @@ def joined_tasks(
         How many each task has, on average; a little fewer, since no pair is drawn twice.
     homophily
         Share of the pairs that are drawn within a class; the others are drawn from all tasks.
-    n_tasks, n_workers, n_classes, labels_per_task, skill, concentration, prior, truth, seed
+    skill, concentration
         As for `simulate_crowd`.
     """
-    rng = as_generator(seed)
-    n_workers, neighbours = checked_count(n_workers, "n_workers"), checked_count(neighbours, "neighbours")
+    neighbours = checked_count(neighbours, "neighbours")
     homophily = checked_share(homophily, "homophily")
-    codes, shares = draw_truth(n_tasks, n_classes, rng, prior=prior, truth=truth)
-    confusion = skilled(n_workers, n_classes, rng, skill=skill, concentration=concentration)
-    assignment = assign(codes.size, n_workers, labels_per_task, rng)
-    label = draw_labels(assignment, codes, confusion, rng)
-    pairs = _pairs(codes, codes.size * neighbours // 2, homophily, rng)
-    return Simulation.assembled(assignment, label, codes, confusion, shares, extras={"pairs": pairs})
+    codes, shares = setting.draw_truth()
+    confusion = skilled(setting.n_workers, setting.n_classes, setting.rng, skill=skill, concentration=concentration)
+    crowd = setting.simulate_independent(codes, shares, confusion)
+    return replace(crowd, extras={"pairs": _pairs(codes, codes.size * neighbours // 2, homophily, setting.rng)})
 
 
 def _pairs(truth: IntArray, number: int, homophily: float, rng: np.random.Generator) -> IntArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.assignment import assign
 from crowdwise.simulate.checks import as_generator, checked_confusion
 from crowdwise.simulate.draws import draw_labels, draw_truth
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["simulate_workers"]
 
 
+@accept_seed
 def simulate_workers(
     confusion: Any,
     n_tasks: int = 1000,
@@ -27,7 +29,7 @@ def simulate_workers(
     kinds: tuple[str, ...] | None = None,
     prior: Any = None,
     truth: Any = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> Simulation:
     """Independent workers with the confusion matrices given.
 
@@ -39,7 +41,7 @@ def simulate_workers(
         Different workers drawn at random for each task; None for all of them.
     classes, workers, kinds
         Names of the classes and the workers, and what each worker is; numbers and None by default.
-    n_tasks, prior, truth, seed
+    n_tasks, prior, truth, random_state
         As for `simulate_crowd`.
 
     Examples
@@ -48,7 +50,7 @@ def simulate_workers(
     >>> simulate_workers([expert, guesser], n_tasks=100).skill.tolist()
     [1.0, 0.5]
     """
-    rng = as_generator(seed)
+    rng = as_generator(random_state)
     matrices = checked_confusion(confusion)
     codes, shares = draw_truth(n_tasks, matrices.shape[1], rng, prior=prior, truth=truth)
     assignment = assign(codes.size, matrices.shape[0], labels_per_task, rng)

@@ -1,23 +1,28 @@
-"""Raters of a wanted agreement with a reference (Wang et al. 2023, seed 003), as it makes three for MURA's X-rays."""
+"""Raters of a wanted agreement with a reference (Wang et al. 2023), who make three for MURA's X-rays.
+
+>>> from crowdwise.metrics import cohen_kappa
+>>> crowd = kappa_raters(200_000, random_state=0)
+>>> by_rater = crowd.labels.label.reshape(-1, 3).T
+>>> [round(cohen_kappa(crowd.truth, labels), 2) for labels in by_rater]
+[0.8, 0.75, 0.7]
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.simulate.assignment import everyone
-from crowdwise.simulate.checks import as_generator
-from crowdwise.simulate.draws import draw_labels, draw_truth
-from crowdwise.simulate.simulation import Simulation
+from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.workers import unrelated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crowdwise.labels.types import FloatArray
-    from crowdwise.simulate.checks import Seed
+    from crowdwise.simulate.simulation import Simulation
 
 __all__ = ["kappa_raters", "of_kappa"]
 
@@ -35,36 +40,18 @@ def of_kappa(kappas: FloatArray, shares: FloatArray) -> FloatArray:
     return weight * np.eye(shares.size) + (1 - weight) * unrelated(np.tile(shares, (kappas.size, 1)))
 
 
-def kappa_raters(
-    n_tasks: int = 1000,
-    n_classes: int = 2,
-    *,
-    kappas: Sequence[float] = (0.8, 0.75, 0.7),
-    prior: Any = None,
-    truth: Any = None,
-    seed: Seed = 0,
-) -> Simulation:
-    """Raters who label everything, each of a given Cohen's κ to a reference (003, MURA).
+@with_setting(n_tasks=1000, n_classes=2)
+def kappa_raters(setting: Setting, *, kappas: Sequence[float] = (0.8, 0.75, 0.7)) -> Simulation:
+    """Raters who label everything, each of a given Cohen's κ to a reference (Wang et al. 2023, MURA).
 
-    The reference is `truth`: where there is no objective one, a rater like the others. 003 does not say how its raters
-    err; these have the reference's class shares, which leaves one way with the κ wanted (`of_kappa`).
+    The reference is `truth`: where there is no objective one, a rater like the others. Wang et al. 2023 do not say how
+    their raters err; these have the reference's class shares, which leaves one way with the κ wanted (`of_kappa`).
 
     Parameters
     ----------
     kappas
         Of each rater to the reference, from 0 (guesses) to 1 (repeats it), in expectation.
-    n_tasks, n_classes, prior, truth, seed
-        As for `simulate_crowd`.
-
-    Examples
-    --------
-    >>> from crowdwise.metrics import cohen_kappa
-    >>> crowd = kappa_raters(200_000, seed=0)
-    >>> said = crowd.labels.label.reshape(-1, 3).T
-    >>> [round(cohen_kappa(crowd.truth, row), 2) for row in said]
-    [0.8, 0.75, 0.7]
     """
-    rng = as_generator(seed)
     wanted = np.atleast_1d(np.asarray(kappas))
     if (
         wanted.ndim != 1
@@ -73,8 +60,7 @@ def kappa_raters(
         or not ((wanted >= 0) & (wanted <= 1)).all()
     ):
         raise InputError(f"kappas is {quoted(kappas)}; it must hold a number from 0 to 1 for each rater.")
-    codes, shares = draw_truth(n_tasks, n_classes, rng, prior=prior, truth=truth)
-    matrices = of_kappa(wanted.astype(np.float64), shares)
-    assignment = everyone(codes.size, wanted.size)
-    label = draw_labels(assignment, codes, matrices, rng)
-    return Simulation.assembled(assignment, label, codes, matrices, shares, kinds=("rater",) * wanted.size)
+    codes, shares = setting.draw_truth()
+    raters = replace(setting, n_workers=wanted.size)
+    confusion = of_kappa(wanted.astype(np.float64), shares)
+    return raters.simulate_independent(codes, shares, confusion, kinds=("rater",) * wanted.size)

@@ -52,7 +52,7 @@ def class_wise(skills: Sequence[Sequence[float]]) -> FloatArray:
 
 
 def hammers(chance: Any, n_classes: int) -> FloatArray:
-    """Right with probability `chance[w]`, otherwise a label uniform over *all* classes (000 section 3.1).
+    """Right with probability `chance[w]`, otherwise a label uniform over *all* classes (Tanno et al. 2019 section 3.1).
 
     The diagonal is therefore `chance + (1 - chance) / n_classes`.
     """
@@ -63,7 +63,7 @@ def hammers(chance: Any, n_classes: int) -> FloatArray:
 def flippers(skill: Any, n_classes: int, rng: np.random.Generator) -> FloatArray:
     """Right with probability `skill[w]`, otherwise one fixed wrong class for each true class.
 
-    The target is uniform over the other classes, for each worker and class apart (000 section 3.1).
+    The target is uniform over the other classes, for each worker and class apart (Tanno et al. 2019 section 3.1).
     """
     right = np.asarray(skill, np.float64)
     classes = np.arange(n_classes)
@@ -76,7 +76,7 @@ def flippers(skill: Any, n_classes: int, rng: np.random.Generator) -> FloatArray
 
 
 def unrelated(labels: FloatArray) -> FloatArray:
-    """Zero-capacity workers: each says class l with probability `labels[w, l]` whatever the truth (002)."""
+    """Zero-capacity workers (Ibrahim et al. 2025): label l has probability `labels[w, l]`, whatever the truth."""
     return np.repeat(labels[:, None, :], labels.shape[1], axis=1)
 
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.audit.audit import FINE
+from crowdwise.audit.claims import skill_sentences
+from crowdwise.audit.descriptor import finding_kind
+from crowdwise.audit.summary import common_confusions, list_tests
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.source_location import counted
 from crowdwise.report.audit_page.view import drawn_workers, one_volume
-from crowdwise.report.claims import skill_sentences
 from crowdwise.report.graph import MOST_GROUPS, busiest
 from crowdwise.report.items import Room
-from crowdwise.report.kinds import kind_of
-from crowdwise.report.names import shown
+from crowdwise.report.names import display_name
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -121,7 +122,7 @@ def told_findings(audit: Audit, items: Items | None = None, room: Room | None = 
     skill = skill_sentences(audit, [each.names[0] for each in first])
     return [
         {
-            "title": shown(kind_of(kind).title),
+            "title": display_name(finding_kind(kind).title),
             "n": len(found),
             "about": found[0].about,
             "advice": _shared_advice(found[:MOST_OF_A_KIND]),
@@ -139,22 +140,22 @@ def told_findings(audit: Audit, items: Items | None = None, room: Room | None = 
 def _shared_advice(findings: list[Finding]) -> str:
     """What to do about all of several findings; "" where it differs."""
     advice = {each.advice for each in findings}
-    return shown(advice.pop(), LONGEST_SENTENCE) if len(advice) == 1 else ""
+    return display_name(advice.pop(), LONGEST_SENTENCE) if len(advice) == 1 else ""
 
 
 def _told(finding: Finding) -> dict[str, Any]:
-    verdict = shown(finding.verdict, LONGEST_SENTENCE)
+    verdict = display_name(finding.verdict, LONGEST_SENTENCE)
     alone = verdict[:1].isupper()  # a sentence by itself, and not what is said of those named
     named = alone and all(quoted(name) in verdict for name in finding.names)
     return {
-        "names": [] if named else [shown(name) for name in finding.names[:MOST_NAMES]],
+        "names": [] if named else [display_name(name) for name in finding.names[:MOST_NAMES]],
         "more": max(0, len(finding.names) - MOST_NAMES),
         "who": NOUNS.get(finding.about, ""),
         "alone": alone,
         "verdict": verdict if verdict.endswith((".", "!", "?", "…")) else f"{verdict}.",
         "score": finding.score,
         "p_value": finding.p_value,
-        **{name: shown(getattr(finding, name), LONGEST_SENTENCE) for name in ("evidence", "how", "advice")},
+        **{name: display_name(getattr(finding, name), LONGEST_SENTENCE) for name in ("evidence", "how", "advice")},
     }
 
 
@@ -167,13 +168,14 @@ def _shows(finding: Finding, items: Items | None, room: Room | None) -> list[Ite
 
 def told_tests(audit: Audit) -> list[tuple[str, str, str]]:
     """Every test, what it asks, and what came of it."""
-    rows = []
-    for screen in audit.screens:
-        found = counted(len(screen.findings), "finding") if screen.findings else kind_of(screen.kind).nothing
-        skipped = f"Not tested: {shown(screen.skipped, LONGEST_SENTENCE)}"
-        kind = kind_of(screen.kind)
-        rows.append((shown(kind.title), kind.asks, skipped if screen.skipped else found))
-    return rows
+    rows = list_tests(audit)
+    return [(display_name(title), question, display_name(result, LONGEST_SENTENCE)) for title, question, result in rows]
+
+
+def told_confusions(portrait: Portrait) -> list[tuple[str, str, float]]:
+    """The commonest errors of the crowd, with the names of the classes."""
+    names = portrait.classes
+    return [(names[truth], names[said], chance) for truth, said, chance in common_confusions(portrait.audit)]
 
 
 def written_matrices(portrait: Portrait) -> list[dict[str, Any]]:
@@ -213,18 +215,18 @@ def group_rows(portrait: Portrait) -> list[tuple[int, list[str], int, int, float
 
     The largest first; what was not asked is not a number.
     """
-    group, company = portrait.audit.group, portrait.audit.company
+    group, dependence = portrait.audit.group, portrait.audit.dependence
     numbers, sizes = np.unique(group[group >= 0], return_counts=True)
     rows = []
     for at in np.argsort(-sizes, kind="stable")[:MOST_GROUPS].tolist():
         members = np.flatnonzero(group == numbers[at])
         names = [portrait.workers[who] for who in busiest(members, portrait.labels.labels_per_worker, MOST_NAMES)]
         seen = expected = float("nan")
-        if company is not None:
-            inside = np.isin(company.tested, members)
+        if dependence is not None:
+            inside = np.isin(dependence.tested, members)
             block = np.ix_(inside, inside)
-            shared = max(float(company.shared[block].sum()), 1e-9)
-            seen, expected = (float(table[block].sum()) / shared for table in (company.same, company.expected))
+            shared = max(float(dependence.shared[block].sum()), 1e-9)
+            seen, expected = (float(table[block].sum()) / shared for table in (dependence.same, dependence.expected))
         rows.append((int(numbers[at]) + 1, names, members.size - len(names), int(members.size), seen, expected))
     return rows
 

@@ -1,0 +1,179 @@
+"""What a consensus says of itself, sentence by sentence, each with what it rests on.
+
+The page and the terminal take their sentences from here, so that both say the same numbers. An expected number of wrong
+answers is said only where the model has one with an interval (`expected_wrong`); the mean confidence of a method that
+was never checked is no such number.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crowdwise.audit.scores import LEVEL, gold_calibration, gold_tasks
+from crowdwise.labels.source_location import counted
+from crowdwise.labels.vocabulary import as_vocabulary, positions
+from crowdwise.metrics.calibration import wilson_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crowdwise.audit.audit import Audit
+    from crowdwise.audit.scores import Score
+    from crowdwise.labels.types import FloatArray
+
+__all__ = [
+    "COUNTED",
+    "SURE",
+    "TRUTH",
+    "Claim",
+    "confidence_claims",
+    "consensus_claims",
+    "expected_wrong",
+    "interval_of",
+    "measured_accuracy",
+    "percent",
+    "rests_on",
+    "skill_sentences",
+    "usual_mistake",
+]
+
+SURE, UNSURE = 0.9, 0.6
+COUNTED = "a count of the labels"
+TRUTH = "the truth given"
+
+
+class Claim(NamedTuple):
+    """A sentence with a number in it, and what the number rests on: in a few words, or in a sentence."""
+
+    text: str
+    basis: str
+
+    @property
+    def source(self) -> str:
+        """What it rests on, as a sentence."""
+        return self.basis if self.basis[:1].isupper() else f"Rests on: {self.basis}."
+
+
+def percent(share: float) -> str:
+    """A share as one reads it; 100 % and 0 % only where that is so.
+
+    >>> percent(0.123), percent(0.9962), percent(1), percent(0.0001)
+    ('12%', 'over 99%', '100%', 'under 1%')
+    """
+    if 0.99 < share < 1:
+        return "over 99%"
+    if 0 < share < 0.01:
+        return "under 1%"
+    return f"{share:.0%}"
+
+
+def rests_on(n_gold: int) -> str:
+    """What a fitted model rests on.
+
+    >>> rests_on(0), rests_on(50)
+    ('the labels alone', 'the labels and 50 gold answers')
+    """
+    return f"the labels and {counted(n_gold, 'gold answer')}" if n_gold else "the labels alone"
+
+
+# ---- what the model says ----------------------------------------------------------------------------------
+
+
+def expected_wrong(model: Any) -> Any:
+    """How many answers of the consensus are wrong (count, low, high, basis); None where the model cannot say."""
+    estimate = getattr(model, "expected_wrong", None)
+    return None if estimate is None else estimate(level=LEVEL)
+
+
+def interval_of(wrong: Any) -> tuple[int, int]:
+    """Whole numbers around the interval of an expected number of wrong answers."""
+    return math.floor(wrong.low), math.ceil(wrong.high)
+
+
+def confidences(model: Any) -> FloatArray:
+    """How sure the consensus is of each task that anyone labelled."""
+    chosen = model._decide(model.posterior_)
+    sure: FloatArray = model.posterior_[np.arange(chosen.size), chosen][model.labels_per_task_ > 0]
+    return sure
+
+
+def confidence_claims(model: Any, n_gold: int = 0, *, measured: bool = False) -> list[Claim]:
+    """How sure the consensus is, how many of its answers are wrong, and how far gold answers bear that out.
+
+    The two latter where the model can tell. Its confidence is called unchecked where neither they nor a truth
+    (`measured`) speak of it.
+    """
+    sure = confidences(model)
+    most, few = int((sure >= SURE).sum()), int((sure < UNSURE).sum())
+    all_of = "all" if most == sure.size else f"{most:,} of"
+    text = f"The consensus is at least 90% sure of {all_of} {counted(sure.size, 'task')}, and less than 60% sure of "
+    text += f"{few:,}." if few else "none."
+    wrong, bins = expected_wrong(model), gold_calibration(model, n_gold)
+    if wrong is None and not bins:
+        text += f" This confidence is the method's own ({model.slug}){'' if measured else ', and unchecked'}."
+    found = [Claim(text, rests_on(n_gold))]
+    if wrong is not None and sure.size > n_gold:
+        low, high = interval_of(wrong)
+        of_all = f"{counted(sure.size - n_gold, 'answer')}{' that are not gold' if n_gold else ''} are wrong"
+        about = f"About {wrong.count:,.0f} of its {of_all} (90% interval {low:,} to {high:,})."
+        found.append(Claim(about, wrong.basis))
+    if bins:
+        n = sum(each.n for each in bins)
+        right, says = (sum(each.n * getattr(each, name) for each in bins) / n for name in ("right", "confidence"))
+        judged = (
+            f"On {counted(n, 'gold answer')}, each judged as if it were not known, it is right {right:.1%} of the time"
+        )
+        found.append(Claim(f"{judged}, where its confidence says {says:.1%}.", "the labels and the other gold answers"))
+    return found
+
+
+def skill_sentences(audit: Audit, names: Sequence[Any]) -> dict[Any, str]:
+    """How often each of some workers is right, with its interval, as the consensus sees it."""
+    if not names:
+        return {}
+    each = list(dict.fromkeys(names))
+    place = positions(as_vocabulary(each, "worker"), audit.labels.workers).tolist()
+    table = audit.model.workers(LEVEL)
+    skill, low, high = (table[column].to_numpy() for column in ("skill", "skill_low", "skill_high"))
+    guessing = percent(1 / len(audit.model.classes_))
+    return {
+        name: f"Skill by the consensus: {percent(skill[at])} (90% interval {percent(low[at])} to {percent(high[at])}; "
+        f"guessing has {guessing})."
+        for name, at in zip(each, place, strict=True)
+        if at >= 0
+    }
+
+
+def usual_mistake(model: Any, worker: int) -> tuple[int, int, float]:
+    """The mistake that a worker makes most often: the true class, what they say, and how often they say it then."""
+    wrong = model.confusion_[worker] * model.prior_[:, None]
+    np.fill_diagonal(wrong, 0)
+    truth, label = (int(at) for at in np.unravel_index(int(wrong.argmax()), wrong.shape))
+    return truth, label, float(model.confusion_[worker, truth, label])
+
+
+# ---- what a truth says of it ------------------------------------------------------------------------------
+
+
+def measured_accuracy(score: Score) -> Claim:
+    """How often the consensus is right where the truth was given, beside what its confidence says there."""
+    n, accuracy, sure = score.right.size, score.accuracy, float(score.sure.mean())
+    low, high = (float(bound) for bound in wilson_interval(np.asarray(accuracy), n, LEVEL))
+    told = "as often as that, within chance"
+    if not low <= sure <= high:
+        told = "less often than that" if sure > accuracy else "more often than that"
+    return Claim(
+        f"Measured on {counted(n, 'task')}: {round(accuracy * n):,} answers are right, {accuracy:.1%} (90% interval "
+        f"{low:.1%} to {high:.1%}), where its confidence says {sure:.1%}: right {told}. Confidence is off by "
+        f"{score.calibration_error:.1%} on average (the calibration error).",
+        TRUTH,
+    )
+
+
+def consensus_claims(audit: Audit, score: Score | None) -> list[Claim]:
+    """How sure the consensus of an audit is, how many answers are wrong, and what a truth says of that."""
+    found = confidence_claims(audit.model, int(gold_tasks(audit).sum()), measured=score is not None)
+    return found if score is None else [*found, measured_accuracy(score)]

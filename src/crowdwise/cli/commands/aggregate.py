@@ -1,0 +1,323 @@
+"""`crowdwise aggregate`: the consensus of labels, and portraits of the workers."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.padding import Padding
+from rich.text import Text
+
+from crowdwise.cli import console_tables, fitted_models, output
+from crowdwise.cli.escaping import escape_unprintable, quote_command
+from crowdwise.cli.fitted_models import Fitted, expected_wrong_facts, note_defused_names, read_scoring_truth
+from crowdwise.cli.label_files import LabelFiles, read_file_items, read_files, say_if_compiling, split_names
+from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, make_option, option_words
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.source_location import counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from crowdwise.labels import CrowdLabels
+    from crowdwise.labels.truth import Truth
+    from crowdwise.labels.types import IntArray
+    from crowdwise.report.items import Items
+
+__all__ = ["AggregateOptions", "Result", "aggregate", "fit_method", "print_disputed", "print_opening"]
+
+EPILOG = "Example:\n\n  crowdwise aggregate labels.csv --method one-coin --out results"
+DISPUTED = 8  # tasks that are shown
+# Options that are parameters of the method.
+FIT_PARAMETERS = {"seed": "random_state", "max_iter": "max_iter", "sequences": "sequences", "graph": "graph"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregateOptions(ConsensusOptions):
+    """The method and what it is given besides the labels."""
+
+    truth: Annotated[str | None, make_option("True labels (task, label) to score the consensus with.", "FILE")] = None
+    class_prior: Annotated[
+        str | None, make_option("Known shares of the classes, which are then not learnt.", "A=.7,B=.3")
+    ] = None
+    known_workers: Annotated[
+        str | None, make_option("A saved model that knows some of the workers already.", "DIR")
+    ] = None
+    seed: Annotated[int | None, make_option("For methods that draw at random.", least=0)] = None
+    max_iter: Annotated[int | None, make_option("Most iterations of the fit.", least=1)] = None
+    sequences: Annotated[
+        str | None,
+        make_option(
+            "Which tasks follow one another (task, sequence, position); or names: 12_3 is place 3 of 12.", "FILE"
+        ),
+    ] = None
+    graph: Annotated[str | None, make_option("Pairs of tasks that are joined, in two columns.", "FILE")] = None
+
+    def words(self) -> list[str]:
+        """Give the options that change the fit, or what is shown of it, on a command line."""
+        return option_words(asdict(self) | {"truth": None})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(Fitted):
+    """What `aggregate` found; `n_gold` tasks had a gold answer to learn from."""
+
+    files: LabelFiles
+    options: AggregateOptions
+    n_gold: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        """Give what `--json` prints."""
+        return {
+            "method": self.model.slug,
+            **self.size_facts(),
+            "n_iter": int(self.model.n_iter_),
+            "converged": bool(self.model.converged_),
+            "seconds": round(self.seconds, 6),
+            **({"league": self.league} if self.league else {}),
+            **expected_wrong_facts(self.model),
+            **self.scores,
+        }
+
+    @property
+    def league(self) -> list[dict[str, Any]]:
+        """The table by which auto chose its methods; empty for other methods, and where nothing could be hidden."""
+        return self.model.league().to_pylist() if hasattr(self.model, "league") else []
+
+
+def aggregate(
+    labels: Labels,
+    *,
+    options: AggregateOptions,
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Write consensus.csv, workers.csv and model/; - prints consensus.csv."),
+    ] = None,
+    json: Json = False,
+    columns: ColumnOptions,
+) -> None:
+    """Find the consensus and portray the workers."""
+    from crowdwise.kernels.choice import use_engine
+
+    if out == "-" and json:
+        raise typer.BadParameter("--out - and --json both want standard output; choose one")
+    if [*labels, options.truth, options.gold, options.sequences, options.graph, options.items].count("-") > 1:
+        raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
+    place = None if out in (None, "-") else output.check_folder(str(out))
+    files = LabelFiles(labels, columns)
+    with use_engine(options.engine):
+        read = read_files(files)
+        say_if_compiling(read)
+        items = read_file_items(options.items, read)
+        result = fit_method(files, options, read)
+    if place is not None:
+        output.write_results(result, place)
+    if json:
+        output.print_json(result.facts())
+    if out == "-":
+        output.print_csv(result.consensus)
+    if json or out == "-":
+        fitted_models.say_notes(result.notes)
+    else:
+        _print_page(result, place, items)
+
+
+# ---- fit --------------------------------------------------------------------------------------------------
+
+
+def fit_method(files: LabelFiles, options: AggregateOptions, labels: CrowdLabels) -> Result:
+    """Fit the method, and score it where the truth is given."""
+    from crowdwise.audit.scores import score_posterior
+    from crowdwise.fitting.em import StillImproving
+    from crowdwise.labels.truth import read_truth
+    from crowdwise.labels.vocabulary import positions
+
+    model = _make_model(options)
+    gold = None if options.gold is None else read_truth(options.gold)
+    labels, added = _add_gold_classes(gold, labels, model)
+    codes, notes = (None, []) if options.truth is None else read_scoring_truth(options.truth, labels)
+    known = _prior_knowledge(options, labels) | ({} if gold is None else {"gold": gold})
+    notes += added
+    if codes is not None and gold is not None:
+        codes, more = _leave_out_gold(codes, gold, labels)
+        notes += more
+    notes += _note_missing_structure(options)
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StillImproving)  # said as a note
+        model.fit(labels, **known)
+    seconds = time.perf_counter() - started
+    consensus, workers = model.consensus(), model.workers()
+    if not model.converged_:
+        notes.append(
+            f"The fit stopped after {model.n_iter_:,} iterations while still improving. Give it more with --max-iter."
+        )
+    notes += note_defused_names(consensus, workers)
+    return Result(
+        files=files,
+        options=options,
+        n_gold=0 if gold is None else int((positions(gold.tasks, labels.tasks) >= 0).sum()),
+        labels=labels,
+        model=model,
+        consensus=consensus,
+        workers=workers,
+        seconds=seconds,
+        scores={} if codes is None else score_posterior(consensus, model.posterior_, labels.classes, codes),
+        notes=notes,
+    )
+
+
+def _make_model(options: AggregateOptions) -> Any:
+    from crowdwise.registry import method, methods
+
+    model = method(options.method).load()()
+    for option, name in FIT_PARAMETERS.items():
+        value = getattr(options, option)
+        if value is None:
+            continue
+        if name not in model.get_params():
+            suited = [other.slug for other in methods() if other.needs == name]
+            hint = f", or take a method that does: {', '.join(suited)}" if suited else ""
+            raise InputError(f"{options.method} takes no --{option.replace('_', '-')}. Leave it out{hint}.")
+        model.set_params(**{name: value})
+    return model
+
+
+def _prior_knowledge(options: AggregateOptions, labels: CrowdLabels) -> dict[str, Any]:
+    """What the user knows besides the labels, as `fit` takes it."""
+    from crowdwise.saved import load
+
+    known: dict[str, Any] = {}
+    if options.class_prior is not None:
+        known["class_prior"] = _parse_shares(options.class_prior, [str(name) for name in labels.classes.to_pylist()])
+    if options.known_workers is not None:
+        known["known_workers"] = load(options.known_workers)
+    return known
+
+
+def _parse_shares(given: str, classes: list[str]) -> list[float]:
+    """Shares in the order of the classes, from NAME=SHARE with commas between."""
+    shares = dict.fromkeys(classes, math.nan)
+    for part in split_names(given, "--class-prior"):
+        name, _, share = part.rpartition("=")
+        if name not in shares:
+            raise InputError(f"--class-prior: {quoted(part)} names no class; give NAME=SHARE for {listed(classes)}.")
+        try:
+            shares[name] = float(share)
+        except ValueError as error:
+            raise InputError(f"--class-prior: {quoted(share)} is no number, in {quoted(part)}.") from error
+    missing = [name for name, share in shares.items() if math.isnan(share)]
+    if missing:
+        raise InputError(f"--class-prior gives no share to {listed(missing)}. Name every class, 0 for one never true.")
+    return list(shares.values())
+
+
+def _add_gold_classes(gold: Truth | None, labels: CrowdLabels, model: Any) -> tuple[CrowdLabels, list[str]]:
+    """The labels with the classes that only --gold names, and a note that says so."""
+    from crowdwise.labels.truth import add_classes_of_truth
+
+    if gold is None or "gold" not in model.uses:
+        return labels, []
+    extended = add_classes_of_truth(gold, labels)
+    added = extended.classes.to_pylist()[labels.n_classes :]
+    return extended, [f"No worker said {listed(added)}, which --gold names: counted as a class."] if added else []
+
+
+def _leave_out_gold(codes: IntArray, gold: Truth, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
+    """The truths that the fit was not given, which alone can score it, and a note about the others."""
+    import numpy as np
+
+    from crowdwise.labels.truth import truth_codes
+
+    given = (truth_codes(gold, labels) >= 0) & (codes >= 0)
+    if not given.any():
+        return codes, []
+    if (given == (codes >= 0)).all():
+        raise InputError("Every task of --truth is also in --gold: none is left to score with. Give other truths.")
+    note = f"{counted(int(given.sum()), 'truth')} left out of the scores: told by --gold."
+    return np.where(given, -1, codes), [note]
+
+
+def _note_missing_structure(options: AggregateOptions) -> list[str]:
+    """Say that a method made for sequences or a graph was given none."""
+    from crowdwise.registry import method
+
+    needs = method(options.method).needs
+    if not needs or getattr(options, needs) is not None:
+        return []
+    alone = "is made for tasks that belong together, and was not told which do: every task stands alone."
+    return [f"{options.method} {alone} Tell it with --{needs}."]
+
+
+# ---- page -------------------------------------------------------------------------------------------------
+
+
+def _print_page(result: Result, place: Path | None, items: Items | None) -> None:
+    """Show the consensus, the workers, what is in doubt, and what to do next."""
+    console = console_tables.open_console()
+    print_opening(console, result)
+    fitted_models.print_scores(console, result.scores)
+    fitted_models.print_classes(console, result)
+    fitted_models.print_workers(console, result)
+    print_disputed(console, result, DISPUTED, items)
+    _print_league(console, result)
+    fitted_models.print_notes_section(console, result.notes)
+    if place is not None:
+        fitted_models.print_written(console, place)
+    console_tables.print_next_steps(console, _next_steps(result, place))
+
+
+def print_opening(console: Console, result: Result) -> None:
+    """What was done, and what the consensus says of itself."""
+    from crowdwise.audit.claims import confidence_claims
+
+    labels, model = result.labels, result.model
+    rounds = f" and {model.n_iter_:,} iterations" if model.n_iter_ > 1 else ""
+    console.print(
+        Text(
+            f"Consensus on {labels.n_tasks:,} tasks from {labels.n_labels:,} labels by {labels.n_workers:,} "
+            f"workers, {labels.n_classes:,} classes."
+        )
+    )
+    console.print(Text(f"By {model.slug}, in {result.seconds:.2g} s{rounds}."))
+    console_tables.print_claims(console, confidence_claims(model, result.n_gold, measured=bool(result.scores)))
+
+
+def print_disputed(console: Console, result: Result, most: int, items: Items | None = None) -> None:
+    """The tasks that the consensus is least sure of."""
+    console_tables.print_heading(console, "The most disputed tasks, least sure first")
+    disputed = console_tables.disputed_table(result, most, items)
+    console.print(Text("  None: every task is as good as certain.") if disputed is None else disputed)
+
+
+def _print_league(console: Console, result: Result) -> None:
+    """How auto came to its methods."""
+    members = sorted((row for row in result.league if row["weight"] > 0.005), key=lambda row: -row["weight"])
+    if members:
+        named = ", ".join(f"{row['method']} ({row['weight']:.0%})" for row in members)
+        console_tables.print_heading(console, "Combined from, by how well they predict hidden labels")
+        console.print(Padding(Text(named), (0, 0, 0, 2)))
+
+
+def _next_steps(result: Result, place: Path | None) -> list[tuple[str, str]]:
+    options, base = result.options, ["crowdwise", "aggregate", *result.files.words()]
+    same = [*base, *options.words()]
+    steps = []
+    if not result.model.converged_:
+        longer = replace(options, max_iter=10 * int(result.model.n_iter_))
+        steps.append(("Let it converge:", quote_command(*base, *longer.words())))
+    if place is None:
+        steps.append(("Keep the result:", quote_command(*same, "--out", "results")))
+    else:
+        steps.append(("Use the model in Python:", f"import crowdwise; crowdwise.load({str(place / 'model')!r})"))
+    if not result.scores:
+        steps.append(("Score it, if you know the truth of some tasks:", quote_command(*same, "--truth", "truth.csv")))
+    known = option_words({"truth": options.truth})
+    steps.append(("Compare the methods:", quote_command("crowdwise", "compare", *result.files.words(), *known)))
+    return [(reason, escape_unprintable(command)) for reason, command in steps]

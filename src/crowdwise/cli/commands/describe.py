@@ -1,0 +1,63 @@
+"""`crowdwise describe`: what labels look like before any model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from crowdwise.cli import console_tables, output
+from crowdwise.cli.escaping import quote_command
+from crowdwise.cli.label_files import LabelFiles, describe_files
+from crowdwise.cli.options import ColumnOptions, Duplicates, Json, Labels, OnDuplicate
+
+if TYPE_CHECKING:
+    from crowdwise.labels.describe import Description
+
+__all__ = ["describe"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribedColumns(ColumnOptions):
+    """As for the other commands, but every answer counts: a repeated one is described and is no error."""
+
+    on_duplicate: Duplicates = OnDuplicate.all
+
+
+def describe(labels: Labels, *, json: Json = False, columns: DescribedColumns) -> None:
+    """Say what labels look like before any model, and what seems wrong."""
+    files = LabelFiles(labels, columns)
+    description = describe_files(files)
+    if json:
+        output.print_json(description.to_dict())
+    else:
+        _print_page(description, files)
+
+
+def _print_page(description: Description, files: LabelFiles) -> None:
+    console = console_tables.open_console()
+    lines = [line.strip() for line in str(description).partition("\nWhat looks wrong")[0].splitlines()]
+    console.print(Text(lines[0]))
+    rows = [
+        ["labels a task", str(description.labels_per_task)],
+        ["labels a worker", str(description.labels_per_worker)],
+        [
+            "agreement",
+            "no task has two answers"
+            if description.agreement is None
+            else f"{description.agreement:.1%} of pairs of answers to one task agree",
+        ],
+    ]
+    console.print()
+    console.print(console_tables.make_table(("", "left"), ("", "wrap"), rows=rows))
+    console_tables.print_heading(console, "Classes")
+    shares = description.class_shares
+    console.print(console_tables.class_table(console, list(shares), {"of the labels": list(shares.values())}))
+    if description.warnings:
+        console_tables.print_heading(console, "What looks wrong")
+        console_tables.print_notes(console, description.warnings)
+    if not description.repeated_answers and files.columns.on_duplicate is OnDuplicate.all:
+        files = replace(files, columns=replace(files.columns, on_duplicate=OnDuplicate.error))
+    command = quote_command("crowdwise", "aggregate", *files.words())
+    console_tables.print_next_steps(console, [("Find the consensus:", command)])

@@ -1,0 +1,68 @@
+"""`crowdwise methods`: every method, what it assumes and where it was published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crowdwise.cli import console_tables, output
+from crowdwise.cli.options import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from crowdwise.registry import LearnerEntry, Method
+
+__all__ = ["methods"]
+
+
+def methods(
+    long: Annotated[bool, typer.Option("--long", help="Also say when each method fails.")] = False,
+    learn: Annotated[
+        bool,
+        typer.Option("--learn", help="Those of `train`, which learn a classifier (imports torch)."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """List the methods: what each assumes, and its paper."""
+    from dataclasses import asdict
+
+    from crowdwise import registry
+
+    # Learners are listed on request alone: their classes come with torch, which takes seconds to import.
+    entries: Sequence[Any] = registry.learners() if learn else registry.methods()
+    if json:
+        output.print_json([asdict(entry) for entry in entries])
+        return
+    _print_page(entries, learn=learn, long=long)
+
+
+def _print_page(entries: Sequence[Method] | Sequence[LearnerEntry], *, learn: bool, long: bool) -> None:
+    """The methods that take labels alone, or those that learn: what each assumes and where it was published."""
+    console = console_tables.open_console()
+    room = "From features and labels (crowdwise train)" if learn else "From labels alone (crowdwise aggregate)"
+    console_tables.print_heading(console, room)
+    if long:
+        _print_in_full(console, entries)
+        return
+    rows = [[entry.slug, entry.summary, entry.paper] for entry in entries]
+    columns = ("method", "left"), ("assumes", "wrap"), ("paper", "wrap")
+    console.print(console_tables.make_table(*columns, rows=rows, indent=0))
+    command = "crowdwise methods --learn" if learn else "crowdwise methods"
+    steps = [("When each method fails:", f"{command} --long")]
+    if learn:
+        steps.append(("Use one:", "crowdwise train --features X.npz --labels labels.csv --method trace"))
+    else:
+        steps.append(("Use one:", "crowdwise aggregate labels.csv --method majority-vote"))
+        steps.append(("Methods that learn a classifier from features and labels:", "crowdwise methods --learn"))
+    console_tables.print_next_steps(console, steps)
+
+
+def _print_in_full(console: Console, entries: Sequence[Method] | Sequence[LearnerEntry]) -> None:
+    for entry in entries:
+        console_tables.print_heading(console, entry.slug)
+        rows = [["assumes", entry.summary], ["fails with", entry.fails], ["paper", entry.paper]]
+        console.print(console_tables.make_table(("", "left"), ("", "wrap"), rows=rows))

@@ -1,0 +1,77 @@
+"""`crowdwise report`: the audit of labels as one HTML page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from crowdwise.cli import console_tables, output
+from crowdwise.cli.audits import run_audit
+from crowdwise.cli.escaping import escape_unprintable
+from crowdwise.cli.label_files import LabelFiles
+from crowdwise.cli.options import AuditOptions, Labels, TimedColumnOptions
+
+if TYPE_CHECKING:
+    from crowdwise.audit.audit import Audit
+
+__all__ = ["check_installed", "report", "write_page"]
+
+EPILOG = "Example:\n\n  crowdwise report labels.csv --truth truth.csv --out report.html"
+
+
+def report(
+    labels: Labels,
+    *,
+    options: AuditOptions,
+    out: Annotated[
+        str, typer.Option(metavar="FILE", help="Where the page goes; - for standard output.")
+    ] = "report.html",
+    charts: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Also write every chart there, as SVG and as PNG.")
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also compare the methods that apply; takes a while.")
+    ] = False,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Heading of the page.")] = None,
+    columns: TimedColumnOptions,
+) -> None:
+    """Write the audit as one HTML page: consensus, workers, findings, disputed tasks, and how sure it all is."""
+    from crowdwise.evaluate.comparing import compare as compare_methods
+    from crowdwise.kernels.choice import use_engine
+
+    output.check_file(out, "--out", (*labels, *options.files))
+    if charts is not None:
+        output.check_folder(charts, "--charts")
+    check_installed()
+    with use_engine(options.engine):
+        timed, found, items = run_audit(LabelFiles(labels, columns), options)
+        league = compare_methods(timed.labels, truth=found.truth, random_state=options.seed) if compare else None
+    write_page(found, out, charts, league=league, title=title, items=items)
+
+
+def check_installed() -> None:
+    """Refuse, before any long work, a page for which something is not installed."""
+    import crowdwise.report.page  # noqa: F401 (says what is missing)
+
+
+def write_page(found: Audit, out: str, charts: str | None = None, **more: Any) -> None:
+    """Write the page of an audit, and its charts if asked for, and say where they are; "-" is standard output."""
+    from crowdwise.report.audit_page.charts import write_charts
+    from crowdwise.report.page import make_report, write_report
+
+    names = [] if charts is None else write_charts(found, charts)
+    if out == "-":
+        print(make_report(found, **more))
+        return
+    write_report(found, out, **more)
+    console = console_tables.open_console()
+    number = len(found.findings)
+    console_tables.print_paragraph(
+        console, f"{number:,} finding{'' if number == 1 else 's'}. Open this page in a browser:"
+    )
+    console.print(Text(f"  {escape_unprintable(out)}", style="cyan"), soft_wrap=True)
+    if names:
+        console_tables.print_paragraph(console, f"Charts, each as SVG and PNG ({', '.join(names)}):")
+        console.print(Text(f"  {escape_unprintable(charts)}", style="cyan"), soft_wrap=True)

@@ -1,0 +1,200 @@
+"""What the commands that fit a model share: its tables, a truth to score it with, notes, and parts of the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from crowdwise.cli import console_tables
+from crowdwise.cli.escaping import escape_unprintable
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.source_location import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+    from rich.console import Console
+
+    from crowdwise.labels import CrowdLabels
+    from crowdwise.labels.types import IntArray
+
+__all__ = [
+    "Fitted",
+    "expected_wrong_facts",
+    "note_defused_names",
+    "print_classes",
+    "print_notes_section",
+    "print_scores",
+    "print_workers",
+    "print_written",
+    "read_scoring_truth",
+    "say_notes",
+]
+
+TOP = 10  # workers that are shown at either end, where there are many
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """A fitted model, its two tables, and what to say about them.
+
+    Attributes
+    ----------
+    seconds
+        Time of the fit alone.
+    scores
+        Against the truth, if one was given.
+    notes
+        Sentences that the user should read.
+    """
+
+    labels: CrowdLabels
+    model: Any
+    consensus: pa.Table
+    workers: pa.Table
+    seconds: float
+    scores: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def size_facts(self) -> dict[str, int]:
+        """How many tasks, workers, classes and labels there are, for JSON."""
+        return {name: getattr(self.labels, name) for name in ("n_tasks", "n_workers", "n_classes", "n_labels")}
+
+
+# ---- truth and notes --------------------------------------------------------------------------------------
+
+
+def read_scoring_truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
+    """Read the true classes of the tasks, with notes about truths that cannot be used."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from crowdwise.labels.truth import Truth, read_truth, truth_codes
+    from crowdwise.labels.vocabulary import positions
+
+    truth = read_truth(file)
+    labelled = positions(truth.tasks, labels.tasks) >= 0
+    known = positions(truth.labels, labels.classes) >= 0
+    if labelled.any() and not (labelled & known).any():
+        raise InputError(
+            f"No class of the truth {quoted(file)} is a class of the labels: their tasks have "
+            f"{listed(pc.unique(truth.labels.filter(pa.array(labelled))).to_pylist())}, the labels have "
+            f"{listed(labels.classes.to_pylist())}. "
+            "Use the same names in both."
+        )
+    notes = []
+    if not labelled.all():
+        notes.append(f"{counted(int((~labelled).sum()), 'truth')} left out of the scores: no label for the task.")
+    unknown = labelled & ~known
+    if unknown.any():
+        names = pc.unique(truth.labels.filter(pa.array(unknown))).to_pylist()
+        notes.append(
+            f"{counted(int(unknown.sum()), 'truth')} left out of the scores: of a class that nobody said, "
+            f"{listed(names)}. Name all classes with --classes to count them."
+        )
+    usable = pa.array(known | ~labelled)
+    return truth_codes(Truth(truth.tasks.filter(usable), truth.labels.filter(usable)), labels), notes
+
+
+def note_defused_names(*tables: pa.Table) -> list[str]:
+    """Say how many names look different in CSV."""
+    from crowdwise.labels.tables import defused
+
+    changed = 0
+    for table in tables:
+        first = table.column(0)
+        safe = defused(first)
+        if safe is not first:
+            changed += sum(new != old for new, old in zip(safe.to_pylist(), first.to_pylist(), strict=True))
+    if not changed:
+        return []
+    names = f"{counted(changed, 'name')} that a spreadsheet may take for a formula, or with control characters"
+    return [f"Defused in CSV: {names}. The saved model keeps {'it' if changed == 1 else 'them'} as given."]
+
+
+def expected_wrong_facts(model: Any) -> dict[str, Any]:
+    """How many answers are expected to be wrong, for JSON; nothing where the model has no such estimate."""
+    from crowdwise.audit.claims import expected_wrong
+    from crowdwise.audit.scores import LEVEL
+
+    wrong = expected_wrong(model)
+    if wrong is None:
+        return {}
+    numbers = {name: float(getattr(wrong, name)) for name in ("count", "low", "high")}
+    return {"expected_wrong": numbers | {"level": LEVEL, "basis": wrong.basis}}
+
+
+def say_notes(notes: Sequence[str]) -> None:
+    """Write notes to standard error, beside output that is meant for programs."""
+    console = console_tables.open_console(stderr=True)
+    for note in notes:
+        console.print(Text(f"crowdwise: note: {escape_unprintable(note)}"), soft_wrap=True)
+
+
+# ---- parts of the page ------------------------------------------------------------------------------------
+
+
+def print_scores(console: Console, scores: dict[str, Any], what: str = "Against") -> None:
+    """How good the result is, where the truth was given."""
+    if scores:
+        console_tables.print_heading(console, f"{what} the truth of {scores['n_truth']:,} tasks")
+        console.print(console_tables.score_table(scores))
+
+
+def print_classes(console: Console, result: Fitted) -> None:
+    """Shares of the classes, as found and as labelled."""
+    console_tables.print_heading(console, "Classes")
+    shares = {
+        "of the tasks": result.model.posterior_.mean(axis=0),
+        "of the labels": result.labels.class_shares,
+    }
+    console.print(console_tables.class_table(console, result.labels.classes.to_pylist(), shares))
+
+
+def print_workers(console: Console, result: Fitted) -> None:
+    """All workers if they are few; else those who are surely good, and those who are surely poor."""
+    _print_worker_tables(console, result.workers)
+    caveat = result.model.skill_caveat()
+    if caveat:
+        console_tables.print_paragraph(console, caveat)
+
+
+def _print_worker_tables(console: Console, workers: pa.Table) -> None:
+    import numpy as np
+
+    if workers.num_rows <= 2 * TOP:
+        console_tables.print_heading(console, "Workers, best first; skill is the chance that an answer is right")
+        order = np.argsort(-workers["skill"].to_numpy(), kind="stable").tolist()
+        console.print(console_tables.worker_table(console, workers, order))
+        return
+    best = np.argsort(-workers["skill_low"].to_numpy(), kind="stable")[:TOP].tolist()
+    worst = [at for at in np.argsort(workers["skill_high"].to_numpy(), kind="stable").tolist() if at not in best][:TOP]
+    console_tables.print_heading(
+        console, f"The {TOP} best of {workers.num_rows:,} workers, by the lower end of their interval"
+    )
+    console.print(console_tables.worker_table(console, workers, best))
+    console_tables.print_heading(console, f"The {TOP} worst, by the upper end")
+    console.print(console_tables.worker_table(console, workers, worst))
+
+
+def print_notes_section(console: Console, notes: Sequence[str]) -> None:
+    """What the user should read before using the result."""
+    if notes:
+        console_tables.print_heading(console, "Please note")
+        console_tables.print_notes(console, notes)
+
+
+def print_written(console: Console, place: Path, **more: str) -> None:
+    """Every file that was written, and what is in it."""
+    console_tables.print_heading(console, "Written")
+    for name, what in {
+        "consensus.csv": "label, confidence and more of every task",
+        "workers.csv": "skill and more of every worker",
+        **{f"{table}.csv": what for table, what in more.items()},
+        "model": "the fitted model",
+    }.items():
+        console.print(Text(f"  {escape_unprintable(place / name)}  {what}"), soft_wrap=True)

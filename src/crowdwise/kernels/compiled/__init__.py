@@ -1,0 +1,1 @@
+"""Loops that numba compiles, and nothing else: imported only where they run, so that NumPy alone needs no numba."""

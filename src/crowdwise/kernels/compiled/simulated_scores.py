@@ -1,0 +1,55 @@
+"""Labels drawn anew and their scores; see `kernels.simulated_scores`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from crowdwise.kernels.prefetch import LINE, prefetch
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["draw_scores"]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_scores(
+    task_ptr: IntArray,
+    worker: IntArray,
+    truth: IntArray,
+    uniform: FloatArray,
+    cumulative: FloatArray,
+    log_prior: FloatArray,
+    log_table: FloatArray,
+    best: FloatArray,
+    own: FloatArray,
+) -> None:
+    """Draw labels, and write the scores of the best class and of the true one."""
+    total, last = np.empty(log_prior.size), cumulative.shape[2] - 1
+    # All matrices of a worker in one row, to be asked for while the task before is drawn.
+    tables = cumulative.reshape(cumulative.shape[0], -1), log_table.reshape(log_table.shape[0], -1)
+    for task in range(best.shape[1]):
+        for draw in range(best.shape[0]):
+            right = truth[draw, task]
+            if task + 1 < best.shape[1] and draw * LINE < tables[0].shape[1]:
+                for edge in range(task_ptr[task + 1], task_ptr[task + 2]):
+                    prefetch(tables[0], worker[edge], draw * LINE)  # type: ignore[call-arg]
+                    prefetch(tables[1], worker[edge], draw * LINE)
+            total[:] = 0.0
+            for edge in range(task_ptr[task], task_ptr[task + 1]):
+                chance, number = cumulative[worker[edge], right], uniform[draw, edge]
+                label = 0
+                for j in range(last):  # all of them: a branch would be hard to predict
+                    label += chance[j] <= number
+                row = log_table[worker[edge], label]
+                for k in range(total.size):
+                    total[k] += row[k]
+            highest = -np.inf
+            for k in range(total.size):
+                highest = max(highest, log_prior[k] + total[k])
+            best[draw, task], own[draw, task] = highest, -np.inf
+            for k in range(right % (last + 1), total.size, last + 1):
+                own[draw, task] = max(own[draw, task], log_prior[k] + total[k])

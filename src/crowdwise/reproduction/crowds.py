@@ -1,0 +1,89 @@
+"""The crowd of a run: simulated, or a real one to which something is done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.aggregate.majority_vote import MajorityVote
+from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.model import CrowdLabels
+from crowdwise.metrics.dominance import not_dominant
+from crowdwise.simulate.crowds import simulate
+
+if TYPE_CHECKING:
+    from crowdwise.simulate.simulation import Simulation
+
+__all__ = ["TEST_SEED", "alter_crowd", "draw_crowd", "majority_labels"]
+
+TEST_SEED = 1_000_000  # added to a run's seed for what the crowd says of the test tasks
+SPAMMER_SEED = 2_000_000  # the same for what is done to a real crowd
+DRAWS = 100  # of a crowd, until it is diagonally dominant
+OURS = ("name", "dominant", "only", "voted")  # what is said of a crowd besides the parameters of its simulation
+
+
+def draw_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
+    """A crowd; with `dominant`, drawn anew until its mean matrix is diagonally dominant, if that can be had."""
+    parameters = {key: value for key, value in crowd.items() if key not in OURS}
+    if truth is not None:
+        parameters["truth"] = truth
+    if "name" not in crowd:
+        raise InputError("The crowd has no name: there is nothing to simulate.")
+    first = simulate(crowd["name"], **parameters, random_state=seed)
+    if "only" in crowd:
+        return _keep_kind(first, crowd["only"])
+    if not crowd.get("dominant"):
+        return first
+    drawn = first
+    for draw in range(1, DRAWS):
+        if not not_dominant(drawn.confusion.mean(axis=0)):
+            return drawn
+        drawn = simulate(crowd["name"], **parameters, random_state=seed * DRAWS + draw + TEST_SEED)
+    return first
+
+
+def _keep_kind(drawn: Simulation, kind: str) -> Simulation:
+    """A crowd without the workers of other kinds."""
+    kept = np.array([each == kind for each in drawn.kinds or ()], np.bool_)
+    if not kept.any():
+        raise InputError(f"The crowd has no workers of the kind {quoted(kind)}; it has {listed(drawn.kinds or ())}.")
+    labels = drawn.labels.select(workers=drawn.labels.workers.filter(pa.array(kept)).to_pylist())
+    return replace(drawn, labels=labels, confusion=drawn.confusion[kept], kinds=(kind,) * int(kept.sum()), groups=None)
+
+
+def alter_crowd(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdLabels:
+    """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all."""
+    rng = np.random.default_rng(seed + SPAMMER_SEED)
+    if "tasks_per_worker" in crowd:
+        order = rng.permutation(labels.n_labels)
+        order = order[np.argsort(labels.worker[order], kind="stable")]
+        first = np.cumsum(labels.labels_per_worker) - labels.labels_per_worker
+        rank = np.empty(labels.n_labels, np.int64)
+        rank[order] = np.arange(labels.n_labels) - first[labels.worker[order]]
+        labels = labels.keep(rank < crowd["tasks_per_worker"])
+    number = crowd.get("n_spammers", 0)
+    if not number:
+        return labels
+    n_tasks = labels.n_tasks
+    return CrowdLabels.from_codes(
+        np.concatenate([labels.task, np.tile(np.arange(n_tasks), number)]),
+        np.concatenate([labels.worker, np.repeat(labels.n_workers + np.arange(number), n_tasks)]),
+        np.concatenate([labels.label, rng.integers(labels.n_classes, size=number * n_tasks)]),
+        tasks=labels.tasks,
+        workers=[*map(str, labels.workers.to_pylist()), *(f"spammer {at}" for at in range(number))],
+        classes=labels.classes,
+        on_duplicate="all",
+    )
+
+
+def majority_labels(labels: CrowdLabels) -> CrowdLabels:
+    """The winners of the votes, as one rater's labels."""
+    return CrowdLabels.from_arrays(
+        labels.tasks.to_pylist(),
+        ["majority"] * labels.n_tasks,
+        MajorityVote().fit(labels).predict(),
+        classes=labels.classes.to_pylist(),
+    )

@@ -1,0 +1,200 @@
+"""What a run learns from and is scored on: images or rows of numbers, a crowd real or simulated, and the truth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.ndimage import gaussian_filter1d
+from sklearn.datasets import load_digits
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from crowdwise.datasets.features import load_features
+from crowdwise.datasets.loading import load
+from crowdwise.datasets.pictures import load_pictures, picture_sets
+from crowdwise.labels.errors import InputError, quoted
+from crowdwise.reproduction.crowds import TEST_SEED, alter_crowd, draw_crowd, majority_labels
+
+if TYPE_CHECKING:
+    from crowdwise.datasets.loading import Dataset
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.simulate.simulation import Simulation
+
+__all__ = ["Problem", "make_problem"]
+
+BLUR_REACH = 3.0  # standard deviations at which a blur ends
+DIGITS = "digits"  # scikit-learn's 1,797 images of digits, odd or even
+MOST_WORDS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A crowd and what is known of it; features where there are some.
+
+    Attributes
+    ----------
+    labels
+        Their tasks are the rows of `x`, in that order, where there are features.
+    truth : (N,)
+        True class of each task, as a position in the classes of the labels; -1 where unknown.
+    confusion : (M, K, K)
+        The workers' true matrices, where the crowd is simulated.
+    valid, test
+        Features and true classes to choose the epoch by, and to be scored on.
+    test_labels
+        What the same crowd says of the test tasks.
+    crowd
+        The simulation, where there is one.
+    """
+
+    labels: CrowdLabels
+    truth: IntArray
+    x: Any = None
+    confusion: FloatArray | None = None
+    valid: tuple[Any, IntArray] | None = None
+    test: tuple[Any, IntArray] | None = None
+    test_labels: CrowdLabels | None = None
+    crowd: Simulation | None = None
+
+
+def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, label_test: bool = False) -> Problem:
+    """The problem of a run.
+
+    Parameters
+    ----------
+    data
+        `name` of images or of a data set, or none for a crowd that is simulated without features; `train`, how many
+        tasks are drawn; `draw`, a number for another draw of them; `validation`, the share of them that is held out,
+        with its truth, or "own" for the validation set that the data come with; `test`, how many test tasks are taken;
+        `only`, classes of images; `blur`, standard deviation in pixels of a Gaussian blur of them; `folds`, for data
+        without test tasks: one of so many parts is scored on, a different one for each of so many seeds.
+    crowd
+        `name` of the simulation and its parameters; or none where the data have a crowd of their own, to which
+        `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers` (workers added who label all tasks
+        at random) may be done; `only`, the kind of simulated workers whose labels are kept; `voted`, whether what is
+        learnt from is the winner of each task's vote, as if one rater had said it.
+    seed
+        Draws images, workers and labels.
+    label_test
+        Whether the crowd is asked about the test tasks as well.
+    """
+    problem = _load_problem(data, crowd, seed, label_test=label_test)
+    if "folds" in data:
+        problem = _hold_out_fold(problem, data["folds"], seed)
+    if problem.x is not None and problem.x.dtype.kind == "U":
+        problem = _vectorise_texts(problem)
+    return replace(problem, labels=majority_labels(problem.labels)) if crowd.get("voted") else problem
+
+
+def _load_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, label_test: bool) -> Problem:
+    name = data.get("name")
+    if name is None:
+        return _simulated_problem(draw_crowd(crowd, seed, None))
+    if name == DIGITS:
+        rows, digit = load_digits(return_X_y=True)
+        return replace(_simulated_problem(draw_crowd(crowd, seed, digit % 2)), x=rows / 16)
+    if name in picture_sets():
+        return _picture_problem(data, crowd, seed, label_test=label_test)
+    return _real_problem(load(name), data, crowd, seed)
+
+
+def _simulated_problem(found: Simulation) -> Problem:
+    return Problem(found.labels, found.truth, confusion=found.confusion, crowd=found)
+
+
+def _real_problem(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], seed: int) -> Problem:
+    """A real crowd, with the features of its tasks where there are some."""
+    features = load_features(real)
+    train, held = _draw_tasks(real.labels.n_tasks, data, seed)
+    kept = np.zeros(real.labels.n_tasks, np.bool_)
+    kept[train] = True
+    problem = Problem(alter_crowd(real.labels.keep_tasks(kept), crowd, seed), real.truth_codes[kept])
+    if features is None:
+        return problem
+    held = held[real.truth_codes[held] >= 0]
+    valid = (features.x[held], real.truth_codes[held]) if held.size else None
+    if data.get("validation") == "own":
+        if features.valid is None:
+            raise InputError(f"The data {quoted(real.name)} have no validation set of their own. Give a share instead.")
+        valid = features.valid
+    test = features.test
+    if test is not None and "test" in data:
+        test = test[0][: data["test"]], test[1][: data["test"]]
+    return replace(problem, x=features.x[kept], valid=valid, test=test)
+
+
+def _draw_tasks(n_tasks: int, data: dict[str, Any], seed: int) -> tuple[IntArray, IntArray]:
+    """Tasks to learn from, and tasks whose truth chooses the epoch."""
+    number = data.get("train", n_tasks)
+    if "draw" in data:
+        chosen: IntArray = np.random.default_rng([seed, data["draw"]]).choice(n_tasks, number, replace=False)
+    else:
+        chosen = np.random.default_rng([seed, n_tasks]).permutation(n_tasks)[:number]
+    share = data.get("validation", 0.0)
+    n_valid = 0 if share == "own" else round(share * chosen.size)
+    return chosen[n_valid:], chosen[:n_valid]
+
+
+def _hold_out_fold(problem: Problem, folds: int, seed: int) -> Problem:
+    """What is left of a problem when one of its parts is scored on."""
+    if problem.x is None:
+        raise InputError("There are no features to predict the tasks of a fold from: leave out folds.")
+    n_tasks = problem.labels.n_tasks
+    out = np.random.default_rng([seed // folds, n_tasks]).permutation(n_tasks) % folds == seed % folds
+    return replace(
+        problem,
+        labels=problem.labels.keep_tasks(~out),
+        truth=problem.truth[~out],
+        x=problem.x[~out],
+        test=(problem.x[out], problem.truth[out]),
+        test_labels=problem.labels.keep_tasks(out),
+    )
+
+
+def _vectorise_texts(problem: Problem) -> Problem:
+    """Texts as TF-IDF of the words and pairs of words of those that are learnt from."""
+    words = TfidfVectorizer(max_features=MOST_WORDS, ngram_range=(1, 2), sublinear_tf=True)
+    x = words.fit_transform(problem.x).toarray()
+    return replace(problem, x=x, test=problem.test and (words.transform(problem.test[0]).toarray(), problem.test[1]))
+
+
+def _picture_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, label_test: bool) -> Problem:
+    pictures = load_pictures(data["name"])
+    if "only" in data:
+        pictures = pictures.only(data["only"])
+    train, valid = _draw_tasks(len(pictures.y_train), data, seed)
+    problem = _simulated_problem(draw_crowd(crowd, seed, pictures.y_train[train]))
+    tested = slice(0, data.get("test"))
+    x_test, y_test = pictures.x_test[tested], pictures.y_test[tested]
+    blur = data.get("blur", 0.0)
+    return replace(
+        problem,
+        x=blur_images(pictures.x_train[train], blur),
+        valid=(blur_images(pictures.x_train[valid], blur), pictures.y_train[valid]) if valid.size else None,
+        test=(blur_images(x_test, blur), y_test),
+        test_labels=_label_test_tasks(y_test, problem, crowd, seed) if label_test else None,
+    )
+
+
+def blur_images(x: Any, deviation: float) -> Any:
+    """Gaussian blur of images (n, channels, height, width) of bytes: numbers from 0 to 1, mirrored at the edges."""
+    if deviation == 0:
+        return x
+    found = x.astype(np.float32) / 255
+    for axis in (2, 3):
+        reach = min(math.ceil(BLUR_REACH * deviation), x.shape[axis] - 1)  # an image is mirrored once
+        found = gaussian_filter1d(found, deviation, axis=axis, mode="mirror", radius=reach)
+    return found
+
+
+def _label_test_tasks(truth: IntArray, problem: Problem, crowd: dict[str, Any], seed: int) -> CrowdLabels:
+    """What the same workers say of other tasks."""
+    later = draw_crowd(crowd, seed + TEST_SEED, truth)
+    if problem.confusion is None or not np.array_equal(later.confusion, problem.confusion):
+        raise InputError(
+            f"The crowd {quoted(crowd['name'])} draws its workers anew: it cannot be asked about new tasks."
+        )
+    return later.labels

@@ -1,0 +1,126 @@
+"""Learn2Agree's tables (Wang et al. 2023): folds, votes as one rater, texts in numbers, and Δ."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.metrics import cohen_kappa_score
+
+import crowdwise as cw
+from crowdwise.labels.errors import InputError
+from crowdwise.reproduction import runs, table_files, verdicts
+from crowdwise.reproduction.one_run import run_job
+from crowdwise.reproduction.problems import make_problem
+
+pytest.importorskip("torch")
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "tables"
+DIGITS = {"name": "digits", "folds": 2}
+RATERS = {"name": "kappa-raters"}
+on_real_data = pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
+
+
+def test_two_seeds_share_out_the_digits() -> None:
+    images, digit = load_digits(return_X_y=True)
+    row = {each.tobytes(): number for number, each in enumerate(images / 16)}
+    seen = []
+    for seed in (0, 1):
+        problem = make_problem(DIGITS, RATERS, seed)
+        assert problem.test is not None
+        assert problem.test_labels is not None
+        scored = [row[each.tobytes()] for each in problem.test[0]]
+        assert problem.test_labels.tasks.to_pylist() == scored  # tasks are numbered as the images are
+        assert problem.labels.tasks.to_pylist() == [row[each.tobytes()] for each in problem.x]
+        assert np.array_equal(problem.test[1], digit[scored] % 2)
+        assert problem.labels.n_workers == problem.test_labels.n_workers == 3
+        seen += scored
+    assert sorted(seen) == list(range(len(images)))
+
+
+def test_folds_need_features() -> None:
+    with pytest.raises(InputError, match="no features to predict the tasks of a fold"):
+        make_problem({"folds": 2}, RATERS, 0)
+
+
+def test_votes_are_learnt_from_and_raters_are_scored_on() -> None:
+    asked, voted = make_problem(DIGITS, RATERS, 3), make_problem(DIGITS, RATERS | {"voted": True}, 3)
+    assert voted.labels.workers.to_pylist() == ["majority"]
+    assert voted.labels.tasks.equals(asked.labels.tasks)
+    assert np.array_equal(voted.labels.label, cw.MajorityVote().fit(asked.labels).predict())
+    assert voted.test_labels is not None
+    assert asked.test_labels is not None
+    assert np.array_equal(voted.test_labels.label, asked.test_labels.label)
+
+
+def test_words_are_those_of_the_texts_that_are_learnt_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROWDWISE_DATA", str(tmp_path))
+    (tmp_path / "notes").mkdir()
+    said = "\n".join(f"t{number},w,{number % 2}" for number in range(6))
+    (tmp_path / "notes" / "labels.csv").write_text(f"task,worker,label\n{said}\n")
+    # In another order than the labels, and with a comma and a line break inside.
+    texts = "\n".join(f't{number},"shared, word{number}\nagain"' for number in reversed(range(6)))
+    (tmp_path / "notes" / "text.csv").write_text(f"task,text\n{texts}\n")
+    for seed in range(6):
+        problem = make_problem({"name": "notes", "folds": 6}, {}, seed)
+        assert problem.test is not None
+        # Of each text learnt from: its own word and two pairs with it; of all: "shared", "again".
+        assert problem.x.shape == (5, 2 + 5 * 3)
+        assert np.array_equal((problem.x > 0).sum(axis=0), [5 if many else 1 for many in (problem.x > 0).all(axis=0)])
+        assert (problem.test[0] > 0).sum() == 2
+
+
+def test_the_ratio_is_equation_10() -> None:
+    table = table_files.read_table("learn2agree-table-3").quick_version()
+    (job,) = table.jobs(["WKL, distributional, AR"])
+    found = run_job(job, "cpu")["measures"]["agreement_ratio"]
+    problem = make_problem(job["run"]["data"], job["run"]["crowd"], 0)
+    parameters = {key: value for key, value in job["run"]["model"].items() if key not in ("kind", "slug")}
+    model = cw.LearnToAgree(**job["run"]["training"], **parameters, random_state=0, device="cpu")
+    model.fit(problem.x, problem.labels, tasks=problem.labels.tasks.to_pylist())
+    assert problem.test is not None
+    assert problem.test_labels is not None
+    said = problem.test_labels.label.reshape(-1, 3).T
+    guess = model.predict(problem.test[0])
+
+    def agreed(one: object, other: object) -> float:
+        return 1 / (1 + float(np.exp(-cohen_kappa_score(one, other))))
+
+    with_model = np.mean([agreed(guess, rater) for rater in said])
+    among_raters = np.mean([agreed(said[a], said[b]) for a, b in ((0, 1), (0, 2), (1, 2))])
+    assert found == pytest.approx(with_model / among_raters, abs=1e-6)
+
+
+def test_quick(tmp_path: Path) -> None:
+    table = table_files.read_table("learn2agree-table-3").quick_version()
+    rows = runs.run_table(table, table.jobs(), tmp_path / "rows.jsonl", device="cpu")
+    found = verdicts.compute_cells(table, rows)
+    assert len(found) == 8
+    assert all(0.7 < cell.mean < 1.2 for cell in found)
+    assert len({cell.mean for cell in found}) > 4  # streams and losses are not all one
+
+
+@pytest.mark.data
+@on_real_data
+def test_tweets_are_scored_by_six_raters() -> None:
+    scored = []
+    for seed in range(5, 10):
+        problem = make_problem({"name": "lewidi_hsbrexit", "folds": 5}, {}, seed)
+        assert problem.test_labels is not None
+        assert problem.x.shape == (896, 1000)
+        assert problem.test_labels.n_workers == problem.labels.n_workers == 6
+        scored += problem.test_labels.tasks.to_pylist()
+    assert len(set(scored)) == len(scored) == 1120
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_results_are_those_of_the_table_as_it_stands(number: int) -> None:
+    table = table_files.read_table(f"learn2agree-table-{number}")
+    jobs = table.jobs()
+    rows = runs.select_rows(jobs, runs.read_rows(RESULTS / f"{table.name}.jsonl"))
+    assert len(rows) == len(jobs)
+    judged = verdicts.judge_claims(table, verdicts.compute_cells(table, rows))
+    assert not [each.claim.says for each in judged if each.verdict != verdicts.HOLDS and not each.claim.note]

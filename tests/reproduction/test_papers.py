@@ -1,0 +1,89 @@
+"""Every table that comes with the package: it is written as it should be, and its small version runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from crowdwise.labels.errors import InputError
+from crowdwise.reproduction import runs, verdicts
+from crowdwise.reproduction.checks import check_jobs
+from crowdwise.reproduction.measures import MEASURES
+from crowdwise.reproduction.problems import make_problem
+from crowdwise.reproduction.table_files import read_table, table_names
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "tables"
+SIMULATED = [
+    name for name in table_names() if all("name" not in job["run"]["data"] for job in read_table(name).jobs(seeds=1))
+]
+OTHERS = [name for name in table_names() if name not in SIMULATED]
+DATA = [
+    pytest.mark.data,
+    pytest.mark.skipif("CROWDWISE_DATA" not in os.environ, reason="CROWDWISE_DATA is not set"),
+]
+TABLES = [*SIMULATED, *(pytest.param(name, marks=DATA) for name in OTHERS)]
+
+
+def test_there_are_some() -> None:
+    assert "tanno-table-1" in table_names()
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_a_table_says_what_it_is(name: str) -> None:
+    table = read_table(name)
+    assert all((table.title, table.paper, table.place, table.about.strip(), table.quick))
+    assert set(table.measures) <= set(MEASURES)
+    assert table.published or table.claims
+    small = table.quick_version()
+    assert {method.name for method in small.methods} == {method.name for method in table.methods}
+    assert len(small.jobs()) <= len(table.jobs())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_models_and_parameters_are_there(name: str) -> None:
+    check_jobs(read_table(name).jobs(seeds=1))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_small_version_runs(name: str, tmp_path: Path) -> None:
+    table = read_table(name).quick_version()
+    jobs = table.jobs()
+    rows = runs.run_table(table, jobs, tmp_path / "rows.jsonl", device="cpu")
+    assert runs.select_failures(jobs, runs.read_rows(tmp_path / "rows.jsonl")) == []
+    assert len(rows) == len(jobs)
+    for cell in verdicts.compute_cells(table, rows):
+        assert cell.values, (cell.setting, cell.x, cell.method, cell.measure)
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_what_misses_says_what_was_tried(name: str) -> None:
+    table = read_table(name)
+    rows = runs.select_rows(table.jobs(), runs.read_rows(RESULTS / f"{name}.jsonl"))
+    found = verdicts.compute_cells(table, rows)
+    silent = [
+        (cell.setting, cell.x, cell.method, cell.measure, cell.mean)
+        for cell in found
+        if cell.verdict == verdicts.WORSE and not cell.note
+    ]
+    silent += [
+        (each.claim.says, *each.figures)
+        for each in verdicts.judge_claims(table, found)
+        if each.verdict == verdicts.FAILS and not each.claim.note
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_results_are_those_of_the_table(path: Path) -> None:
+    """A row that no job asks for was run with other settings than the table has now."""
+    rows = runs.read_rows(path)
+    known = {job["digest"] for job in read_table(path.stem).jobs(seeds=1 + max(row["seed"] for row in rows))}
+    strange = [row for row in rows if row["digest"] not in known or "error" in row]
+    assert strange == []
+
+
+def test_a_crowd_that_is_missing() -> None:
+    with pytest.raises(InputError, match="no name: there is nothing to simulate"):
+        make_problem({}, {}, 0)
