@@ -32,6 +32,7 @@ from scipy.special import digamma, gammaln, logsumexp
 
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
@@ -224,12 +225,7 @@ class CommunityBcc(Aggregator):
     max_iter: int = 500
     tol: float = 1e-6
 
-    @property
-    def community_(self) -> FloatArray:
-        """Probability that a worker belongs to a community, (M, C)."""
-        self._check_fitted()
-        chance: FloatArray = self.extra_["community"]
-        return chance
+    community_ = FittedArray("extra", "community", "Probability that a worker belongs to a community, (M, C).")
 
     @property
     def community_confusion_(self) -> FloatArray:

@@ -86,11 +86,6 @@ class ConfusionVector(Aggregator):
     -----
     Fails where the errors on one class go mostly to one other. Between `one-coin` and `dawid-skene` in what it
     can say and in how many labels it needs. A worker unknown at prediction counts as the average of the crowd.
-
-    Examples
-    --------
-    >>> ConfusionVector().fit(labels).predict().tolist()
-    ['x', 'y', 'x', 'y']
     """
 
     slug = "confusion-vector"

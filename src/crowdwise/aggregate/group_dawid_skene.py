@@ -32,6 +32,7 @@ from crowdwise.aggregate import dawid_skene
 from crowdwise.dependence.group_labels import resolve_groups, split_by_group
 from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, portrait
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
@@ -214,12 +215,7 @@ class GroupDawidSkene(GroupAggregator):
     max_iter: int = 500
     tol: float = 1e-6
 
-    @property
-    def group_confusion_(self) -> FloatArray:
-        """Ξ (J, K, K) [group, truth, opinion]."""
-        self._check_fitted()
-        rows: FloatArray = self.extra_["groups"]
-        return rows
+    group_confusion_ = FittedArray("extra", "groups", "Ξ (J, K, K) [group, truth, opinion].")
 
     @property
     def opinion_confusion_(self) -> FloatArray:

@@ -30,6 +30,7 @@ from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import fit_confusions, log_of, sureness
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.intervals import confusion_skill
@@ -153,6 +154,9 @@ class LfcBinary(Aggregator):
     max_iter: int = 500
     tol: float = 1e-6
 
+    sensitivity_ = FittedArray("extra", "sensitivity", "P(says k | is k) of each worker and class.")
+    specificity_ = FittedArray("extra", "specificity", "P(says another | is another) of each worker and class.")
+
     def _check(self) -> None:
         check_number("right", self.right, low=0)
         check_number("wrong", self.wrong, low=0)
@@ -195,18 +199,6 @@ class LfcBinary(Aggregator):
             tol=self.tol,
             name=self.slug,
         )
-
-    @property
-    def sensitivity_(self) -> FloatArray:
-        """P(says k | is k) of each worker and class."""
-        rates: FloatArray = self.extra_["sensitivity"]
-        return rates
-
-    @property
-    def specificity_(self) -> FloatArray:
-        """P(says another | is another) of each worker and class."""
-        rates: FloatArray = self.extra_["specificity"]
-        return rates
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         rates = self._with_stranger(np.stack([self.specificity_, self.sensitivity_], axis=2))

@@ -32,6 +32,7 @@ import numpy as np
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import sureness
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import VOTES
 from crowdwise.fitting.intervals import confusion_skill
@@ -168,6 +169,8 @@ class MaxMarginMajorityVote(Aggregator):
     max_iter: int = 200
     random_state: int = 0
 
+    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
+
     def _check(self) -> None:
         check_choice("inference", self.inference, ("gibbs", "m3v"))
         for name in ("margin", "cost", "variance", "smoothing"):
@@ -275,12 +278,6 @@ class MaxMarginMajorityVote(Aggregator):
         if gold.size:
             chance[gold >= 0] = np.eye(log_prior.size)[gold[gold >= 0]]
         return chance
-
-    @property
-    def weights_(self) -> FloatArray:
-        """Weight of each worker."""
-        weights: FloatArray = self.worker_columns_["weight"]
-        return weights
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         table = self._log_table()

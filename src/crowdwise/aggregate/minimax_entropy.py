@@ -38,6 +38,7 @@ from scipy.special import log_softmax, softmax
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import sureness
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import DIFFICULTY
@@ -216,6 +217,9 @@ class MinimaxEntropy(Aggregator):
     tol: float = 1e-5
     random_state: int = 0
 
+    task_effects_ = FittedArray("extra", "task_effects", "σ of each task, [task, truth, label].")
+    worker_effects_ = FittedArray("extra", "worker_effects", "τ of each worker, [worker, truth, label].")
+
     def _check(self) -> None:
         check_flag("ordinal", self.ordinal)
 
@@ -255,18 +259,6 @@ class MinimaxEntropy(Aggregator):
             return chosen(labels, log_prior, gold, self.ordinal, min(self.max_iter, ROUNDS), self.random_state)
         check_number("regularisation", self.regularisation, low=0, above=True)
         return float(self.regularisation)
-
-    @property
-    def task_effects_(self) -> FloatArray:
-        """σ of each task, [task, truth, label]."""
-        effects: FloatArray = self.extra_["task_effects"]
-        return effects
-
-    @property
-    def worker_effects_(self) -> FloatArray:
-        """τ of each worker, [worker, truth, label]."""
-        effects: FloatArray = self.extra_["worker_effects"]
-        return effects
 
     @property
     def regularisation_(self) -> float:

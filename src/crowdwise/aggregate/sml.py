@@ -134,11 +134,6 @@ class SpectralMetaLearner(Aggregator):
     or no answers vary together, it is the majority vote. Most workers of a connected part of the crowd are taken to be
     better than chance. Fails where workers copy each other, where labels are few (third moments are noisy, and a rare
     class's sensitivity more so) and where workers choose their tasks by class.
-
-    Examples
-    --------
-    >>> SpectralMetaLearner().fit(labels).predict().tolist()
-    ['x', 'y', 'x', 'y']
     """
 
     slug = "sml"

@@ -33,6 +33,7 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, PRIOR
@@ -190,6 +191,9 @@ class SpammerEm(Aggregator):
     max_iter: int = 500
     tol: float = 1e-6
 
+    spammer_ = FittedArray("worker_columns", "spammer", "Score of each worker: 0 for a spammer.")
+    pruned_ = FittedArray("worker_columns", "pruned", "1 where the worker's labels were left out.")
+
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         habits = habits_of(labels)
         precision = np.zeros(labels.n_workers)
@@ -218,15 +222,3 @@ class SpammerEm(Aggregator):
         scores = np.zeros(labels.n_workers) if fit.confusion is None else score(fit.confusion)
         columns = {"spammer": scores, "pruned": np.isinf(precision).astype(np.float64)}
         return replace(fit, worker_columns=columns, extra={"precision": precision})
-
-    @property
-    def spammer_(self) -> FloatArray:
-        """Score of each worker: 0 for a spammer."""
-        scores: FloatArray = self.worker_columns_["spammer"]
-        return scores
-
-    @property
-    def pruned_(self) -> FloatArray:
-        """1 where the worker's labels were left out."""
-        pruned: FloatArray = self.worker_columns_["pruned"]
-        return pruned

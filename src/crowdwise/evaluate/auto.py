@@ -40,6 +40,7 @@ from crowdwise.evaluate.hierarchical import HierarchicalDawidSkene, class_shares
 from crowdwise.evaluate.stacking import stacking_weights
 from crowdwise.evaluate.tempering import ExpectedWrong, count_interval, count_moments, gold_interval, temper
 from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import COMBINATION
@@ -293,12 +294,7 @@ class Auto(Aggregator):
 
     random_state: int = 0
 
-    @property
-    def weights_(self) -> FloatArray:
-        """Weight of each member of the shortlist."""
-        self._check_fitted()
-        weights: FloatArray = self.extra_["weights"]
-        return weights
+    weights_ = FittedArray("extra", "weights", "Weight of each member of the shortlist.")
 
     def league(self) -> Any:
         """Table of the members, best first: weight, mean log-probability of hidden labels and its standard error."""

@@ -101,6 +101,7 @@ class Aggregator(CrowdModel):
     """
 
     label_kind: ClassVar[str] = "categorical"
+    example: ClassVar[str] = ">>> {name}().fit(labels).predict().tolist()\n['x', 'y', 'x', 'y']"
     complexity: ClassVar[str]
     uses: ClassVar[frozenset[str]] = frozenset()
     climbs: ClassVar[bool] = False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.engines import prepare
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.families import AccuracyAggregator
 from crowdwise.fitting.rank_one import NOTHING, accuracies_of, agreement, levelled, regressed, skills_along
@@ -111,11 +112,7 @@ class ScoreAggregator(AccuracyAggregator):
         What each worker's answer weighs for or against each class.
     """
 
-    @property
-    def weights_(self) -> FloatArray:
-        """What each worker's answer weighs for or against each class, (M, K)."""
-        weights: FloatArray = self.extra_["weights"]
-        return weights
+    weights_ = FittedArray("extra", "weights", "What each worker's answer weighs for or against each class, (M, K).")
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         return score_posterior(labels, self.prior_, self._with_stranger(self.weights_))
