@@ -78,7 +78,7 @@ def labels_only(name: str) -> dict[str, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = cw.method(slug).load()().fit(labels)
-        right = [truth[str(t)] == str(said) for t, said in zip(model.tasks_.to_pylist(), model.predict(), strict=True)]
+        right = [truth[str(t)] == str(said) for t, said in zip(model.tasks_.tolist(), model.predict(), strict=True)]
         found[slug] = float(np.mean(right))
     return found
 

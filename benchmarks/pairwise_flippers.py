@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-METHODS = ("majority-vote", "em", "mbem", "single-cm", "trace", "oracle")
+METHODS = ("hard-labels", "em", "mbem", "single-cm", "trace", "oracle")
 TRAINING = ("network", "epochs", "batch_size", "learning_rate", "worker_learning_rate")
 DRAWS = 100  # of a crowd, until it is diagonally dominant
 
@@ -81,7 +81,7 @@ def run(settings: dict[str, Any], device: str) -> dict[str, Any]:
     chosen = np.random.default_rng(seed).permutation(len(data["x_train"]))[: settings["train"]]
     images, truth = data["x_train"][chosen], data["y_train"][chosen].astype(np.int64)
     crowd, dominant = drawn_crowd(truth, settings["skill"], seed)
-    shared = {name: settings[name] for name in (*TRAINING, "seed")}
+    shared = {name: settings[name] for name in TRAINING} | {"random_state": seed}
     if settings["method"] == "oracle":
         shared["confusion"] = crowd.confusion
     model = learner(settings["method"]).make(**shared, device=device)

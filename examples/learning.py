@@ -19,7 +19,7 @@ crowd = cw.simulate.simulate(
 )
 print(f"{crowd.accuracy:.0%} of the labels are right")
 
-for slug in ("majority-vote", "trace"):
+for slug in ("hard-labels", "trace"):
     model = cw.learner(slug).make(epochs=20, learning_rate=3e-3, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cw.NotIdentifiable)  # the vote's classifier is sure of little

@@ -228,6 +228,6 @@ def test_hostile_names_are_inert(kind: str, cw: Callable[..., Any], tmp_path: Pa
     assert not set("\x1b\b") & set(raw)
     for row in rows(raw):
         assert row["worker"][0] not in "=@\t\r"
-    assert load(tmp_path / "results" / "model").workers_.to_pylist()[0] in (name, "bob", "cy")
+    assert load(tmp_path / "results" / "model").workers_.tolist()[0] in (name, "bob", "cy")
     if kind in ("formula", "at", "escape", "backspaces"):
         assert "Defused in CSV: " in ran.out

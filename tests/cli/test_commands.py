@@ -50,10 +50,13 @@ def test_methods(cw: Callable[..., Any]) -> None:
     assert [entry["slug"] for entry in learning] == [entry.slug for entry in learners()]
     assert learners()[-1].slug in cw("methods", "--learn").out
     assert methods()[-1].slug not in cw("methods", "--learn").out
-    for method in (*methods(), *learners()):
-        assert method.slug in page.out
-        assert " ".join(method.fails.split()) in " ".join(long.out.split())
-    assert max(map(len, (page.out + long.out).splitlines())) <= 80
+    learn, learn_long = cw("methods", "--learn"), cw("methods", "--learn", "--long")
+    for entries, short, full in ((methods(), page, long), (learners(), learn, learn_long)):
+        for entry in entries:
+            assert entry.slug in short.out
+            assert " ".join(entry.fails.split()) in " ".join(full.out.split())
+        assert max(map(len, (short.out + full.out).splitlines())) <= 80
+    assert "crowdwise methods --learn" in page.out
 
 
 def test_describe(cw: Callable[..., Any], labels: Path) -> None:
@@ -110,7 +113,7 @@ def test_demo(cw: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monkey
     lines = [line.split() for line in ran.out.partition("nobody labelled")[2].splitlines()]
     shares = {words[0]: float(words[1].rstrip("%")) for words in lines if words and words[0] in METHODS}
     assert shares["trace"] > 90
-    assert shares["majority-vote"] < 75
+    assert shares["hard-labels"] < 75
     picture = ET.parse("crowdwise-demo/confusions.svg").getroot()  # noqa: S314
     drawn = [part for part in picture.iter() if part.get("class") == "frame"]
     assert len(drawn) == 2 * 5 + 1  # two matrices for each worker, and the legend

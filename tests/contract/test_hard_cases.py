@@ -117,7 +117,7 @@ def test_gold_may_name_a_new_class(method: Method) -> None:
     labels = scattered(0)
     model = method.load()().fit(labels, gold={0: 0, 1: 99})
     assert_sound(model)
-    assert model.classes_.to_pylist() == [*labels.classes.to_pylist(), 99]
+    assert model.classes_.tolist() == [*labels.classes.to_pylist(), 99]
     np.testing.assert_allclose(model.posterior_[1, -1], 1, atol=1e-12)
 
 

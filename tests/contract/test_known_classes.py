@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import crowdwise as cw
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 
 MODEL = SimpleNamespace(
-    workers_=pa.array(["ann", "bob"]),
-    classes_=pa.array(["cat", "dog", "elk"]),
+    workers_=np.array(["ann", "bob"], object),
+    classes_=np.array(["cat", "dog", "elk"], object),
     confusion_=np.array([
         [[0.8, 0.15, 0.05], [0.1, 0.7, 0.2], [0.3, 0.1, 0.6]],
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],

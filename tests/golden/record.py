@@ -70,10 +70,15 @@ def make_crowd(name: str) -> tuple[CrowdLabels, dict[Any, Any] | None]:
     return crowd.labels, dict(enumerate(crowd.truth.tolist()))
 
 
+def name_of(learner: Any) -> str:
+    """The slug under which a learner was recorded: that which it had before, where it was renamed."""
+    return getattr(learner, "former_slug", "") or learner.slug
+
+
 def list_cases() -> list[tuple[str, str, str]]:
     """Every case: what it is, the slug and the crowd."""
     every = [("aggregator", entry.slug, crowd) for entry in cw.methods() for crowd in (*REAL, *SIMULATED)]
-    every += [("learner", entry.slug, problem) for entry in cw.learners() for problem in ("three", "two")]
+    every += [("learner", name_of(entry), problem) for entry in cw.learners() for problem in ("three", "two")]
     return [*every, *(("audit", "audit", crowd) for crowd in AUDITED)]
 
 

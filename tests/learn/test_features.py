@@ -155,7 +155,7 @@ def learnt(labels: CrowdLabels, **given: Any) -> Any:
 def test_rows_are_found_by_name() -> None:
     labels = CrowdLabels.from_arrays(["c", "a", "a", "d"], ["w", "w", "v", "v"], ["yes", "no", "no", "yes"])
     model = learnt(labels, tasks=["a", "b", "c", "d"])
-    assert model.tasks_.to_pylist() == ["a", "b", "c", "d"]
+    assert model.tasks_.tolist() == ["a", "b", "c", "d"]
     assert model.labels_per_task_.tolist() == [2, 0, 1, 1]
     numbers = CrowdLabels.from_arrays(["2", "0", "0", "3"], ["w", "w", "v", "v"], ["yes", "no", "no", "yes"])
     assert learnt(numbers).labels_per_task_.tolist() == [2, 0, 1, 1]

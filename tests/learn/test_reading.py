@@ -194,7 +194,7 @@ def test_learning_from_a_folder(suffix: str, tmp_path: Path) -> None:
         "label": [("dark", "light")[truth[task]] for task in range(30) for _ in range(2)],
     }
     model = cw.TraceRegularized(network="linear", epochs=40, learning_rate=0.05, batch_size=8).fit(tmp_path, labels)
-    said = dict(zip(model.tasks_.to_pylist(), model.predict(tmp_path), strict=True))
+    said = dict(zip(model.tasks_.tolist(), model.predict(tmp_path), strict=True))
     assert said == {f"{task}{suffix}": ("dark", "light")[truth[task]] for task in range(30)}
     shuffled = {name: column[::-1] for name, column in labels.items()}
     np.testing.assert_allclose(model.predict_proba(tmp_path, shuffled), model.posterior_, atol=1e-6)

@@ -57,7 +57,7 @@ def test_a_fitted_aggregator_is_used_as_it_is_by_the_names_of_workers_and_classe
     model = cw.DawidSkene(smoothing=0.1).fit(old)
     new = cw.read_labels({"task": [0, 1], "worker": ["dee", "ann"], "label": ["n", "y"]}, classes=["n", "y"])
     found = consensus_of(model, new)
-    flipped = [model.classes_.to_pylist().index(name) for name in ("n", "y")]
+    flipped = [model.classes_.tolist().index(name) for name in ("n", "y")]
     np.testing.assert_allclose(found, model.predict_proba(new)[:, flipped])
     assert found[1, 1] > 0.9  # ann said y, and is right
 
@@ -112,7 +112,7 @@ def test_the_held_out_tasks_have_no_part_in_the_consensus() -> None:
 @pytest.mark.parametrize(
     ("aggregator", "soft", "slug"),
     [
-        ("majority-vote", False, "majority-vote"),
+        ("majority-vote", False, "hard-labels"),
         (cw.MajorityVote(), True, "soft-labels"),
         ("dawid-skene", True, "two-stage"),
         (cw.OneCoin(), False, "two-stage"),
@@ -122,7 +122,7 @@ def test_what_the_parameters_are_called(aggregator: object, soft: bool, slug: st
     assert TwoStage(aggregator=aggregator, soft=soft).slug == slug
 
 
-@pytest.mark.parametrize("slug", ["majority-vote", "soft-labels", "two-stage"])
+@pytest.mark.parametrize("slug", ["hard-labels", "soft-labels", "two-stage"])
 def test_a_registered_name_makes_the_learner_of_this_name(slug: str) -> None:
     made = learner(slug).make()
     assert isinstance(made, TwoStage)

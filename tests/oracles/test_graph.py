@@ -101,7 +101,7 @@ def test_order_of_rows_does_not_matter() -> None:
     table = labels.to_table().to_pandas()
     one = cw.GraphDawidSkene(graph=graph).fit(table)
     other = cw.GraphDawidSkene(graph=graph[::-1]).fit(table.sample(frac=1, random_state=3))
-    place = [one.tasks_.to_pylist().index(task) for task in other.tasks_.to_pylist()]
+    place = [one.tasks_.tolist().index(task) for task in other.tasks_.tolist()]
     np.testing.assert_allclose(other.posterior_, one.posterior_[place], atol=1e-7)
 
 

@@ -180,6 +180,6 @@ def test_known_workers_are_a_prior(crowd: CrowdLabels) -> None:
     informed = cw.DawidSkene(smoothing=0.1).fit(few, known_workers=earlier, known_weight=50)
     distance = [np.abs(model.confusion_ - earlier.confusion_).mean() for model in (plain, informed)]
     assert distance[1] < distance[0] / 3
-    by_name = dict(zip(earlier.workers_.to_pylist(), earlier.confusion_, strict=True))
+    by_name = dict(zip(earlier.workers_.tolist(), earlier.confusion_, strict=True))
     same = cw.DawidSkene(smoothing=0.1).fit(few, known_workers=by_name, known_weight=50)
     np.testing.assert_array_equal(same.posterior_, informed.posterior_)

@@ -200,3 +200,11 @@ def test_families_err_together_as_their_correlations_say(sharing: str) -> None:
 def test_families_that_cannot_be(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         simulate("families", n_tasks=10, n_workers=6, **wrong)
+
+
+@every_crowd
+def test_seed_is_still_taken_with_a_warning(slug: str) -> None:
+    with pytest.warns(DeprecationWarning, match="seed of simulate is now called random_state"):
+        old = simulate(slug, seed=5)
+    new = simulate(slug, random_state=5)
+    np.testing.assert_array_equal(old.labels.label, new.labels.label)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,17 +28,47 @@ def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(cw)
 
 
-def test_names_are_sorted_and_no_more() -> None:
+def stub_names(package: str) -> set[str]:
+    """What the stub of a package exports, with what the rooms export that it takes whole."""
+    stub = Path(cw.__file__).parent.joinpath(*package.split(".")[1:], "__init__.pyi")
+    names = set()
+    for line in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(line, ast.ImportFrom):
+            for each in line.names:
+                names |= stub_names(f"{package}.{line.module}") if each.name == "*" else {each.asname or each.name}
+    return names
+
+
+@pytest.mark.parametrize("package", ["crowdwise", *(f"crowdwise.{room}" for room in cw._ROOMS)])
+def test_a_package_exports_what_its_stub_says(package: str) -> None:
+    module = importlib.import_module(package)
+    assert set(module.__all__) == stub_names(package)
+    assert sorted(module.__all__) == sorted(dir(module))
+
+
+@pytest.mark.parametrize("room", ["aggregate", "learn", "audit", "evaluate", "labels", "report"])
+def test_a_name_is_one_object_wherever_it_is_taken_from(room: str) -> None:
+    module = importlib.import_module(f"crowdwise.{room}")
+    for name in module.__all__:
+        assert getattr(cw, name) is getattr(module, name)
+
+
+def test_a_name_is_no_module_of_its_room() -> None:
+    """Otherwise what `room.name` is would depend on what was imported before."""
+    for room in cw._ROOMS:
+        modules = {each.name for each in pkgutil.iter_modules([str(Path(cw.__file__).parent / room)])}
+        assert not modules & set(importlib.import_module(f"crowdwise.{room}").__all__)
+
+
+def test_names_are_sorted() -> None:
     assert cw.__all__ == sorted(cw.__all__)
-    assert dir(cw) == sorted([*cw.__all__, "__version__"])
-    assert set(cw._HOMES) | set(cw._ROOMS) == set(cw.__all__)
     namespace: dict[str, object] = {}
     exec("from crowdwise import *", namespace)  # noqa: S102
     assert set(cw.__all__) <= set(namespace)
 
 
 def test_a_name_that_is_not_there() -> None:
-    with pytest.raises(AttributeError, match="module 'crowdwise' has no attribute 'Dawid'"):
+    with pytest.raises(AttributeError, match="No crowdwise attribute Dawid"):
         cw.Dawid  # noqa: B018
 
 
@@ -64,6 +97,27 @@ def test_the_whole_package_needs_no_extra() -> None:
     loaded = set(run(program).split())
     assert not loaded & {"torch", "lightning", "altair", "matplotlib", "dask"}
     assert "numba" in loaded
+
+
+def test_learners_are_listed_without_torch() -> None:
+    """What they say of themselves, the same as with it; and nothing is left behind."""
+    program = (
+        "import sys, crowdwise as cw\n"
+        "sys.modules.update(dict.fromkeys(('torch', 'lightning', 'safetensors')))\n"
+        "listed = cw.learners()\n"
+        "assert sys.modules['torch'] is None and 'crowdwise.learn.trace' not in sys.modules\n"
+        "try:\n    listed[0].load()\nexcept cw.InputError as error:\n    assert 'crowdwise[learn]' in str(error)\n"
+        "else:\n    raise SystemExit('loaded')\n"
+        "print(*listed, sep='\\n')"
+    )
+    assert run(program).splitlines() == [str(entry) for entry in cw.learners()]
+
+
+def test_methods_are_listed_without_torch() -> None:
+    program = "import sys, crowdwise as cw\nprint(len(cw.methods()), *sys.modules)"
+    number, *loaded = run(program).split()
+    assert int(number) == len(cw.methods())
+    assert not set(loaded) & {"torch", "lightning"}
 
 
 def test_the_command_is_light_too() -> None:

@@ -30,7 +30,7 @@ import numpy as np
 from crowdwise.aggregate.mean_field import fit_mean_field, predict_mean_field
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import log_of
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
@@ -200,8 +200,6 @@ class BayesianClassifierCombination(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = BayesianClassifierCombination().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

@@ -34,7 +34,7 @@ import numpy as np
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import log_of
 from crowdwise.fitting.em import warn
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.intervals import matched_beta
 from crowdwise.fitting.knowledge import GOLD, PRIOR
@@ -129,8 +129,6 @@ class BeliefPropagation(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> BeliefPropagation().fit(labels).skill_.round(2).tolist()
     [0.79, 0.79, 0.59]
     """

@@ -29,18 +29,17 @@ known truths which break the rule are possible.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.chains import allowed_steps, steps_of
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import STRUCTURE
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import SequenceAggregator
 from crowdwise.fitting.intervals import confusion_skill
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
-from crowdwise.fitting.parameters import check_flag, check_number
+from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.structured_em import evidence_of, structured_sureness
 from crowdwise.fitting.variational import diagonal_prior, row_priors
@@ -118,15 +117,11 @@ def bound(value: float, parameters: SequenceParameters, answers: FloatArray, ste
 
 
 @estimator
-class BayesianSequenceCombination(Aggregator):
+class BayesianSequenceCombination(SequenceAggregator):
     """Consensus of tasks in sequences, where a worker's label also depends on her label before (BSC-seq).
 
     Parameters
     ----------
-    sequences : None, "names", mapping, path or table
-        Which tasks follow one another. None: all stand alone. "names": a task named 12_3 is position 3 of sequence 12,
-        and a task whose name has no number after a separator (_ - : / #) stands alone. A mapping from task to
-        (sequence, position), or a path or table with columns task, sequence and position: as it says.
     bio : bool
         Whether classes that are BIO tags (O, B-x and I-x, each letter among them) keep the rule that I-x follows
         only B-x or I-x, by the prior of the transitions. Without effect on other classes, and where all tasks stand
@@ -139,10 +134,6 @@ class BayesianSequenceCombination(Aggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task, given the labels of its whole sequence.
-    prior_ : (K,)
-        Share of each class among all tasks.
     start_ : (K,)
         Share of each class among the first tasks of sequences, posterior mean.
     transition_ : (K, K)
@@ -181,14 +172,8 @@ class BayesianSequenceCombination(Aggregator):
     summary = "a worker's label depends on the truth and on their label before; the truth is a Markov chain"
     paper = "Simpson & Gurevych 2019, EMNLP"
     fails = "few labels per worker: each has a confusion matrix for every label they gave before"
-    family = STRUCTURE
     complexity = "O(labels × K + tasks × K² + habits × K²) an iteration"
-    uses = frozenset({GOLD, KNOWN_WORKERS})
-    climbs = True
-    needs = "sequences"
 
-    sequences: Any = None
-    bio: bool = True
     right: float = 2.0
     wrong: float = 1.0
     steps: float = 1.0
@@ -208,7 +193,7 @@ class BayesianSequenceCombination(Aggregator):
         return rows
 
     def _check(self) -> None:
-        check_flag("bio", self.bio)
+        super()._check()
         for name in ("right", "wrong", "steps"):
             check_number(name, getattr(self, name), low=0, above=True)
 

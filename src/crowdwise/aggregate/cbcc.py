@@ -29,11 +29,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import digamma, gammaln, logsumexp
-from scipy.stats import rankdata
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_count, check_number
@@ -81,6 +80,8 @@ class Communities:
 
 def by_agreement(counts: FloatArray, n_communities: int) -> FloatArray:
     """Workers (M,) in communities of equal size by their share of right answers; equals stay together: (M, C)."""
+    from scipy.stats import rankdata  # takes most of a second to import
+
     right, total = np.einsum("wkk->w", counts), counts.sum(axis=(1, 2))
     rank = rankdata(np.round((right + 1) / (total + 2), 9)) - 0.5
     place = np.minimum(rank / rank.size * n_communities, n_communities - 1).astype(int)
@@ -198,8 +199,6 @@ class CommunityBcc(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = CommunityBcc(n_communities=2).fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']

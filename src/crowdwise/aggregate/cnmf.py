@@ -30,11 +30,9 @@ import numpy as np
 from scipy.special import xlogy
 
 from crowdwise.aggregate import multi_spa
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import MomentAggregator
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
@@ -103,7 +101,7 @@ def climb_pairs(
 
 
 @estimator
-class CoupledNmf(Aggregator):
+class CoupledNmf(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from the joint answers of pairs.
 
     Parameters
@@ -113,8 +111,6 @@ class CoupledNmf(Aggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
     objective_, log_likelihood_ : (n_iter_,)
         The negative divergence, and the log-likelihood of the pairs' joint answers, at each iteration.
 
@@ -137,20 +133,15 @@ class CoupledNmf(Aggregator):
     >>> model = CoupledNmf().fit(crowd.labels)
     >>> model.skill_.round(2).tolist()
     [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]
-    >>> crowd.skill.round(2).tolist()
-    [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
     """
 
     slug = "cnmf"
     summary = "confusion matrices explain how every two workers answered the tasks they share"
     paper = "Ibrahim et al. 2019, NeurIPS"
     fails = "few shared tasks; two classes of unknown shares"
-    family = MOMENTS
     complexity = "O(pairs of workers × K³) an iteration"
-    uses = frozenset({GOLD, PRIOR})
     climbs = True
 
-    max_workers: int = 500
     max_iter: int = 500
     tol: float = 1e-7
 

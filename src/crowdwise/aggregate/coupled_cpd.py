@@ -30,11 +30,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import MomentAggregator
 from crowdwise.fitting.moments import (
     ENOUGH,
     FEWEST,
@@ -121,7 +119,7 @@ def climb_triples(
 
 
 @estimator
-class CoupledCpd(Aggregator):
+class CoupledCpd(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from the joint answers of triplets.
 
     Parameters
@@ -135,8 +133,6 @@ class CoupledCpd(Aggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
     objective_, log_likelihood_ : (n_iter_,)
         The negative squared error at each round, twice: there is no likelihood.
 
@@ -158,17 +154,13 @@ class CoupledCpd(Aggregator):
     >>> model = CoupledCpd().fit(crowd.labels)
     >>> model.skill_.round(2).tolist()
     [0.81, 0.81, 0.93, 0.77, 0.76, 0.83, 0.8, 0.85]
-    >>> crowd.skill.round(2).tolist()
-    [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
     """
 
     slug = "coupled-cpd"
     summary = "confusion matrices explain how every three workers answered the tasks they share"
     paper = "Traganitis et al. 2018, IEEE TSP 66"
     fails = "few tasks that three workers share, many classes"
-    family = MOMENTS
     complexity = "O(triples of workers × K⁴) an iteration"
-    uses = frozenset({GOLD, PRIOR})
     climbs = True
 
     triplets: int = 20

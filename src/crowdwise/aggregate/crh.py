@@ -31,16 +31,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import judged_as_coins
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import VOTES
-from crowdwise.fitting.intervals import mean_agreement
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import VoteAggregator
 from crowdwise.fitting.knowledge import GOLD
 from crowdwise.fitting.parameters import check_number
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -84,7 +82,7 @@ def objective(loss: FloatArray, weights: FloatArray) -> float:
 
 
 @estimator
-class Crh(Aggregator):
+class Crh(VoteAggregator):
     """Votes weighed so that the weighted disagreement with the winners is smallest.
 
     Parameters
@@ -98,15 +96,10 @@ class Crh(Aggregator):
     ----------
     posterior_ : (N, K)
         Share of the weight behind each class.
-    prior_ : (K,)
-        Mean of these.
     weights_ : (M,)
         Weight of each worker (also a column of `workers()`).
     objective_ : (n_iter_,)
         The weighted disagreement after each round, with its sign turned so that it climbs.
-    skill_ : (M,)
-        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. The mean share of the
-        weighted vote behind a worker's labels is the column `agreement` of `workers()`.
 
     Notes
     -----
@@ -119,8 +112,6 @@ class Crh(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = Crh().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -132,7 +123,6 @@ class Crh(Aggregator):
     summary = "votes weigh as minus the logarithm of their worker's share of all disagreement with the winners"
     paper = "Li et al. 2014, SIGMOD"
     fails = "most workers share a mistake; workers with a bias towards some class"
-    family = VOTES
     complexity = "O(labels) an iteration"
     uses = frozenset({GOLD})
 
@@ -156,18 +146,8 @@ class Crh(Aggregator):
             converged = bool(np.array_equal(following, weights))
             weights = following
         posterior = vote_shares(labels, known.gold, np.maximum(weights, WHISPER))
-        prior = posterior.mean(axis=0)
-        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
-        return Fit(
-            posterior=posterior,
-            prior=prior,
-            skill=skill,
-            skill_beta=skill_beta,
-            objective=np.array(values),
-            n_iter=len(values),
-            converged=converged,
-            worker_columns={"weight": weights, "agreement": mean_agreement(labels, posterior)},
-        )
+        ended = {"objective": np.array(values), "n_iter": len(values), "converged": converged}
+        return self._fit_of_votes(labels, known, posterior, {"weight": weights}, **ended)
 
     @property
     def weights_(self) -> FloatArray:

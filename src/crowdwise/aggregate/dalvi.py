@@ -32,10 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import PRIOR
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import AccuracyAggregator
 from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, towards_majority
 
 if TYPE_CHECKING:
@@ -120,7 +118,7 @@ def ratio_of_eigenvectors(pairs: Pairs, *, max_iter: int, tol: float) -> tuple[F
 
 
 @estimator
-class Dalvi(Aggregator):
+class Dalvi(AccuracyAggregator):
     """Consensus with one skill for every worker, from the eigenvector of their mean agreements.
 
     Parameters
@@ -132,14 +130,6 @@ class Dalvi(Aggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task, by Bayes' rule with the accuracies.
-    prior_ : (K,)
-        Uniform, or the class prior given.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
-    skill_ : (M,)
-        Accuracy of each worker.
     n_iter_, converged_
         Iterations of the longer of the two, and whether both came to rest.
 
@@ -152,8 +142,6 @@ class Dalvi(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> Dalvi().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
@@ -162,9 +150,7 @@ class Dalvi(Aggregator):
     summary = "one skill for every worker: the eigenvector of who agrees over that of who met"
     paper = "Dalvi et al. 2013, WWW"
     fails = "groups of workers who hardly meet, who copy each other or favour some class"
-    family = MOMENTS
     complexity = "O(pairs of workers who share a task) an iteration"
-    uses = frozenset({PRIOR})
 
     max_iter: int = 1000
     tol: float = 1e-10

@@ -29,9 +29,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import PRIOR
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.rank_one import (
     answers_of,
     crowd_parts,
@@ -94,16 +92,6 @@ class GhoshSvd(ScoreAggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Soft-max of the scores, scaled by the skills.
-    prior_ : (K,)
-        Uniform, or the class prior given.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
-    skill_ : (M,)
-        Accuracy of each worker.
-    weights_ : (M, K)
-        What each worker's answer weighs for or against each class.
     n_iter_, converged_
         Iterations of the class that took longest, and whether all came to rest.
 
@@ -115,8 +103,6 @@ class GhoshSvd(ScoreAggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> GhoshSvd().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
@@ -125,9 +111,7 @@ class GhoshSvd(ScoreAggregator):
     summary = "the answers are rank one on average: their leading singular vector is the truth"
     paper = "Ghosh, Kale & McAfee 2011, EC"
     fails = "few workers with most of the answers, unbalanced classes"
-    family = MOMENTS
     complexity = "O(labels × K) an iteration"
-    uses = frozenset({PRIOR})
 
     max_iter: int = 1000
     tol: float = 1e-10

@@ -25,13 +25,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.intervals import share_sureness
 from crowdwise.fitting.knowledge import GOLD, PRIOR
@@ -82,6 +81,8 @@ def m_step(labels: CrowdLabels, right: FloatArray, current: GladParameters) -> G
         return -value, -gradient
 
     start = np.concatenate([current.ability, current.log_ease])
+    from scipy.optimize import minimize
+
     found = minimize(negative, start, jac=True, method="L-BFGS-B", options={"maxiter": CLIMB_STEPS})
     return GladParameters(found.x[:n_workers], found.x[n_workers:])
 
@@ -127,8 +128,6 @@ class Glad(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> Glad().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
@@ -189,7 +188,7 @@ class Glad(Aggregator):
         return ease
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        known = positions(labels.tasks, self.tasks_)
+        known = positions(labels.tasks, self._names.tasks)
         ease = np.where(known >= 0, self.ease_[known], np.exp(np.log(self.ease_).mean()))
         ability = self._with_stranger(self.ability_)
         with np.errstate(divide="ignore"):

@@ -24,17 +24,17 @@ votes, and the truth as the mean of the opinions, so that z has the names of the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.aggregate import dawid_skene
 from crowdwise.dependence.group_labels import resolve_groups, split_by_group
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, portrait
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
+from crowdwise.fitting.families import GroupAggregator
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.structured_em import evidence_of
@@ -160,26 +160,18 @@ def log_density(parameters: GroupParameters, pseudo: FloatArray) -> float:
 
 
 @estimator
-class GroupDawidSkene(Aggregator):
+class GroupDawidSkene(GroupAggregator):
     """Consensus with a confusion matrix for every worker and one for every group of workers who err together, by EM.
 
     Parameters
     ----------
-    groups : "found", int, mapping, sequence
-        Who belongs together: found from the labels, where the evidence is strong enough, and nobody otherwise; as many
-        groups as this, of those who agree most beyond the truth; or given, as a mapping from worker to group or a group
-        for each worker, None or -1 for those in no group.
     smoothing : float, 0 or more
         Pseudo-count of every cell of every matrix; 0 is maximum likelihood.
-    random_state : int
-        For finding groups.
 
     Attributes
     ----------
     confusion_ : (M, K, K)
         P(worker says l | truth is k) at [worker, k, l]; of workers in groups, Ξ Ã.
-    group_ : (M,)
-        Group of each worker, counted from 0; -1 for those in no group (also a column of `workers()`).
     group_confusion_ : (J, K, K)
         Ξ: P(the group's opinion is z | truth is k) at [group, k, z].
     opinion_confusion_ : (M, K, K)
@@ -218,20 +210,10 @@ class GroupDawidSkene(Aggregator):
     complexity = "O(labels × K + groups of a task × K²) an iteration, and finding groups"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
-    random = True
 
-    groups: Any = "found"
     smoothing: float = 0.0
     max_iter: int = 500
     tol: float = 1e-6
-    random_state: int = 0
-
-    @property
-    def group_(self) -> IntArray:
-        """Group of each worker (M,), -1 for those in no group."""
-        self._check_fitted()
-        group: IntArray = self.worker_columns_["group"].astype(np.int64)
-        return group
 
     @property
     def group_confusion_(self) -> FloatArray:

@@ -15,18 +15,16 @@ Departures: a tie in a group is an opinion in equal parts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.dependence.group_labels import resolve_groups, split_by_group
-from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import judged_as_coins
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import VOTES
-from crowdwise.fitting.intervals import mean_agreement
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import GroupAggregator, VoteAggregator
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -52,29 +50,13 @@ def shares(labels: CrowdLabels, groups: IntArray, otherwise: FloatArray) -> Floa
 
 
 @estimator
-class GroupMajorityVote(Aggregator):
+class GroupMajorityVote(GroupAggregator, VoteAggregator):
     """The class with most votes, where workers who err together have one vote together.
-
-    Parameters
-    ----------
-    groups : "found", int, mapping, sequence
-        Who belongs together: found from the labels, where the evidence is strong enough, and nobody otherwise; as many
-        groups as this, of those who agree most beyond the truth; or given, as a mapping from worker to group or a group
-        for each worker, None or -1 for those in no group.
-    random_state : int
-        For finding groups.
 
     Attributes
     ----------
     posterior_ : (N, K)
         Share of the votes of each class; the shares of all labels for a task that has none.
-    prior_ : (K,)
-        Mean share of each class.
-    group_ : (M,)
-        Group of each worker, counted from 0; -1 for those in no group (also a column of `workers()`).
-    skill_ : (M,)
-        Chance that a worker is right, as `one-coin` would judge from the winners of the vote, which takes workers of a
-        group as independent. The mean share of the vote behind a worker's labels is the column `agreement`.
 
     Notes
     -----
@@ -102,32 +84,12 @@ class GroupMajorityVote(Aggregator):
     summary = "every group of workers who err together has one vote, as has everyone else"
     paper = "Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS"
     fails = "groups differ in skill, or one worker outside is no match for a good group"
-    family = VOTES
     complexity = "O(labels), once, and finding groups: O(pairs of labels of a task × K²)"
-    random = True
-
-    groups: Any = "found"
-    random_state: int = 0
-
-    @property
-    def group_(self) -> IntArray:
-        """Group of each worker (M,), -1 for those in no group."""
-        self._check_fitted()
-        group: IntArray = self.worker_columns_["group"].astype(np.int64)
-        return group
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         groups = resolve_groups(self.groups, labels, self.random_state)
         posterior = shares(labels, groups, labels.class_shares)
-        prior = posterior.mean(axis=0)
-        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
-        return Fit(
-            posterior=posterior,
-            prior=prior,
-            skill=skill,
-            skill_beta=skill_beta,
-            worker_columns={"group": groups.astype(np.float64), "agreement": mean_agreement(labels, posterior)},
-        )
+        return self._fit_of_votes(labels, known, posterior, {"group": groups.astype(np.float64)})
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         return shares(labels, np.append(self.group_, -1), self.label_shares_)

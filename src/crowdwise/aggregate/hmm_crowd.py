@@ -26,18 +26,16 @@ tasks is Dawid–Skene's.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crowdwise.aggregate import dawid_skene
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, statistics_of
 from crowdwise.fitting.chains import allowed_steps, steps_of
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import STRUCTURE
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
-from crowdwise.fitting.parameters import check_flag, check_number
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import SequenceAggregator
+from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.structured_em import evidence_of, fit_structured, pseudo_counts
 from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, vote_shares
 from crowdwise.labels.sequences import read_sequences, rule_for_new
@@ -88,32 +86,17 @@ def m_step(found: Statistics, steps: FloatArray, allowed: BoolArray, pseudo: Flo
 
 
 @estimator
-class HmmCrowd(Aggregator):
+class HmmCrowd(SequenceAggregator):
     """Consensus of tasks in sequences: a confusion matrix for every worker, a Markov chain for the truth, by EM.
 
     Parameters
     ----------
-    sequences : None, "names", mapping, path or table
-        Which tasks follow one another. None: all stand alone. "names": a task named 12_3 is position 3 of sequence 12,
-        and a task whose name has no number after a separator (_ - : / #) stands alone. A mapping from task to
-        (sequence, position), or a path or table with columns task, sequence and position: as it says.
-    bio : bool
-        Whether classes that are BIO tags (O, B-x and I-x, each letter among them) keep the rule that I-x follows
-        only B-x or I-x. Without effect on other classes, and where all tasks stand alone.
     smoothing : float, 0 or more
         Pseudo-count of every cell of every confusion matrix: a Dirichlet(1 + smoothing) prior on its rows, and
         the estimate is the highest posterior. 0 is maximum likelihood.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task, given the labels of its whole sequence.
-    prior_ : (K,)
-        Share of each class among all tasks.
-    start_ : (K,)
-        Share of each class among the first tasks of sequences.
-    transition_ : (K, K)
-        P(the next truth is l | the truth is k) at [k, l].
     skill_ : (M,)
         Chance that a worker is right, as for Dawid–Skene.
 
@@ -148,14 +131,8 @@ class HmmCrowd(Aggregator):
     summary = "every worker has a confusion matrix; the truth along a sequence of tasks is a Markov chain"
     paper = "Nguyen et al. 2017, ACL"
     fails = "a worker's mistakes depend on each other along a sequence, as when a whole span is missed"
-    family = STRUCTURE
     complexity = "O(labels × K + tasks × K²) an iteration"
-    uses = frozenset({GOLD, KNOWN_WORKERS})
-    climbs = True
-    needs = "sequences"
 
-    sequences: Any = None
-    bio: bool = True
     smoothing: float = 0.0
     max_iter: int = 500
     tol: float = 1e-6
@@ -173,7 +150,7 @@ class HmmCrowd(Aggregator):
         return rows
 
     def _check(self) -> None:
-        check_flag("bio", self.bio)
+        super()._check()
         check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:

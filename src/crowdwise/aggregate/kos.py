@@ -31,9 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import softmax
 
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import PRIOR
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.rank_one import (
     answers_of,
     crowd_parts,
@@ -86,12 +84,6 @@ class Kos(ScoreAggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Soft-max of the scores, scaled by the skills.
-    prior_ : (K,)
-        Uniform, or the class prior given.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
     skill_ : (M,)
         Accuracy of each worker, from the messages sent to her.
     weights_ : (M, K)
@@ -106,8 +98,6 @@ class Kos(ScoreAggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> Kos().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
@@ -116,9 +106,7 @@ class Kos(ScoreAggregator):
     summary = "one reliability for every worker, by messages between tasks and workers"
     paper = "Karger, Oh & Shah 2011, NIPS"
     fails = "few workers with most of the answers, unbalanced classes"
-    family = MOMENTS
     complexity = "O(labels × K) an iteration"
-    uses = frozenset({PRIOR})
     plug_in = True
 
     max_iter: int = 10

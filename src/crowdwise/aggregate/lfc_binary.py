@@ -29,7 +29,7 @@ import numpy as np
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import fit_confusions, log_of, statistics_of, sureness
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR, Knowledge

@@ -31,10 +31,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import PRIOR
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import AccuracyAggregator
 from crowdwise.fitting.parameters import check_count
 from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, levelled, towards_majority
 
@@ -116,7 +114,7 @@ def signs_of(pairs: Pairs) -> FloatArray:
 
 
 @estimator
-class MMsr(Aggregator):
+class MMsr(AccuracyAggregator):
     """Consensus with one skill for every worker, from trimmed means of their agreements.
 
     Parameters
@@ -127,17 +125,6 @@ class MMsr(Aggregator):
     tol : float
         Stop when no skill moves by more than this.
 
-    Attributes
-    ----------
-    posterior_ : (N, K)
-        Probability of each class for each task, by Bayes' rule with the accuracies.
-    prior_ : (K,)
-        Uniform, or the class prior given.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
-    skill_ : (M,)
-        Accuracy of each worker.
-
     Notes
     -----
     Needs workers who share many tasks with many others; every pair counts the same, on however many tasks it was
@@ -147,8 +134,6 @@ class MMsr(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> MMsr().fit(labels).predict().tolist()
     ['x', 'y', 'x', 'y']
     """
@@ -157,9 +142,7 @@ class MMsr(Aggregator):
     summary = "one skill for every worker, from agreements of which the most extreme are dropped"
     paper = "Ma & Olshevsky 2020, NeurIPS"
     fails = "pairs that share a handful of tasks, workers who favour some class"
-    family = MOMENTS
     complexity = "O(P log P) an iteration for P pairs of workers who share a task"
-    uses = frozenset({PRIOR})
 
     corrupted: int | None = None
     max_iter: int = 1000

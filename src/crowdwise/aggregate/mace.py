@@ -30,7 +30,7 @@ from scipy.special import betaln, gammaln
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, log_of
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_count, check_number

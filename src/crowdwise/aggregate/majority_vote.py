@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import judged_as_coins
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import VOTES
-from crowdwise.fitting.intervals import mean_agreement
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import VoteAggregator
 from crowdwise.kernels import NO_GOLD, vote_shares
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -34,7 +32,7 @@ __all__ = ["MajorityVote"]
 
 
 @estimator
-class MajorityVote(Aggregator):
+class MajorityVote(VoteAggregator):
     """The class with most votes, and the share of votes as confidence.
 
     Parameters
@@ -46,12 +44,6 @@ class MajorityVote(Aggregator):
     ----------
     posterior_ : (N, K)
         Share of votes of each class; the shares of all labels for a task that has none.
-    prior_ : (K,)
-        Mean share of each class.
-    skill_ : (M,)
-        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. How far the worker agrees
-        with the vote is the column `agreement` of `workers()`: the mean share of the vote behind the worker's labels,
-        their own vote included.
 
     Notes
     -----
@@ -69,22 +61,13 @@ class MajorityVote(Aggregator):
     summary = "every vote counts the same; the share of votes is the confidence"
     paper = "folklore"
     fails = "workers differ in skill, or a majority shares a mistake"
-    family = VOTES
     complexity = "O(labels), once"
 
     random_state: int | None = None
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         posterior = vote_shares(labels, known.gold)
-        prior = posterior.mean(axis=0)
-        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
-        return Fit(
-            posterior=posterior,
-            prior=prior,
-            skill=skill,
-            skill_beta=skill_beta,
-            worker_columns={"agreement": mean_agreement(labels, posterior)},
-        )
+        return self._fit_of_votes(labels, known, posterior, {})
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         return vote_shares(labels, NO_GOLD)

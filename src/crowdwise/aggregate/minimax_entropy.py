@@ -38,7 +38,7 @@ from scipy.special import log_softmax, softmax
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import statistics_of, sureness
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import DIFFICULTY
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
@@ -192,8 +192,6 @@ class MinimaxEntropy(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = MinimaxEntropy(regularisation=0.25).fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -281,7 +279,7 @@ class MinimaxEntropy(Aggregator):
         return foretold
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        known = positions(labels.tasks, self.tasks_)
+        known = positions(labels.tasks, self._names.tasks)
         task = np.where((known >= 0)[:, None, None], self.task_effects_[known], 0.0)
         worker = self._with_stranger(self.worker_effects_)
         with np.errstate(divide="ignore"):

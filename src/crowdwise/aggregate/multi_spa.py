@@ -29,10 +29,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import MomentAggregator
 from crowdwise.fitting.moments import Estimate, align_each, core_fit, prior_of_pairs
 
 if TYPE_CHECKING:
@@ -106,13 +104,11 @@ def estimate(shared: Shared) -> Estimate | None:
 
 
 @estimator
-class MultiSpa(Aggregator):
+class MultiSpa(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from the corners of joint answers.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
     prior_ : (K,)
         Share of each class; that given as `class_prior`, which the matrices do not depend on.
     log_likelihood_ : (1,)
@@ -140,19 +136,15 @@ class MultiSpa(Aggregator):
     0.999
     >>> model.skill_.round(2).tolist()
     [0.75, 0.77, 0.82, 0.72, 0.71, 0.78, 0.75, 0.8]
-    >>> crowd.skill.round(2).tolist()  # nobody here is a class expert: the corners lie too far inside
-    [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
+
+    Nobody here is a class expert: the corners lie too far inside.
     """
 
     slug = "multi-spa"
     summary = "a worker's matrix is the corners of their joint answers with others"
     paper = "Ibrahim et al. 2019, NeurIPS"
     fails = "no class experts, few shared tasks"
-    family = MOMENTS
     complexity = "O(pairs of workers × K³), once"
-    uses = frozenset({GOLD, PRIOR})
-
-    max_workers: int = 500
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         return core_fit(labels, known, self.max_workers, lambda shared: (estimate(shared), None))

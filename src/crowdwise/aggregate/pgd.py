@@ -26,11 +26,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import PRIOR
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import AccuracyAggregator
 from crowdwise.fitting.rank_one import (
     Descent,
     accuracies_of,
@@ -72,7 +70,7 @@ def complete(pairs: Pairs, *, low: float, max_iter: int, tol: float, name: str) 
 
 
 @estimator
-class RankOneCompletion(Aggregator):
+class RankOneCompletion(AccuracyAggregator):
     """Consensus with one skill for every worker, fitted to how often workers agree.
 
     Parameters
@@ -84,14 +82,6 @@ class RankOneCompletion(Aggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task, by Bayes' rule with the accuracies.
-    prior_ : (K,)
-        Uniform, or the class prior given.
-    confusion_ : (M, K, K)
-        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
-    skill_ : (M,)
-        Accuracy of each worker.
     objective_, log_likelihood_ : (n_iter_,)
         -½ Σ N[i,j] (C[i,j] - s[i] s[j])² at each step, which is also the log-likelihood of the agreements, were they
         normal, up to a constant.
@@ -106,8 +96,6 @@ class RankOneCompletion(Aggregator):
 
     Examples
     --------
-    >>> from crowdwise.labels import CrowdLabels
-    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     >>> model = RankOneCompletion().fit(labels)
     >>> model.predict().tolist()
     ['x', 'y', 'x', 'y']
@@ -119,9 +107,7 @@ class RankOneCompletion(Aggregator):
     summary = "one skill for every worker; the matrix of their agreements is rank one, completed by gradient descent"
     paper = "Ma et al. 2018, ICML"
     fails = "workers who share few tasks, copy each other or favour some class"
-    family = MOMENTS
     complexity = "O(pairs of workers who share a task) an iteration"
-    uses = frozenset({PRIOR})
     climbs = True
 
     max_iter: int = 1000

@@ -37,7 +37,7 @@ import numpy as np
 from crowdwise.aggregate.dawid_skene import m_step
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import fit_confusions
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, columns, complete, ranked, start_of

@@ -29,11 +29,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import MomentAggregator
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
@@ -158,7 +156,7 @@ def matrices(pairs: PairCounts, factor: FloatArray, reference: FloatArray) -> tu
 
 
 @estimator
-class SymmetricNmf(Aggregator):
+class SymmetricNmf(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from one low-rank matrix of joint answers.
 
     Parameters
@@ -170,8 +168,6 @@ class SymmetricNmf(Aggregator):
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
     prior_ : (K,)
         Share of each class; that given as `class_prior`, which the matrices do not depend on.
     log_likelihood_, objective_ : (n_iter_,)
@@ -196,20 +192,15 @@ class SymmetricNmf(Aggregator):
     >>> model = SymmetricNmf().fit(crowd.labels)
     >>> model.skill_.round(2).tolist()
     [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]
-    >>> crowd.skill.round(2).tolist()
-    [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
     """
 
     slug = "sym-nmf"
     summary = "one low-rank matrix lies behind the joint answers of all pairs, seen or not"
     paper = "Ibrahim & Fu 2021, ICML"
     fails = "few shared tasks; everyone says everything now and then"
-    family = MOMENTS
     complexity = "O(pairs of workers × K³) an iteration"
-    uses = frozenset({GOLD, PRIOR})
     climbs = True
 
-    max_workers: int = 500
     max_iter: int = 500
     tol: float = 1e-9
 

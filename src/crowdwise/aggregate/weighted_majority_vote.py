@@ -19,11 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import judged_as_coins
-from crowdwise.fitting.estimator import estimator
-from crowdwise.fitting.facts import VOTES
-from crowdwise.fitting.intervals import mean_agreement
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import VoteAggregator
 from crowdwise.fitting.knowledge import GOLD
 from crowdwise.fitting.parameters import as_numbers
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
@@ -31,6 +28,7 @@ from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -46,7 +44,7 @@ def agreement(labels: CrowdLabels, winners: IntArray) -> FloatArray:
 
 
 @estimator
-class WeightedMajorityVote(Aggregator):
+class WeightedMajorityVote(VoteAggregator):
     """Votes weighed by given weights, or by how often their worker agrees with the weighted vote (Wawa).
 
     Parameters
@@ -62,9 +60,6 @@ class WeightedMajorityVote(Aggregator):
         Share of the weight behind each class.
     weights_ : (M,)
         Weight of each worker (also a column of `workers()`).
-    skill_ : (M,)
-        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. The mean share of the
-        weighted vote behind a worker's labels is the column `agreement` of `workers()`.
 
     Notes
     -----
@@ -83,7 +78,6 @@ class WeightedMajorityVote(Aggregator):
     summary = "votes weigh as much as their worker agrees with the weighted vote"
     paper = "folklore (Wawa: worker agreement with aggregate)"
     fails = "most workers share a mistake: agreement is then rewarded, not skill"
-    family = VOTES
     complexity = "O(labels) an iteration"
     uses = frozenset({GOLD})
 
@@ -97,17 +91,7 @@ class WeightedMajorityVote(Aggregator):
         else:
             weights, n_iter, converged = self._learn(labels, known.gold)
         posterior = vote_shares(labels, known.gold, weights)
-        prior = posterior.mean(axis=0)
-        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
-        return Fit(
-            posterior=posterior,
-            prior=prior,
-            skill=skill,
-            skill_beta=skill_beta,
-            n_iter=n_iter,
-            converged=converged,
-            worker_columns={"weight": weights, "agreement": mean_agreement(labels, posterior)},
-        )
+        return self._fit_of_votes(labels, known, posterior, {"weight": weights}, n_iter=n_iter, converged=converged)
 
     def _learn(self, labels: CrowdLabels, gold: IntArray) -> tuple[FloatArray, int, bool]:
         weights = np.ones(labels.n_workers)

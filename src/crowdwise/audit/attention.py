@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from crowdwise.audit.leave_out_consensus import one_hot
 from crowdwise.kernels import answer_sums, edge_outer, worker_sums
@@ -52,7 +52,7 @@ class Dependence:
     def p_value(self, strength: FloatArray | float = 0.0) -> FloatArray:
         """Of the hypothesis that the labels depend on what the others say no more than would add so much (M,)."""
         beyond = np.maximum(self.trace - strength, 0.0)
-        return np.asarray(np.where(self.freedom > 0, chi2.sf(beyond, np.maximum(self.freedom, 1)), 1.0))
+        return np.asarray(np.where(self.freedom > 0, chdtrc(np.maximum(self.freedom, 1), np.maximum(beyond, 0)), 1.0))
 
 
 def mean_said(labels: CrowdLabels, said: FloatArray) -> FloatArray:

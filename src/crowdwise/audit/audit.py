@@ -25,6 +25,7 @@ from crowdwise.fitting.progress import counted_work
 from crowdwise.labels.attributes import usable_attributes
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import read_truth
 from crowdwise.labels.vocabulary import positions
@@ -159,6 +160,7 @@ def screen_workers(
     return crowd.run(DEPENDENT_WORKERS), crowd.run(SPAMMERS), crowd.run(COLLUDERS)
 
 
+@accept_seed
 def audit_crowd(
     labels: Any,
     *,
@@ -217,7 +219,7 @@ def audit_crowd(
     gold = None if gold is None else read_truth(gold)
     model = fit_method(answers, method, gold, random_state)  # first: what it cannot use is said before any long work
     if len(model.classes_) > answers.n_classes:  # gold may name a class that no worker used
-        answers = with_classes(answers, model.classes_)
+        answers = with_classes(answers, model._names.classes)
     given = {
         "truth": known.truth,
         "task_attributes": usable_attributes(known.of_tasks),

@@ -32,7 +32,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from crowdwise.audit.low_rank import factorise
 from crowdwise.fitting.parameters import check_count
@@ -105,6 +104,8 @@ def covariance_spammers(labels: CrowdLabels, *, random_state: int = 0) -> BoolAr
     rows = recovered_rows(labels)
     if np.unique(rows.round(12), axis=0).shape[0] < 2:
         return np.zeros(labels.n_workers, np.bool_)
+    from sklearn.cluster import KMeans
+
     clusters = KMeans(2, n_init=10, random_state=random_state).fit(rows)
     spam: BoolArray = clusters.labels_ == np.linalg.norm(clusters.cluster_centers_, axis=1).argmin()
     return spam

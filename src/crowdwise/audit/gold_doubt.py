@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import beta
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -169,6 +168,8 @@ def classify_gold(labels: CrowdLabels, given: IntArray, if_right: FloatArray | N
 def pull_weights() -> FloatArray:
     """Log-weights (C, len(STEPS)) of the pulls for every pair of mean and concentration."""
     edges = np.linspace(0, 1, STEPS.size + 1)
+    from scipy.stats import beta  # takes most of a second to import
+
     rows = [np.diff(beta.cdf(edges, m * s, (1 - m) * s)) for m in PULLS for s in SPREADS]
     return np.asarray(np.log(np.array(rows) + 1e-12), np.float64)
 

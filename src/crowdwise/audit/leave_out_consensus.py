@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crowdwise.aggregate.dawid_skene import log_density, m_step
-from crowdwise.fitting.em import NotConverged, climb
+from crowdwise.fitting.em import StillImproving, climb
 from crowdwise.fitting.pooled import fit_pooled
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, share_pass
 from crowdwise.labels.truth import truth_codes
@@ -133,7 +133,7 @@ def fit_crowd(
 
     start = m_step(share_pass(blocks, labels.class_shares, NO_GOLD), pseudo)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # a last digit of the consensus changes nothing here
+        warnings.simplefilter("ignore", StillImproving)  # a last digit of the consensus changes nothing here
         ended = climb([start], step, max_iter=steps, tol=tolerance * labels.n_labels, name="consensus").parameters
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     confusion_pass(blocks, ended.log_prior, ended.log_table, NO_GOLD, posterior)

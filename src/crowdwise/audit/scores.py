@@ -49,8 +49,7 @@ class Bin(NamedTuple):
 def codes_for(model: Any, truth: Any) -> IntArray:
     """Known truth of each task of a fitted model as a position in its classes, -1 where unknown."""
     nobody = np.empty(0, np.int64)
-    names = {"tasks": model.tasks_, "workers": model.workers_, "classes": model.classes_}
-    return truth_codes(truth, CrowdLabels.from_codes(nobody, nobody, nobody, **names))
+    return truth_codes(truth, CrowdLabels.from_codes(nobody, nobody, nobody, **model._names._asdict()))
 
 
 def gold_tasks(audit: Audit) -> BoolArray:

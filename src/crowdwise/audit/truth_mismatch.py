@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import binom
 
 from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen
@@ -54,6 +53,8 @@ def find_strange_truth(labels: CrowdLabels, *, truth: Any, level: float = 0.05, 
     shares = (np.bincount(each[known], minlength=size) / n for each in (given, majority))
     chance = float(np.prod(list(shares), axis=0).sum())
     agreed = int((given == majority)[known].sum())
+    from scipy.stats import binom  # takes most of a second to import
+
     p_value = float(binom.cdf(agreed, n, (1 + chance) / 2))
     if agreed > chance * n or p_value > level:
         return Screen(KIND)

@@ -25,7 +25,7 @@ def run_audit(files: LabelFiles, options: AuditOptions) -> tuple[TimedLabels, Au
     """The labels as the options say, with their times if they have any, their audit, and what their tasks show."""
     from crowdwise.audit.audit import audit_crowd
     from crowdwise.audit.findings import Screen
-    from crowdwise.fitting.em import NotConverged
+    from crowdwise.fitting.em import StillImproving
 
     if not 0 < options.level < 1:  # not a number is neither
         raise InputError("--level must lie between 0 and 1, both excluded.")
@@ -38,7 +38,7 @@ def run_audit(files: LabelFiles, options: AuditOptions) -> tuple[TimedLabels, Au
     given["random_state"] = given.pop("seed")
     del given["engine"]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # said as a note
+        warnings.simplefilter("ignore", StillImproving)  # said as a note
         found = audit_crowd(timed.labels, time=timed.time, **given)
     if timed.why_not:
         found = replace(found, screens=(*found.screens, Screen("drift", skipped=timed.why_not)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -20,24 +20,23 @@ if TYPE_CHECKING:
 __all__ = [
     "AuditOptions",
     "ColumnOptions",
+    "ConsensusOptions",
     "Duplicates",
     "Engine",
     "EngineName",
     "Features",
-    "Gold",
     "ImageSize",
-    "Items",
     "Json",
     "LabelColumn",
     "LabelKind",
     "Labels",
-    "MethodSlug",
     "OnDuplicate",
     "Outer",
     "TaskColumn",
     "TimedColumnOptions",
     "WorkerColumn",
     "expand_option_groups",
+    "make_option",
     "option_words",
 ]
 
@@ -72,6 +71,11 @@ class EngineName(StrEnum):
     numba = "numba"
 
 
+def make_option(text: str, metavar: str | None = None, *, least: int | None = None, panel: str | None = None) -> Any:
+    """An option with its help, what stands for its value, and its least value."""
+    return typer.Option(help=text, metavar=metavar, min=least, rich_help_panel=panel)
+
+
 Labels = Annotated[
     list[str],
     typer.Argument(
@@ -80,38 +84,15 @@ Labels = Annotated[
         "pattern such as 'days/*.csv', are read as one.",
     ),
 ]
-COLUMNS = "Columns and classes"
-TaskColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The task column.", rich_help_panel=COLUMNS)]
-WorkerColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The worker column.", rich_help_panel=COLUMNS)]
-LabelColumn = Annotated[str | None, typer.Option(metavar="NAME", help="The label column.", rich_help_panel=COLUMNS)]
-Classes = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,C", help="All classes in their order; others are errors.", rich_help_panel=COLUMNS),
-]
-Duplicates = Annotated[
-    OnDuplicate,
-    typer.Option(help="A second answer of one worker to one task.", rich_help_panel=COLUMNS),
-]
-Kind = Annotated[
-    LabelKind | None,
-    typer.Option(help="The labels are classes, even if they look like values.", rich_help_panel=COLUMNS),
-]
-Outer = Annotated[
-    OuterNames | None,
-    typer.Option(help="What the outer names of nested JSON are.", rich_help_panel=COLUMNS),
-]
+column_option = partial(make_option, panel="Columns and classes")
+TaskColumn = Annotated[str | None, column_option("The task column.", "NAME")]
+WorkerColumn = Annotated[str | None, column_option("The worker column.", "NAME")]
+LabelColumn = Annotated[str | None, column_option("The label column.", "NAME")]
+Classes = Annotated[str | None, column_option("All classes in their order; others are errors.", "A,B,C")]
+Duplicates = Annotated[OnDuplicate, column_option("A second answer of one worker to one task.")]
+Kind = Annotated[LabelKind | None, column_option("The labels are classes, even if they look like values.")]
+Outer = Annotated[OuterNames | None, column_option("What the outer names of nested JSON are.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a page for people.")]
-MethodSlug = Annotated[
-    str, typer.Option(metavar="SLUG", help="See `crowdwise methods`; auto finds what suits the labels.")
-]
-Gold = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Known answers (task, label) for the consensus to learn from."),
-]
-Items = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="What tasks show: task, and text or image (local files)."),
-]
 Features = Annotated[
     str,
     typer.Option(
@@ -144,37 +125,41 @@ class ColumnOptions:
 class TimedColumnOptions(ColumnOptions):
     """The same, with the times of the labels."""
 
-    time_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The time column, to find drift.", rich_help_panel=COLUMNS)
-    ] = None
+    time_column: Annotated[str | None, column_option("The time column, to find drift.", "NAME")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions:
+class ConsensusOptions:
+    """How a consensus is found, and what its tasks show."""
+
+    method: Annotated[str, make_option("See `crowdwise methods`; auto finds what suits the labels.", "SLUG")] = "auto"
+    gold: Annotated[str | None, make_option("Known answers (task, label) for the consensus to learn from.", "FILE")] = (
+        None
+    )
+    items: Annotated[str | None, make_option("What tasks show: task, and text or image (local files).", "FILE")] = None
+    engine: Engine = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(ConsensusOptions):
     """What is asked of an audit, on the terminal or as a page."""
 
-    method: MethodSlug = "auto"
     truth: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="True labels (task, label): to score the consensus, and to be doubted."),
+        str | None, make_option("True labels (task, label): to score the consensus, and to be doubted.", "FILE")
     ] = None
-    gold: Gold = None
     task_attributes: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Groups of tasks (task, and a column for each), to find bias.")
+        str | None, make_option("Groups of tasks (task, and a column for each), to find bias.", "FILE")
     ] = None
     worker_attributes: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Groups of workers (worker, and a column for each), to find bias."),
+        str | None, make_option("Groups of workers (worker, and a column for each), to find bias.", "FILE")
     ] = None
-    items: Items = None
     trusted: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Workers known to be honest; half of the crowd, if left out.")
+        str | None, make_option("Workers known to be honest; half of the crowd, if left out.", "A,B,C")
     ] = None
     level: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Chance that anyone is flagged in an honest crowd.")
     ] = 0.05
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same answer.")] = 0
-    engine: Engine = None
+    seed: Annotated[int, make_option("Same seed, same answer.", least=0)] = 0
 
     @property
     def files(self) -> list[str | None]:

@@ -36,6 +36,7 @@ from crowdwise.dependence.family_search import search_families, task_sample
 from crowdwise.dependence.groups import detect_groups, select_testable
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.labels.errors import InputError
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.truth import truth_codes
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ def kish_size(n_workers: Any, correlation: Any) -> Any:
     return n_workers / (1 + (n_workers - 1) * correlation)
 
 
+@accept_seed
 def effective_size(
     labels: CrowdLabels, *, truth: Any = None, level: float = 0.05, random_state: int = 0
 ) -> EffectiveSize:

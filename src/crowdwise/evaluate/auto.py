@@ -40,8 +40,8 @@ from crowdwise.evaluate.stacking import stacking_weights
 from crowdwise.evaluate.tempering import ExpectedWrong, count_interval, count_moments, gold_interval, temper
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import statistics_of
-from crowdwise.fitting.em import NotConverged
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.em import StillImproving
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import COMBINATION
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR, Knowledge
 from crowdwise.fitting.parameters import check_number
@@ -225,7 +225,7 @@ def combine_members(labels: CrowdLabels, known: Knowledge, seed: int) -> Combina
     posterior, independent, prior = np.zeros(shape), np.zeros(shape), np.zeros(labels.n_classes)
     models: list[tuple[float, Model]] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)
+        warnings.simplefilter("ignore", StillImproving)
         weights, scores = compete(labels, known, seed)
         for place in np.flatnonzero(weights):
             model = SHORTLIST[place].fit(labels, known, seed, labels.n_labels > MANY)

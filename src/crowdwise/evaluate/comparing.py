@@ -23,10 +23,11 @@ from crowdwise.evaluate.held_out import error_over_tasks, parts, predict_held_ou
 from crowdwise.evaluate.independence import check_independence
 from crowdwise.evaluate.rank_intervals import LEVEL, rank_intervals
 from crowdwise.fitting.base import check_enough
-from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.progress import counted_work
 from crowdwise.kernels import n_threads, use_threads
 from crowdwise.labels.errors import CrowdwiseError, InputError
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import truth_codes
 from crowdwise.metrics.calibration import binned, mean_gap, wilson_interval
@@ -60,6 +61,7 @@ class _Found:
         return cls(np.empty(size), np.empty(size), np.empty(size, np.bool_), np.empty((0, 0)), np.empty(0, np.int64))
 
 
+@accept_seed
 def compare(
     labels: Any,
     methods: Iterable[str] | None = None,
@@ -107,7 +109,7 @@ def compare(
     found = {slug: _Found.nothing_yet(answers) for slug in slugs}
     jobs = [(slug, cut) for cut in (None, *cuts) for slug in slugs]
     with warnings.catch_warnings(), counted_work("comparing", len(jobs), "fits") as advance:
-        warnings.simplefilter("ignore", NotConverged)
+        warnings.simplefilter("ignore", StillImproving)
         with ThreadPoolExecutor(n_threads()) as pool:
             running = [pool.submit(copy_context().run, _run, slug, answers, cut, found[slug]) for slug, cut in jobs]
             for job in as_completed(running):

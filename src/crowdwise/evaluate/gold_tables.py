@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import clone
 
 from crowdwise.evaluate.prediction_sets import conformal_threshold, fewest_gold, sets_from_posterior
-from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.em import StillImproving
+from crowdwise.fitting.model_parameters import clone
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.tables import native_table
 from crowdwise.metrics.calibration import Reliability, binned, wilson_interval
@@ -75,10 +75,10 @@ def set_table(model: Aggregator, coverage: float, labels: CrowdLabels | None) ->
     sizes = chosen.sum(axis=1)
     order = np.argsort(-np.where(chosen, posterior, -1.0), axis=1, kind="stable")
     members = order[np.arange(order.shape[1]) < sizes[:, None]]
-    names = model.classes_.take(pa.array(members))
+    names = model._names.classes.take(pa.array(members))
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
     columns = {
-        "task": model.tasks_ if labels is None else labels.tasks,
+        "task": model._names.tasks if labels is None else labels.tasks,
         "labels": pa.ListArray.from_arrays(offsets, names),
         "size": sizes,
     }
@@ -113,6 +113,6 @@ def _cross_fit(model: Aggregator, labels: CrowdLabels, known: Knowledge) -> dict
         gold = known.gold.copy()
         gold[hidden] = -1
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)
+            warnings.simplefilter("ignore", StillImproving)
             posterior[part == number] = clone(model)._fit(labels, replace(known, gold=gold)).posterior[hidden]
     return {"gold_tasks": tasks, "gold_truth": known.gold[tasks].astype(np.int64), "gold_cross_fitted": posterior}

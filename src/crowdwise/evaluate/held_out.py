@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from sklearn.base import clone
 
 from crowdwise.fitting.base import check_enough
+from crowdwise.fitting.model_parameters import clone
 from crowdwise.kernels import blocks_of, scatter
 from crowdwise.labels.errors import InputError
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Part:
         self.kept, self.held = labels.keep(~hidden), labels.keep(hidden)
 
 
+@accept_seed
 def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5, random_state: int = 0) -> FloatArray:
     """Log-probability that a method gives each label when the label is hidden from it.
 

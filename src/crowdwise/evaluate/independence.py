@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from crowdwise.aggregate.mean_field import MeanField
-from crowdwise.fitting.em import NotConverged
+from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.variational import diagonal_prior
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate.draws import draw_from_rows
@@ -155,7 +155,7 @@ def check_independence(labels: CrowdLabels, *, random_state: int = 0) -> Indepen
 
 def _fit(labels: CrowdLabels) -> MeanField:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)
+        warnings.simplefilter("ignore", StillImproving)
         prior = diagonal_prior(RIGHT, WRONG / (labels.n_classes - 1), labels.n_classes)
         return MeanField(confusion_prior=prior, max_iter=100, tol=1e-4).fit(labels)
 

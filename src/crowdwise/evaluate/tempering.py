@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import betabinom
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
@@ -133,5 +132,7 @@ def gold_interval(wrong: int, n_gold: int, n_tasks: int, level: float) -> tuple[
     >>> [round(each, 1) for each in gold_interval(5, 50, 200, 0.9)]
     [21.6, 8.0, 39.0]
     """
+    from scipy.stats import betabinom  # takes most of a second to import
+
     number = betabinom(n_tasks, wrong + 0.5, n_gold - wrong + 0.5)
     return float(number.mean()), float(number.ppf((1 - level) / 2)), float(number.ppf((1 + level) / 2))

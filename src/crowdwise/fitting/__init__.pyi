@@ -1,6 +1,6 @@
 from .base import Aggregator as Aggregator
 from .crowd_model import Fit as Fit
 from .em import Climb as Climb
-from .em import NotConverged as NotConverged
 from .em import climb as climb
-from .estimator import estimator as estimator
+from .estimators import estimator as estimator
+from .scikit_learn_errors import NotConverged as NotConverged

@@ -6,10 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
-from crowdwise.fitting.crowd_model import CrowdModel, Fit, ModelNotFittedError
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.crowd_model import CrowdModel, Fit
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.knowledge import GOLD, knowledge_of
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Aggregator", "Fit", "ModelNotFittedError", "check_enough"]
+__all__ = ["Aggregator", "Fit", "check_enough"]
 
 FEWEST_WORKERS = 3  # whose joint answers can be told apart
 
@@ -92,6 +91,11 @@ class Aggregator(CrowdModel):
         there is none.
     n_iter_, converged_
         How the iterations ended; 1 and True where there are none.
+
+    Examples
+    --------
+    >>> from crowdwise.labels import CrowdLabels
+    >>> labels = CrowdLabels.from_dense([["x", "x", "y"], ["y", "y", "y"], ["x", "x", "x"], ["y", "y", "x"]])
     """
 
     label_kind: ClassVar[str] = "categorical"
@@ -165,7 +169,7 @@ class Aggregator(CrowdModel):
             New labels, by known workers; by default the tasks of `fit`.
         """
         chosen = self._decide(self.predict_proba(labels))
-        return self.classes_.take(pa.array(chosen)).to_numpy(zero_copy_only=False)
+        return self.classes_[chosen]
 
     def predict_proba(self, labels: Any = None) -> FloatArray:
         """Posterior of each task, tasks × classes.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
-from crowdwise.fitting.estimator import rename_parameters
+from crowdwise.fitting.estimators import rename_parameters
 from crowdwise.fitting.intervals import beta_interval
+from crowdwise.fitting.model_parameters import Estimator
 from crowdwise.fitting.shared_errors import FEWEST_LABELS, labels_can_tell
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.model import CrowdLabels
@@ -22,12 +22,14 @@ from crowdwise.labels.vocabulary import positions
 if TYPE_CHECKING:
     from typing import Self
 
+    import numpy.typing as npt
+
     from crowdwise.fitting.em import Climb
     from crowdwise.fitting.facts import Family
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["CrowdModel", "Fit", "ModelNotFittedError"]
+__all__ = ["CrowdModel", "Fit", "Names"]
 
 TIE = 1e-12  # posteriors closer than this are a tie
 FEWEST_WORKERS = 8  # from which on those who err together can be told from the others
@@ -79,11 +81,15 @@ class Fit:
         )
 
 
-class ModelNotFittedError(InputError, NotFittedError):
-    """A model was asked for results before `fit`."""
+class Names(NamedTuple):
+    """The names of a model's tasks, workers and classes, as the labels have them."""
+
+    tasks: pa.Array
+    workers: pa.Array
+    classes: pa.Array
 
 
-class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
+class CrowdModel(Estimator):
     """Base of all that is fitted to a crowd's labels: the consensus and the workers, once there is a `Fit`."""
 
     slug: ClassVar[str]
@@ -92,7 +98,34 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
     fails: ClassVar[str]
     family: ClassVar[Family]
     needs: ClassVar[str] = ""
+    posterior_: FloatArray
+    prior_: FloatArray
+    skill_: FloatArray
+    confusion_: FloatArray
+    log_likelihood_: FloatArray
+    objective_: FloatArray
+    n_iter_: int
+    converged_: bool
+    worker_columns_: dict[str, FloatArray]
+    task_columns_: dict[str, FloatArray]
+    extra_: dict[str, Any]
     _skill_beta: FloatArray | Deferred
+    _names: Names
+
+    @cached_property
+    def tasks_(self) -> npt.NDArray[Any]:
+        """Names of the tasks (N,), in the order of `posterior_`."""
+        return self._as_numpy("tasks")
+
+    @cached_property
+    def workers_(self) -> npt.NDArray[Any]:
+        """Names of the workers (M,), in the order of `skill_`."""
+        return self._as_numpy("workers")
+
+    @cached_property
+    def classes_(self) -> npt.NDArray[Any]:
+        """Names of the classes (K,), in the order of the columns of `posterior_`."""
+        return self._as_numpy("classes")
 
     def consensus(self) -> Any:
         """Table of task, label, confidence, n_labels and entropy (in nats), in the kind that came in."""
@@ -100,8 +133,8 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
         chosen = self._decide(self.posterior_)
         plogp = np.where(self.posterior_ > 0, self.posterior_ * np.log(np.maximum(self.posterior_, 1e-300)), 0.0)
         columns: dict[str, Any] = {
-            "task": self.tasks_,
-            "label": self.classes_.take(pa.array(chosen)),
+            "task": self._names.tasks,
+            "label": self._names.classes.take(pa.array(chosen)),
             "confidence": self.posterior_[np.arange(chosen.size), chosen],
             "n_labels": self.labels_per_task_,
             "entropy": np.where(plogp.sum(axis=1) < -NEGLIGIBLE, -plogp.sum(axis=1), 0.0),
@@ -132,7 +165,7 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
             raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
         low, high = beta_interval(self.skill_beta_, level)
         columns: dict[str, Any] = {
-            "worker": self.workers_,
+            "worker": self._names.workers,
             "n_labels": self.labels_per_worker_,
             "skill": self.skill_,
             "skill_low": np.minimum(low, self.skill_),
@@ -181,7 +214,7 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
         return changed
 
     def _remember(self, labels: CrowdLabels, fit: Fit) -> None:
-        self.tasks_, self.workers_, self.classes_ = labels.tasks, labels.workers, labels.classes
+        self._set_names(Names(labels.tasks, labels.workers, labels.classes))
         self.kind_: TableKind = labels.kind
         self.labels_per_task_, self.labels_per_worker_ = labels.labels_per_task, labels.labels_per_worker
         self.label_shares_ = labels.class_shares
@@ -189,6 +222,17 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
             value = getattr(fit, name)
             if value is not None:
                 setattr(self, f"{name}_", value)
+
+    def _set_names(self, names: Names) -> None:
+        self._names = names
+        for name in names._fields:
+            self.__dict__.pop(f"{name}_", None)  # of an earlier fit
+
+    def _as_numpy(self, name: str) -> npt.NDArray[Any]:
+        """Integers, or objects that are plain strings; made when asked for, since millions of strings take room."""
+        self._check_fitted("_names")
+        names: npt.NDArray[Any] = getattr(self._names, name).to_numpy(zero_copy_only=False)
+        return names
 
     @property
     def skill_beta_(self) -> FloatArray:
@@ -211,23 +255,23 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
 
     def _aligned(self, labels: CrowdLabels) -> CrowdLabels:
         """New labels in the model's own classes and workers, strangers as one worker after the last."""
-        classes = positions(labels.classes, self.classes_)
+        classes = positions(labels.classes, self._names.classes)
         used = np.unique(labels.label)
         strangers = [labels.classes[int(code)].as_py() for code in used if classes[code] < 0]
         if strangers:
             raise InputError(
                 f"The labels hold classes that the model has not seen: {listed(strangers)}. It knows "
-                f"{listed(self.classes_.to_pylist())}."
+                f"{listed(self._names.classes.to_pylist())}."
             )
-        found = positions(labels.workers, self.workers_)
-        workers = np.where(found < 0, len(self.workers_), found)
+        found = positions(labels.workers, self._names.workers)
+        workers = np.where(found < 0, len(self._names.workers), found)
         return CrowdLabels.from_codes(
             labels.task,
             workers[labels.worker],
             classes[labels.label],
             tasks=labels.tasks,
-            workers=len(self.workers_) + 1,
-            classes=self.classes_,
+            workers=len(self._names.workers) + 1,
+            classes=self._names.classes,
             on_duplicate="all",
         )
 
@@ -251,6 +295,8 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
         tied: BoolArray = posterior >= posterior.max(axis=1, keepdims=True) - TIE
         return tied
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "posterior_"):
+    def _check_fitted(self, attribute: str = "posterior_") -> None:
+        if not hasattr(self, attribute):
+            from crowdwise.fitting.scikit_learn_errors import ModelNotFittedError
+
             raise ModelNotFittedError(f"This {type(self).__name__} is not fitted yet. Call fit first.")

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["Climb", "NotConverged", "climb", "warn"]
+__all__ = ["Climb", "StillImproving", "climb", "warn"]
 
 P = TypeVar("P")
 
 
-class NotConverged(UserWarning):
-    """The fit stopped at `max_iter` while its objective was still rising."""
+class StillImproving(UserWarning):
+    """What `NotConverged` is for the package itself, which ignores it where it says so in another way."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ def climb(
 
 def warn(message: str) -> None:
     """Say `NotConverged` at the line outside the package that the fit was called from."""
+    from crowdwise.fitting.scikit_learn_errors import NotConverged
+
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("crowdwise."):
         frame, level = frame.f_back, level + 1

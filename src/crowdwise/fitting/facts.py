@@ -46,7 +46,7 @@ TARGETS = Family(
 )
 MATRICES = Family(
     "A matrix for each worker, by gradient descent",
-    "The classifier's output goes through each worker's matrix to her label; both are learnt at once, and the "
+    "The classifier's output goes through each worker's matrix to their label; both are learnt at once, and the "
     "methods differ in what keeps them apart.",
 )
 ALTERNATION = Family(

@@ -135,9 +135,10 @@ def _answers(known: Any, labels: CrowdLabels, weight: float) -> FloatArray:
     if hasattr(known, "workers_"):
         if not hasattr(known, "confusion_"):
             raise InputError("known_workers is a model without confusion matrices: fit it, or take another method.")
-        names, confusion = known.workers_, np.asarray(known.confusion_)
-        if not same_names(known.classes_, labels.classes):
-            return _in_classes_of(labels, known.classes_, _of_workers(labels, names, confusion, weight))
+        names, classes = as_vocabulary(known.workers_, "worker"), as_vocabulary(known.classes_, "class")
+        confusion = np.asarray(known.confusion_)
+        if not same_names(classes, labels.classes):
+            return _in_classes_of(labels, classes, _of_workers(labels, names, confusion, weight))
         matrices = list(confusion)
     elif isinstance(known, Mapping):
         names, matrices = as_vocabulary(list(known), "worker"), list(known.values())

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crowdwise.fitting.crowd_model import Fit
-from crowdwise.fitting.estimator import rename_parameters
+from crowdwise.fitting.crowd_model import Fit, Names
+from crowdwise.fitting.estimators import rename_parameters
 from crowdwise.fitting.parameters import check_choice
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import written_folder
@@ -59,7 +59,7 @@ def write(model: CrowdModel, draft: Path, **more: Any) -> None:
     (draft / HEADER).write_text(json.dumps(header, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     np.savez(draft / ARRAYS, **arrays)
     for name in VOCABULARIES:
-        pq.write_table(pa.table({"name": getattr(model, f"{name}_")}), draft / f"{name}.parquet")
+        pq.write_table(pa.table({"name": getattr(model._names, name)}), draft / f"{name}.parquet")
 
 
 def stored_parameters(model: CrowdModel) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -119,8 +119,7 @@ def restore(model: CrowdModel, folder: str | Path, header: dict[str, Any]) -> No
         scalars = int(header["n_iter"]), bool(header["converged"])
         check_choice("kind", header["kind"], KINDS)
         model.set_params(**rename_parameters(given, warn=False))
-    for name, names in vocabularies.items():
-        setattr(model, f"{name}_", names)
+    model._set_names(Names(**vocabularies))
     for columns in COLUMN_SETS:
         prefix = f"{columns}/"
         found = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.families import AccuracyAggregator
 from crowdwise.fitting.rank_one import NOTHING, accuracies_of, agreement, levelled, regressed, skills_along
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
 
@@ -97,8 +98,17 @@ def score_posterior(labels: CrowdLabels, prior: FloatArray, weights: FloatArray)
     return posterior
 
 
-class ScoreAggregator(Aggregator):
-    """Base of methods that give each worker's answer a weight for or against each class."""
+@estimator
+class ScoreAggregator(AccuracyAggregator):
+    """Base of methods that give each worker's answer a weight for or against each class.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Soft-max of the scores, scaled by the skills.
+    weights_ : (M, K)
+        What each worker's answer weighs for or against each class.
+    """
 
     @property
     def weights_(self) -> FloatArray:

@@ -14,26 +14,49 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableSequence, Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["stand_ins"]
 
 
-class _StandIn(ModuleType):
-    """A module of which everything asked for is itself: also as a base class, a decorator or a function."""
+class _AnythingType(type):
+    """Of a class that stands for anything, every attribute is that class."""
 
-    __path__: MutableSequence[str] = []
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return cls
+
+
+class _Anything(metaclass=_AnythingType):
+    """Stands for whatever a missing library has: a base class, a decorator, a function, a number type."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Take whatever is given."""
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        return self
+
+    def __class_getitem__(cls, _: Any) -> Any:
+        return cls
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return self
 
-    def __call__(self, *_: Any, **__: Any) -> _StandIn:
-        return self
 
-    def __mro_entries__(self, _: tuple[Any, ...]) -> tuple[()]:
-        return ()
+class _StandIn(ModuleType):
+    """A module that has whatever is asked for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__ = []  # a package: it may have submodules
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Anything
 
 
 class _Finder:

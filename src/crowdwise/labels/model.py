@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from crowdwise.labels.codes import checked_codes, duplicate_message, selection, smallest_int
 from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.sorting import group_by, group_offsets, repeats, spread
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from crowdwise.labels.describe import Description
+    from crowdwise.labels.rows import LabelRows
     from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, LabelKind, TableKind
 
 __all__ = ["CrowdLabels", "WorkerOrder"]
@@ -324,6 +326,20 @@ class CrowdLabels:
             self.tasks.filter(pa.array(tasks)), self.workers, self.classes, "all", self.kind, None,
         )  # fmt: skip
 
+    def as_rows(self, tasks: Iterable[Any]) -> LabelRows:
+        """Labels as scikit-learn's `y`, which `GridSearchCV` and the like split together with the features.
+
+        Parameters
+        ----------
+        tasks
+            Names of the rows of the features, in their order: `range(len(X))` where tasks are called by row number.
+            Rows without labels are allowed.
+        """
+        from crowdwise.labels.rows import as_rows
+
+        return as_rows(self, tasks)
+
+    @accept_seed
     def split(self, held_out: float = 0.2, *, random_state: int = 0) -> tuple[CrowdLabels, CrowdLabels]:
         """Labels to fit and labels held out, at random: each part keeps all names.
 

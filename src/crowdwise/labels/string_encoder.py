@@ -14,7 +14,7 @@ import pyarrow as pa
 from crowdwise.labels.choice import choose_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from crowdwise.labels.types import IntArray
 
@@ -94,20 +94,19 @@ class _HashTable:
 
     def names(self) -> pa.Array:
         """The texts, in the order of their numbers."""
-        used = int(self.starts[self.count])
-        starts = self.starts[: self.count + 1]
-        kind, width = (pa.string(), np.int32) if used < 2**31 else (pa.large_string(), np.int64)
-        buffers = [None, pa.py_buffer(starts.astype(width)), pa.py_buffer(self.bytes[:used].copy())]
-        return pa.Array.from_buffers(kind, starts.size - 1, buffers)
+        return _text_array(self.starts[: self.count + 1], self.bytes[: int(self.starts[self.count])].copy())
 
 
-def _as_names(texts: Iterable[bytes]) -> pa.Array:
+def _as_names(texts: Collection[bytes]) -> pa.Array:
     """Bytes as text, not checked."""
-    try:
-        names, kind = pa.array(texts, pa.binary()), pa.string()
-    except pa.ArrowInvalid:  # more bytes than one such array can hold
-        names, kind = pa.array(texts, pa.large_binary()), pa.large_string()
-    return pa.Array.from_buffers(kind, len(names), names.buffers())
+    starts = np.cumsum([0, *(len(text) for text in texts)])
+    return _text_array(starts, b"".join(texts))
+
+
+def _text_array(starts: Numbers, data: Any) -> pa.Array:
+    """Texts that begin at `starts` (the last is the end) of the bytes."""
+    kind, width = (pa.string(), np.int32) if starts[-1] < 2**31 else (pa.large_string(), np.int64)
+    return pa.Array.from_buffers(kind, starts.size - 1, [None, pa.py_buffer(starts.astype(width)), pa.py_buffer(data)])
 
 
 def _as_string(array: pa.Array) -> pa.Array:

@@ -11,6 +11,8 @@ import torch
 
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.read import read_labels
+from crowdwise.labels.rows import LabelRows
 from crowdwise.labels.vocabulary import as_text, as_vocabulary, positions
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
     from crowdwise.learn.features import Features
 
-__all__ = ["aligned_to_rows", "rows_named", "true_classes", "truth_of_rows"]
+__all__ = ["aligned_to_rows", "labels_of_rows", "rows_named", "true_classes", "truth_of_rows"]
 
 
 def aligned_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) -> CrowdLabels:
@@ -50,6 +52,23 @@ def aligned_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) 
         on_duplicate="all",
         kind=labels.kind,
     )
+
+
+def labels_of_rows(given: Any, features: Features, tasks: Any = None, *, new: bool = False) -> CrowdLabels:
+    """Labels of any kind that a learner takes, with task t being row t of the features.
+
+    Parameters
+    ----------
+    tasks
+        As for `aligned_to_rows`; not looked at where the labels are rows already.
+    new
+        Whether a model knows the classes, so that a few labels of new tasks are not asked whether they are values.
+    """
+    if not isinstance(given, LabelRows):
+        return aligned_to_rows(read_labels(given, kind="labels" if new else None), features, tasks)
+    if len(given) != len(features):
+        raise InputError(f"There are {len(given):,} rows of labels for {len(features):,} rows of features.")
+    return given.labels
 
 
 def rows_named(wanted: pa.Array, features: Features, tasks: Any = None) -> tuple[pa.Array, IntArray]:

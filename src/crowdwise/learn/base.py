@@ -9,23 +9,24 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 import torch
 
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.categorical_em import portrait
 from crowdwise.fitting.crowd_model import CrowdModel
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.read import read_labels
+from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.rows import LabelRows
 from crowdwise.labels.tables import native_table
-from crowdwise.learn.alignment import aligned_to_rows, true_classes
+from crowdwise.learn.alignment import labels_of_rows, true_classes
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.diagnosis import diagnose_fit
 from crowdwise.learn.features import features_of
 from crowdwise.learn.identifiability import warn_of
 from crowdwise.learn.loop import forecasts, train
+from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.networks import built, check_logits
 from crowdwise.learn.plan import Job, Plan
 from crowdwise.learn.torch_settings import device_name, device_named, precision_named, usual_torch
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from crowdwise.fitting.facts import Variant
-    from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
@@ -129,6 +129,15 @@ class Learner(CrowdModel):
         Their names, where they came with some: features with other names are then refused.
     device_ : str
         What it was trained on: "cpu", or the name of the GPU.
+
+    Examples
+    --------
+    >>> import numpy as np, crowdwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
+    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    >>> labels = cw.CrowdLabels.from_dense(said)
     """
 
     models_workers: ClassVar[bool] = True
@@ -165,7 +174,8 @@ class Learner(CrowdModel):
             Features, one row for each task: an array, a tensor, a frame, a sparse matrix, images, a map-style Dataset;
             or the path of an array (.npy, .npz), a table or a folder of images.
         labels
-            `CrowdLabels`, or anything that `read_labels` takes. Rows of X without labels are allowed.
+            `CrowdLabels`, or anything that `read_labels` takes. Rows of X without labels are allowed. For tools of
+            scikit-learn that split X and y, `CrowdLabels.as_rows`.
         tasks
             Names of the rows of X. Not needed where X came with names (a file or a folder of images), nor where the
             labels name tasks by row number, 0, 1, 2, ….
@@ -174,9 +184,8 @@ class Learner(CrowdModel):
         """
         self._check_parameters()
         features = features_of(X)
-        answers = read_labels(labels)
+        answers = labels_of_rows(labels, features, tasks)
         check_enough(answers)
-        answers = aligned_to_rows(answers, features, tasks)
         validation = None
         if valid is not None:
             if not isinstance(valid, tuple | list) or len(valid) != 2:
@@ -282,7 +291,7 @@ class Learner(CrowdModel):
         with usual_torch(), torch.no_grad():
             log_f = self._forecast(features)
             if labels is not None:
-                crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels, kind="labels"), features, tasks)))
+                crowd = Crowd(self._aligned(labels_of_rows(labels, features, tasks, new=True)))
                 table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype)
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
         unknown = log_f.isnan().any(dim=1)
@@ -298,13 +307,30 @@ class Learner(CrowdModel):
     def predict(self, X: Any, labels: Any = None, *, tasks: Any = None) -> Any:
         """The most probable class of each task, by name; parameters as for `predict_proba`."""
         chosen = self._decide(self.predict_proba(X, labels, tasks=tasks))
-        return self.classes_.take(pa.array(chosen)).to_numpy(zero_copy_only=False)
+        return self.classes_[chosen]
 
-    def score(self, X: Any, truth: Any) -> float:
-        """Share of tasks whose true class (by name) is predicted from the features alone."""
+    def score(self, X: Any, y: Any) -> float:
+        """How good the predictions from the features alone are, the higher the better.
+
+        Parameters
+        ----------
+        X
+            Features, as for `fit`.
+        y
+            True classes by name, one for each row: the score is the share of them that is predicted. Or crowd labels
+            of the rows (`CrowdLabels`, or rows of them as `CrowdLabels.as_rows` gives): the score is the mean
+            log-probability of a label, Σ P(class | features) P(label | class, worker), the last by `confusion_`.
+        """
         self._check_fitted()
-        true = true_classes(truth, self.classes_, len(features_of(X))).numpy()
-        return float((self.predict_proba(X).argmax(axis=1) == true).mean())
+        if not isinstance(y, CrowdLabels | LabelRows):
+            true = true_classes(y, self._names.classes, len(features_of(X))).numpy()
+            return float((self.predict_proba(X).argmax(axis=1) == true).mean())
+        answers = self._aligned(labels_of_rows(y, features_of(X), new=True))
+        if answers.n_labels == 0:
+            raise InputError("There are no labels to score the predictions by.")
+        said = self._with_stranger(self.confusion_)[answers.worker, :, answers.label]
+        chance = (self.predict_proba(X)[answers.task] * said).sum(axis=1)
+        return float(np.log(np.maximum(chance, SMALLEST)).mean())
 
     def diagnose(self, X: Any, labels: Any, *, tasks: Any = None) -> list[str]:
         """What speaks against the result, in sentences; X and labels are those of the fit.
@@ -314,7 +340,7 @@ class Learner(CrowdModel):
         """
         self._check_fitted()
         features = features_of(X)
-        return diagnose_fit(self, features, aligned_to_rows(read_labels(labels), features, tasks))
+        return diagnose_fit(self, features, labels_of_rows(labels, features, tasks))
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder (JSON, Parquet, npz and safetensors; no pickle).

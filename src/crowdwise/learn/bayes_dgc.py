@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner

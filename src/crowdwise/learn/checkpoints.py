@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from crowdwise.fitting.estimator import rename_parameters
+from crowdwise.fitting.estimators import rename_parameters
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import written_folder
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import nn
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import INSTANCES
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner

@@ -32,7 +32,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import INSTANCES
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.learn.base import Learner

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import nn
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import check_choice
 from crowdwise.labels.errors import InputError

@@ -36,8 +36,8 @@ import numpy as np
 import torch
 
 from crowdwise.aggregate.belief_propagation import BeliefPropagation
-from crowdwise.fitting.em import NotConverged
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.em import StillImproving
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError
@@ -119,7 +119,7 @@ class DeepBeliefPropagationObjective(Objective):
         """Algorithm 2, lines 2 and 3."""
         # Messages that have not settled by now have further epochs to do so in; only the last run says if they did not.
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)
+            warnings.simplefilter("ignore", StillImproving)
             self._infer(forecast())
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.distributions import Dirichlet, kl_divergence
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.learn.base import Learner

@@ -34,7 +34,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 from torch import nn
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.labels.errors import InputError, quoted

@@ -36,7 +36,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_number
 from crowdwise.labels.errors import InputError

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MATRICES, Variant
 from crowdwise.fitting.parameters import check_choice, check_number
 from crowdwise.learn.base import Learner

@@ -45,7 +45,7 @@ import torch
 from torch import nn
 from torch.nn.functional import logsigmoid
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import HEADS
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.learn.base import Learner

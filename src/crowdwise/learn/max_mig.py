@@ -47,7 +47,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import nn
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import HEADS
 from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
 from crowdwise.labels.errors import InputError, quoted

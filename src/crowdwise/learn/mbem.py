@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from torch.nn.functional import one_hot
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.learn.base import Learner

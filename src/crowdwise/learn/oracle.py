@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import as_numbers, check_shares
 from crowdwise.labels.errors import InputError

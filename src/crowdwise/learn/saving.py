@@ -171,7 +171,8 @@ def _as_loaded(model: Learner) -> Objective:
     """The objective as it will be made when the model is loaded: without parameters that cannot be saved."""
     plain, beside = stored_parameters(model)
     copy = type(model)(**plain | beside)
-    copy.network, copy.shape_, copy.classes_ = model.network, model.shape_, model.classes_
+    copy.network, copy.shape_ = model.network, model.shape_
+    copy._set_names(model._names)
     try:
         return _fresh_objective(copy, model.network_, len(model.workers_))
     except Exception as error:

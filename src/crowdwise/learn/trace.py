@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MATRICES
 from crowdwise.fitting.parameters import check_flag, check_number
 from crowdwise.learn.base import Learner

@@ -31,7 +31,7 @@ import torch
 from sklearn.base import clone
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.estimator import estimator
+from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import TARGETS, Variant
 from crowdwise.fitting.parameters import check_flag
 from crowdwise.labels.errors import InputError, listed, quoted
@@ -69,10 +69,10 @@ def consensus_of(aggregator: Any, labels: CrowdLabels) -> FloatArray:
     if not hasattr(model, "posterior_"):
         return np.asarray(clone(model).fit(labels).predict_proba())
     posterior = model.predict_proba(labels)
-    column = positions(labels.classes, model.classes_)
+    column = positions(labels.classes, model._names.classes)
     if len(labels.classes) != len(model.classes_) or (column < 0).any():
         raise InputError(
-            f"The aggregator was fitted to the classes {listed(model.classes_.to_pylist())}, and the labels have "
+            f"The aggregator was fitted to the classes {listed(model.classes_.tolist())}, and the labels have "
             f"{listed(labels.classes.to_pylist())}. Give one that is not fitted, or declare the same classes."
         )
     return np.asarray(posterior[:, column])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.sparse import diags_array
 
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.checks import one_of
@@ -33,6 +32,8 @@ def coincidences(votes: Votes) -> FloatArray:
     counts = vote_matrix(votes)
     n = np.asarray(counts.sum(axis=1), np.float64)
     share = np.divide(1, n - 1, out=np.zeros_like(n), where=n > 1)
+    from scipy.sparse import diags_array
+
     every = (counts.T @ (diags_array(share) @ counts)).toarray()
     itself = np.asarray(counts.T @ share, np.float64)  # an answer is not a pair with itself
     result: FloatArray = every - np.diag(itself)

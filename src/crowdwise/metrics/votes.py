@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.model import CrowdLabels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    from scipy.sparse import csr_array
 
     from crowdwise.labels.types import FloatArray
 
@@ -34,6 +34,8 @@ def vote_matrix(votes: Votes) -> csr_array[np.float64, tuple[int, int]]:
     >>> vote_matrix(labels).toarray().tolist()
     [[1.0, 2.0], [0.0, 0.0]]
     """
+    from scipy.sparse import csr_array
+
     if isinstance(votes, CrowdLabels):
         edges = (np.ones(votes.n_labels), votes.label.astype(np.int64), votes.task_ptr.copy())
         matrix: csr_array[np.float64, tuple[int, int]]

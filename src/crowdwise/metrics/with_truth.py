@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.stats import rankdata
 
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.checks import one_of, posterior_rows, row_stochastic, scored, stack_of_confusions
@@ -207,6 +206,8 @@ def skill_correlation(
         )
     first, second = first[both], second[both]
     if method == "spearman":
+        from scipy.stats import rankdata  # takes most of a second to import
+
         first, second = rankdata(first), rankdata(second)
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan")

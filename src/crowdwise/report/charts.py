@@ -92,7 +92,7 @@ def confidence(model: Any) -> Chart:
 def worker_map(model: Any) -> Chart:
     """Skill against number of labels of the workers of a fitted model; of many, two thousand drawn at random."""
     chosen = drawn_workers(np.full(len(model.workers_), -1.0), model.labels_per_worker_)
-    names = distinct_names(model.workers_.to_pylist())
+    names = distinct_names(model.workers_.tolist())
     return worker_chart(
         [names[at] for at in chosen],
         model.labels_per_worker_[chosen],
@@ -109,11 +109,11 @@ def confusion(model: Any, worker: Any = None) -> Chart:
     if worker is None:
         matrix = np.average(model.confusion_, axis=0, weights=np.maximum(model.labels_per_worker_, 1e-12))
     else:
-        at = int(positions(as_vocabulary([worker], "worker"), model.workers_)[0])
+        at = int(positions(as_vocabulary([worker], "worker"), model._names.workers)[0])
         if at < 0:
             raise InputError(f"The model knows no worker {quoted(worker)}.")
         matrix = model.confusion_[at]
-    return confusion_chart(matrix, distinct_names(model.classes_.to_pylist(), LONGEST_TICK))
+    return confusion_chart(matrix, distinct_names(model.classes_.tolist(), LONGEST_TICK))
 
 
 def calibration(model: Any, truth: Any = None) -> Chart:

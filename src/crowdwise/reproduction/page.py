@@ -39,17 +39,11 @@ APART = ("measures", "quick", "limits")  # tables of TOML that are no set-up
 
 @dataclass(frozen=True)
 class Report:
-    """A table, its runs, and what they come to.
-
-    Attributes
-    ----------
-    failed
-        Rows of runs that ended in an error.
-    """
+    """A table, its runs, and what they come to."""
 
     table: Table
     rows: list[Row]
-    failed: list[Row]
+    failed: list[Row]  # of runs that ended in an error
     cells: list[Cell]
     claims: list[ClaimVerdict]
 

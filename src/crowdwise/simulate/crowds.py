@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.adversaries import colluders, malicious, spammers
 from crowdwise.simulate.annotators import cifar_annotators, hammer_spammers, pairwise_flippers
 from crowdwise.simulate.coins import one_coin, two_coin
@@ -45,6 +46,7 @@ CROWDS: dict[str, Callable[..., Simulation]] = {
 }
 
 
+@accept_seed
 def simulate(slug: str, **parameters: Any) -> Simulation:
     """Simulate the crowd of a slug; parameters are those of its function in `CROWDS`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.checks import as_generator, checked_count
 from crowdwise.simulate.known import simulate_workers
 from crowdwise.simulate.workers import skilled
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["simulate_crowd"]
 
 
+@accept_seed
 def simulate_crowd(
     n_tasks: int = 1000,
     n_workers: int = 50,

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import multivariate_normal
 
 from crowdwise.labels.errors import InputError
 from crowdwise.simulate.checks import checked_count
@@ -145,6 +144,8 @@ def error_correlations(right: FloatArray, joint: FloatArray, sharing: str = "dra
     if sharing == "draw":
         covariance = joint * low * (1 - high)
     else:
+        from scipy.stats import multivariate_normal  # takes most of a second to import
+
         covariance = np.zeros_like(joint)
         for one, two in zip(*np.triu_indices(right.size, 1), strict=True):
             if joint[one, two] > 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.assignment import assign
 from crowdwise.simulate.checks import as_generator, checked_confusion
 from crowdwise.simulate.draws import draw_labels, draw_truth
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["simulate_workers"]
 
 
+@accept_seed
 def simulate_workers(
     confusion: Any,
     n_tasks: int = 1000,

@@ -8,6 +8,7 @@ from functools import wraps
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
+from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.assignment import assign
 from crowdwise.simulate.checks import as_generator, checked_count
 from crowdwise.simulate.draws import draw_labels, draw_truth
@@ -102,7 +103,7 @@ def with_setting(
         names = ", ".join([*sizes, *(parameter.name for parameter in ALWAYS)])
         simulator.__doc__ = _document(inspect.cleandoc(simulate.__doc__ or ""), names)
         simulator.__signature__ = signature  # type: ignore[attr-defined]
-        return simulator
+        return accept_seed(simulator)
 
     return decorate
 

@@ -12,22 +12,11 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output
+from crowdwise.cli import console_tables, fitted_models, output
 from crowdwise.cli.escaping import escape_unprintable, quote_command
-from crowdwise.cli.fitted_models import (
-    Fitted,
-    expected_wrong_facts,
-    note_defused_names,
-    print_classes,
-    print_notes_section,
-    print_scores,
-    print_workers,
-    print_written,
-    read_scoring_truth,
-    say_notes,
-)
+from crowdwise.cli.fitted_models import Fitted, expected_wrong_facts, note_defused_names, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, read_file_items, read_files, say_if_compiling, split_names
-from crowdwise.cli.options import ColumnOptions, Engine, Gold, Items, Json, Labels, MethodSlug, option_words
+from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, make_option, option_words
 from crowdwise.labels.errors import InputError, listed, quoted
 from crowdwise.labels.source_location import counted
 
@@ -39,7 +28,7 @@ if TYPE_CHECKING:
     from crowdwise.labels import CrowdLabels
     from crowdwise.labels.truth import Truth
     from crowdwise.labels.types import IntArray
-    from crowdwise.report.items import Items as TaskItems
+    from crowdwise.report.items import Items
 
 __all__ = ["AggregateOptions", "Result", "aggregate", "fit_method", "print_disputed", "print_opening"]
 
@@ -50,37 +39,25 @@ FIT_PARAMETERS = {"seed": "random_state", "max_iter": "max_iter", "sequences": "
 
 
 @dataclass(frozen=True, kw_only=True)
-class AggregateOptions:
+class AggregateOptions(ConsensusOptions):
     """The method and what it is given besides the labels."""
 
-    method: MethodSlug = "auto"
-    truth: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="True labels (task, label) to score the consensus with."),
-    ] = None
-    gold: Gold = None
+    truth: Annotated[str | None, make_option("True labels (task, label) to score the consensus with.", "FILE")] = None
     class_prior: Annotated[
-        str | None,
-        typer.Option(metavar="A=.7,B=.3", help="Known shares of the classes, which are then not learnt."),
+        str | None, make_option("Known shares of the classes, which are then not learnt.", "A=.7,B=.3")
     ] = None
     known_workers: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="A saved model that knows some of the workers already."),
+        str | None, make_option("A saved model that knows some of the workers already.", "DIR")
     ] = None
-    items: Items = None
-    seed: Annotated[int | None, typer.Option(min=0, help="For methods that draw at random.")] = None
-    max_iter: Annotated[int | None, typer.Option(min=1, help="Most iterations of the fit.")] = None
+    seed: Annotated[int | None, make_option("For methods that draw at random.", least=0)] = None
+    max_iter: Annotated[int | None, make_option("Most iterations of the fit.", least=1)] = None
     sequences: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Which tasks follow one another (task, sequence, position); or names: 12_3 is place 3 of 12.",
+        make_option(
+            "Which tasks follow one another (task, sequence, position); or names: 12_3 is place 3 of 12.", "FILE"
         ),
     ] = None
-    graph: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Pairs of tasks that are joined, in two columns.")
-    ] = None
-    engine: Engine = None
+    graph: Annotated[str | None, make_option("Pairs of tasks that are joined, in two columns.", "FILE")] = None
 
     def words(self) -> list[str]:
         """Give the options that change the fit, or what is shown of it, on a command line."""
@@ -146,7 +123,7 @@ def aggregate(
     if out == "-":
         output.print_csv(result.consensus)
     if json or out == "-":
-        say_notes(result.notes)
+        fitted_models.say_notes(result.notes)
     else:
         _print_page(result, place, items)
 
@@ -157,7 +134,7 @@ def aggregate(
 def fit_method(files: LabelFiles, options: AggregateOptions, labels: CrowdLabels) -> Result:
     """Fit the method, and score it where the truth is given."""
     from crowdwise.audit.scores import score_posterior
-    from crowdwise.fitting.em import NotConverged
+    from crowdwise.fitting.em import StillImproving
     from crowdwise.labels.truth import read_truth
     from crowdwise.labels.vocabulary import positions
 
@@ -173,7 +150,7 @@ def fit_method(files: LabelFiles, options: AggregateOptions, labels: CrowdLabels
     notes += _note_missing_structure(options)
     started = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # said as a note
+        warnings.simplefilter("ignore", StillImproving)  # said as a note
         model.fit(labels, **known)
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
@@ -281,18 +258,18 @@ def _note_missing_structure(options: AggregateOptions) -> list[str]:
 # ---- page -------------------------------------------------------------------------------------------------
 
 
-def _print_page(result: Result, place: Path | None, items: TaskItems | None) -> None:
+def _print_page(result: Result, place: Path | None, items: Items | None) -> None:
     """Show the consensus, the workers, what is in doubt, and what to do next."""
     console = console_tables.open_console()
     print_opening(console, result)
-    print_scores(console, result.scores)
-    print_classes(console, result)
-    print_workers(console, result)
+    fitted_models.print_scores(console, result.scores)
+    fitted_models.print_classes(console, result)
+    fitted_models.print_workers(console, result)
     print_disputed(console, result, DISPUTED, items)
     _print_league(console, result)
-    print_notes_section(console, result.notes)
+    fitted_models.print_notes_section(console, result.notes)
     if place is not None:
-        print_written(console, place)
+        fitted_models.print_written(console, place)
     console_tables.print_next_steps(console, _next_steps(result, place))
 
 
@@ -312,7 +289,7 @@ def print_opening(console: Console, result: Result) -> None:
     console_tables.print_claims(console, confidence_claims(model, result.n_gold, measured=bool(result.scores)))
 
 
-def print_disputed(console: Console, result: Result, most: int, items: TaskItems | None = None) -> None:
+def print_disputed(console: Console, result: Result, most: int, items: Items | None = None) -> None:
     """The tasks that the consensus is least sure of."""
     console_tables.print_heading(console, "The most disputed tasks, least sure first")
     disputed = console_tables.disputed_table(result, most, items)

@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output
+from crowdwise.cli import console_tables, fitted_models, output
 from crowdwise.cli.escaping import escape_unprintable
-from crowdwise.cli.fitted_models import (
-    note_defused_names,
-    print_notes_section,
-    print_scores,
-    read_scoring_truth,
-    say_notes,
-)
+from crowdwise.cli.fitted_models import note_defused_names, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, read_files
 from crowdwise.cli.options import (
     ColumnOptions,
@@ -60,7 +54,7 @@ class Predictions:
 
     def facts(self) -> dict[str, Any]:
         """Give what `--json` prints."""
-        classes = [str(name) for name in self.model.classes_.to_pylist()]
+        classes = [str(name) for name in self.model.classes_.tolist()]
         rows = self.table.select(["task", "label", "confidence"]).to_pylist()
         chances = [dict(zip(classes, row, strict=True)) for row in self.shares.tolist()]
         return {
@@ -110,7 +104,7 @@ def predict(
     if not json or out != "-":
         output.output_csv(result.table, out)
     if json or out == "-":
-        say_notes([*([] if json else _scores_as_notes(result)), *result.notes])
+        fitted_models.say_notes([*([] if json else _scores_as_notes(result)), *result.notes])
     else:
         _print_page(result, "features" if files is None else "features and labels", out)
 
@@ -156,16 +150,16 @@ def _predict_tasks(
     table = pa.table(
         {
             "task": names,
-            "label": model.classes_.take(pa.array(chosen)),
+            "label": model._names.classes.take(pa.array(chosen)),
             "confidence": shares[np.arange(chosen.size), chosen],
-            **{f"p_{escape_unprintable(name)}": shares[:, k] for k, name in enumerate(model.classes_.to_pylist())},
+            **{f"p_{escape_unprintable(name)}": shares[:, k] for k, name in enumerate(model.classes_.tolist())},
         }
     )
     scores: dict[str, Any] = {}
     if truth is not None:
-        codes, more = read_scoring_truth(truth, _labels_of_nobody(names, model.classes_))
+        codes, more = read_scoring_truth(truth, _labels_of_nobody(names, model._names.classes))
         notes += more
-        scores = score_posterior(table, shares, model.classes_, codes)
+        scores = score_posterior(table, shares, model._names.classes, codes)
     notes += note_defused_names(table)
     return Predictions(model=model, table=table, shares=shares, scores=scores, notes=notes)
 
@@ -173,7 +167,7 @@ def _predict_tasks(
 def _note_unknown_workers(model: Learner, answers: CrowdLabels) -> list[str]:
     from crowdwise.labels.vocabulary import positions
 
-    new = int((positions(answers.workers, model.workers_) < 0).sum())
+    new = int((positions(answers.workers, model._names.workers) < 0).sum())
     return [f"{counted(new, 'worker')} the model has not met: each counts as the average of its crowd."] if new else []
 
 
@@ -213,12 +207,12 @@ def _print_page(result: Predictions, given: str, out: str) -> None:
             f"{unsure:,} less than 60%, by the model's own confidence{'' if result.scores else ', unchecked'}."
         )
     )
-    print_scores(console, result.scores)
+    fitted_models.print_scores(console, result.scores)
     console_tables.print_heading(console, "Classes")
-    names = result.model.classes_.to_pylist()
+    names = result.model.classes_.tolist()
     columns = {"of these tasks": result.shares.mean(axis=0), "in training": result.model.prior_}
     console.print(console_tables.class_table(console, names, columns))
-    print_notes_section(console, result.notes)
+    fitted_models.print_notes_section(console, result.notes)
     console_tables.print_heading(console, "Written")
     what = "label, confidence and the probability of every class"
     console.print(Text(f"  {escape_unprintable(out)}  {what}"), soft_wrap=True)

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output
+from crowdwise.cli import console_tables, fitted_models, output
 from crowdwise.cli.escaping import escape_unprintable, quote_command
-from crowdwise.cli.fitted_models import (
-    Fitted,
-    note_defused_names,
-    print_classes,
-    print_notes_section,
-    print_scores,
-    print_workers,
-    print_written,
-    read_scoring_truth,
-    say_notes,
-)
+from crowdwise.cli.fitted_models import Fitted, note_defused_names, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, collect_warnings, read_files
-from crowdwise.cli.options import ColumnOptions, Engine, Features, ImageSize, Json, option_words
+from crowdwise.cli.options import ColumnOptions, Engine, Features, ImageSize, Json, make_option, option_words
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["TrainOptions", "train"]
 
 EPILOG = "Example:\n\n  crowdwise train --features X.npz --labels labels.csv --out results"
-TRAINING = "Training"
 SETTINGS = ("network", "epochs", "batch_size", "learning_rate", "device")  # parameters of every learner
+training_option = partial(make_option, panel="Training")
 NEEDS = {"confusion": "the workers' true confusion matrices", "sequences": "sequences as tasks"}
 
 
@@ -45,48 +36,30 @@ class TrainOptions:
     """The features, the method and how it is trained."""
 
     features: Features
-    method: Annotated[str, typer.Option(metavar="SLUG", help="See `crowdwise methods --learn`.")] = "trace"
-    truth: Annotated[
-        str | None, typer.Option(metavar="FILE", help="True labels (task, label) to score the result with.")
-    ] = None
+    method: Annotated[str, make_option("See `crowdwise methods --learn`.", "SLUG")] = "trace"
+    truth: Annotated[str | None, make_option("True labels (task, label) to score the result with.", "FILE")] = None
     image_size: ImageSize = None
     network: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="linear, mlp, cnn, cnn-pooled, resnet-18, resnet-50 or vgg-16; what suits the features, if left out.",
-            rich_help_panel=TRAINING,
+        training_option(
+            "linear, mlp, cnn, cnn-pooled, resnet-18, resnet-50 or vgg-16; what suits the features, if left out.",
+            "NAME",
         ),
     ] = None
     valid: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE|DIR",
-            help="Features of a validation set to choose the best epoch by, instead of labels held out.",
-            rich_help_panel=TRAINING,
+        training_option(
+            "Features of a validation set to choose the best epoch by, instead of labels held out.", "FILE|DIR"
         ),
     ] = None
-    valid_truth: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Its true labels (task, label).", rich_help_panel=TRAINING),
-    ] = None
+    valid_truth: Annotated[str | None, training_option("Its true labels (task, label).", "FILE")] = None
     epochs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Passes over the tasks; about 4,000 steps, if left out.", rich_help_panel=TRAINING),
+        int | None, training_option("Passes over the tasks; about 4,000 steps, if left out.", least=1)
     ] = None
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Tasks in a step; 64, if left out.", rich_help_panel=TRAINING)
-    ] = None
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Adam's; 0.001, or the method's own, if left out.", rich_help_panel=TRAINING)
-    ] = None
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Same seed, same answer; 0, if left out.", rich_help_panel=TRAINING)
-    ] = None
-    device: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="auto, cpu, cuda or mps; auto, if left out.", rich_help_panel=TRAINING),
-    ] = None
+    batch_size: Annotated[int | None, training_option("Tasks in a step; 64, if left out.", least=1)] = None
+    learning_rate: Annotated[float | None, training_option("Adam's; 0.001, or the method's own, if left out.")] = None
+    seed: Annotated[int | None, training_option("Same seed, same answer; 0, if left out.", least=0)] = None
+    device: Annotated[str | None, training_option("auto, cpu, cuda or mps; auto, if left out.", "NAME")] = None
     engine: Engine = None
 
     @property
@@ -178,7 +151,7 @@ def train(
         output.write_results(result, place, history=result.model.history_)
     if json:
         output.print_json(result.facts())
-        say_notes(result.notes)
+        fitted_models.say_notes(result.notes)
     else:
         _print_page(result, place)
 
@@ -254,12 +227,12 @@ def _print_page(result: Trained, place: Path | None) -> None:
         )
     )
     _print_training(console, result)
-    print_scores(console, result.scores, "Labels and features together, against")
-    print_classes(console, result)
-    print_workers(console, result)
-    print_notes_section(console, result.notes)
+    fitted_models.print_scores(console, result.scores, "Labels and features together, against")
+    fitted_models.print_classes(console, result)
+    fitted_models.print_workers(console, result)
+    fitted_models.print_notes_section(console, result.notes)
     if place is not None:
-        print_written(console, place, history="loss and scores of every epoch")
+        fitted_models.print_written(console, place, history="loss and scores of every epoch")
     console_tables.print_next_steps(console, _next_steps(result, place))
 
 

@@ -1,7 +1,8 @@
 """How the parameters of a model become its constructor and its documentation.
 
 A model is a dataclass whose fields are its parameters, given by keyword. What many models have in common (`max_iter`,
-`posterior_`, …) is described once, in the docstring of their base class, and added to the docstring of each.
+`posterior_`, …) is described once, in the docstring of their base class, and added to the docstring of each; so is the
+data of examples.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def estimator(cls: type[T]) -> type[T]:
-    """Make a class a dataclass of parameters by keyword; fill its docstring with what its bases describe."""
+    """Make a class a dataclass of parameters by keyword; add what its bases describe to its docstring."""
     made: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
     _accept_old_names(made)
     _share_documentation(made)
@@ -57,7 +58,7 @@ def _accept_old_names(cls: Any) -> None:
 
 def _share_documentation(cls: Any) -> None:
     """Add to the sections Parameters and Attributes what the bases say there of this class's own."""
-    if cls.__doc__ is None:  # python -OO
+    if cls.__doc__ is None or "slug" not in vars(cls):  # python -OO; a base, whose docstring is for its heirs
         return
     text = inspect.cleandoc(cls.__doc__)
     parameters = {each.name for each in fields(cls)}
@@ -71,7 +72,19 @@ def _share_documentation(cls: Any) -> None:
                     more.append(entry)
                     said |= names
         text = _extended(text, section, more)
-    cls.__doc__ = text
+    cls.__doc__ = _with_example_data(text, cls.__mro__[1:])
+
+
+def _with_example_data(text: str, bases: tuple[type, ...]) -> str:
+    """The docstring whose examples, where they import nothing, begin with the data that the nearest base shows."""
+    own = _pattern("Examples").search(text)
+    if own is None or "import " in own[0]:
+        return text
+    for base in bases:
+        data = _pattern("Examples").search(inspect.cleandoc(vars(base).get("__doc__") or ""))
+        if data:
+            return f"{text[: own.start()]}{data[0]}\n{text[own.start() :]}"
+    return text
 
 
 def _pattern(section: str) -> re.Pattern[str]:

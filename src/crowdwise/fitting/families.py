@@ -1,0 +1,166 @@
+"""What the methods of a family share: facts, parameters, what they say of their results, and the end of their fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.categorical_em import judged_as_coins
+from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.facts import MOMENTS, STRUCTURE, VOTES
+from crowdwise.fitting.intervals import mean_agreement
+from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.parameters import check_flag
+
+if TYPE_CHECKING:
+    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["AccuracyAggregator", "GroupAggregator", "MomentAggregator", "SequenceAggregator", "VoteAggregator"]
+
+
+@estimator
+class VoteAggregator(Aggregator):
+    """Base of methods whose posterior is a share of votes.
+
+    Attributes
+    ----------
+    prior_ : (K,)
+        Mean share of each class.
+    skill_ : (M,)
+        Chance that a worker is right, as `one-coin` would judge from the winners of the vote. The mean share of the
+        vote behind a worker's labels, their own vote included, is the column `agreement` of `workers()`.
+    """
+
+    family = VOTES
+
+    def _fit_of_votes(
+        self, labels: CrowdLabels, known: Knowledge, posterior: FloatArray, columns: dict[str, FloatArray], **more: Any
+    ) -> Fit:
+        """The fit of shares of votes (N, K); `columns` are those of the workers, `more` is how it came to them."""
+        prior = posterior.mean(axis=0)
+        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
+        columns = columns | {"agreement": mean_agreement(labels, posterior)}
+        return Fit(posterior=posterior, prior=prior, skill=skill, skill_beta=skill_beta, worker_columns=columns, **more)
+
+
+@estimator
+class GroupAggregator(Aggregator):
+    """Base of methods that know of groups of workers who err together.
+
+    Parameters
+    ----------
+    groups : "found", int, mapping, sequence
+        Who belongs together: found from the labels, where the evidence is strong enough, and nobody otherwise; as many
+        groups as this, of those who agree most beyond the truth; or given, as a mapping from worker to group or a group
+        for each worker, None or -1 for those in no group.
+    random_state : int
+        For finding groups.
+
+    Attributes
+    ----------
+    group_ : (M,)
+        Group of each worker, counted from 0; -1 for those in no group (also a column of `workers()`).
+    """
+
+    random = True
+
+    groups: Any = "found"
+    random_state: int = 0
+
+    @property
+    def group_(self) -> IntArray:
+        """Group of each worker (M,), -1 for those in no group."""
+        self._check_fitted()
+        group: IntArray = self.worker_columns_["group"].astype(np.int64)
+        return group
+
+
+@estimator
+class AccuracyAggregator(Aggregator):
+    """Base of methods that find one accuracy for every worker, and judge the tasks by Bayes' rule with them.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task, by Bayes' rule with the accuracies.
+    prior_ : (K,)
+        Uniform, or the class prior given.
+    confusion_ : (M, K, K)
+        P(worker says l | truth is k) at [worker, k, l]: the accuracy on the diagonal, the rest spread evenly.
+    skill_ : (M,)
+        Accuracy of each worker.
+    """
+
+    family = MOMENTS
+    uses = frozenset({PRIOR})
+
+
+@estimator
+class MomentAggregator(Aggregator):
+    """Base of methods that find confusion matrices in the joint answers of workers.
+
+    Parameters
+    ----------
+    max_workers : int
+        Most workers whose matrix is found from joint answers: those with the most answers beside others'. The rest
+        get the matrix that one M-step finds.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task: Bayes' rule with `prior_` and `confusion_`.
+
+    Examples
+    --------
+    >>> from crowdwise.simulate import simulate
+    >>> crowd = simulate("dawid-skene", n_tasks=2000, n_workers=8, n_classes=3, labels_per_task=None, skill=0.8, seed=1)
+    >>> crowd.skill.round(2).tolist()
+    [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
+    """
+
+    family = MOMENTS
+    uses = frozenset({GOLD, PRIOR})
+
+    max_workers: int = 500
+
+
+@estimator
+class SequenceAggregator(Aggregator):
+    """Base of methods for tasks in sequences, along which the truth is a Markov chain.
+
+    Parameters
+    ----------
+    sequences : None, "names", mapping, path or table
+        Which tasks follow one another. None: all stand alone. "names": a task named 12_3 is position 3 of sequence 12,
+        and a task whose name has no number after a separator (_ - : / #) stands alone. A mapping from task to
+        (sequence, position), or a path or table with columns task, sequence and position: as it says.
+    bio : bool
+        Whether classes that are BIO tags (O, B-x and I-x, each letter among them) keep the rule that I-x follows
+        only B-x or I-x. Without effect on other classes, and where all tasks stand alone.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Probability of each class for each task, given the labels of its whole sequence.
+    prior_ : (K,)
+        Share of each class among all tasks.
+    start_ : (K,)
+        Share of each class among the first tasks of sequences.
+    transition_ : (K, K)
+        P(the next truth is l | the truth is k) at [k, l].
+    """
+
+    family = STRUCTURE
+    uses = frozenset({GOLD, KNOWN_WORKERS})
+    climbs = True
+    needs = "sequences"
+
+    sequences: Any = None
+    bio: bool = True
+
+    def _check(self) -> None:
+        check_flag("bio", self.bio)

@@ -1,0 +1,79 @@
+"""Parameters as scikit-learn's estimators have them, without importing scikit-learn.
+
+Its `clone`, pipelines and searches ask for methods, not for a base class. Importing the base class takes longer than a
+small crowd's fit: it loads scipy.stats and, where it is installed, pandas.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from crowdwise.labels.errors import listed, quoted
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Estimator", "clone"]
+
+SomeEstimator = TypeVar("SomeEstimator", bound="Estimator")
+
+
+class Estimator:
+    """Whatever is made with parameters, which its attributes hold under the same names, and fitted later."""
+
+    @classmethod
+    def _parameters(cls) -> dict[str, Any]:
+        """Names of the parameters, in alphabetical order, and their defaults."""
+        given = inspect.signature(cls.__init__).parameters
+        return {name: given[name].default for name in sorted(given) if name != "self"}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; with `deep` also those of parameters that have some, as `name__inner`."""
+        found: dict[str, Any] = {}
+        for name in self._parameters():
+            value = getattr(self, name)
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                found |= {f"{name}__{inner}": each for inner, each in value.get_params().items()}
+            found[name] = value
+        return found
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters; `name__inner` changes one of a parameter's own."""
+        inner: dict[str, dict[str, Any]] = {}
+        for name, value in parameters.items():
+            outer, separator, rest = name.partition("__")
+            if outer not in self._parameters():
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {quoted(outer)}. It has: {listed(self._parameters())}."
+                )
+            if separator:
+                inner.setdefault(outer, {})[rest] = value
+            else:
+                setattr(self, outer, value)
+        for name, own in inner.items():
+            getattr(self, name).set_params(**own)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator before it uses it."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+    def __repr__(self) -> str:
+        changed = [
+            f"{name}={getattr(self, name)!r}"
+            for name, default in self._parameters().items()
+            if repr(getattr(self, name)) != repr(default)
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def clone(model: SomeEstimator) -> SomeEstimator:
+    """The same, not fitted, with parameters that are copies."""
+    given = model.get_params(deep=False)
+    return type(model)(
+        **{name: clone(each) if isinstance(each, Estimator) else copy.deepcopy(each) for name, each in given.items()}
+    )

@@ -1,0 +1,92 @@
+"""Commands are found by their files; options are declared once; `--engine` says what runs the loops."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+import typer
+
+from crowdwise.cli import commands
+from crowdwise.cli.options import AuditOptions, EngineName, expand_option_groups, option_words
+from crowdwise.kernels.choice import ENGINES, choose_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMES = sorted(path.stem for path in Path(commands.__path__[0]).glob("[a-z]*.py"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    size: Annotated[int, typer.Option(help="How many.")]
+    name: Annotated[str, typer.Option(help="Which.")] = "any"
+
+
+def test_every_file_is_a_command(cw: Callable[..., Any]) -> None:
+    ran = cw("--help")
+    for name in NAMES:
+        assert callable(getattr(importlib.import_module(f"crowdwise.cli.commands.{name}"), name))
+        assert f" {name} " in ran.out
+        assert cw(name, "--help").code == 0
+
+
+def test_a_group_is_its_options() -> None:
+    given: list[Any] = []
+
+    def command(first: Annotated[int, typer.Argument()], *, group: Group, last: str = "z") -> None:
+        """What it does."""
+        given.extend((first, group, last))
+
+    command.__annotations__ = {"first": Annotated[int, typer.Argument()], "group": Group, "last": str}
+    expanded = expand_option_groups(command)
+    assert list(inspect.signature(expanded).parameters) == ["first", "size", "name", "last"]
+    assert expanded.__doc__ == "What it does."
+    expanded(first=1, size=2, name="b", last="y")
+    assert given == [1, Group(size=2, name="b"), "y"]
+
+
+def test_words_leave_out_defaults() -> None:
+    assert AuditOptions().words() == []
+    options = AuditOptions(gold="gold.csv", engine=EngineName.numpy, level=0.1)
+    assert options.words() == ["--gold", "gold.csv", "--engine", "numpy", "--level", "0.1"]
+    assert option_words({"a_b": 0, "c": None}) == ["--a-b", "0"]
+
+
+def test_the_engines_are_those_of_the_kernels() -> None:
+    assert tuple(EngineName) == ENGINES
+
+
+@pytest.mark.parametrize("command", ["aggregate", "audit", "report", "compare", "train"])
+def test_unknown_engine(command: str, cw: Callable[..., Any], labels: Path) -> None:
+    given = ["--features", "x.npz", "--labels", labels] if command == "train" else [labels]
+    ran = cw(command, *given, "--engine", "abacus")
+    assert (ran.code, ran.out) == (2, "")
+    assert "'abacus' is not one of 'auto', 'numpy', 'numba'" in ran.err
+
+
+def test_the_engine_is_used_and_forgotten(
+    cw: Callable[..., Any], labels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crowdwise.cli.commands import aggregate
+
+    used = []
+    real = aggregate.fit_method
+
+    def fit(*given: Any) -> Any:
+        used.append(choose_engine(1, 1))
+        return real(*given)
+
+    monkeypatch.setattr(aggregate, "fit_method", fit)
+    monkeypatch.delenv("CROWDWISE_ENGINE", raising=False)
+    answers = []
+    for engine in (*ENGINES, None):
+        words = [] if engine is None else ["--engine", engine]
+        answers.append(cw("aggregate", labels, "--method", "dawid-skene", "--out", "-", *words).out)
+    assert used == ["numpy", "numpy", "numba", "numpy"]
+    assert len(set(answers)) == 1
+    assert "--engine numba" in cw("aggregate", labels, "--engine", "numba").out
