@@ -82,18 +82,12 @@ def find_bias(
 
     Parameters
     ----------
-    labels
-        Who said what.
     task_attributes, worker_attributes
         As for `read_attributes`: a mapping from name to value, or a table with a column for each attribute.
     truth
         Known truths, as for `read_truth`; labels are then held against it, and other tasks are left aside.
     level
         Chance that anything is flagged in a crowd without bias.
-    random_state
-        Same seed, same answer.
-    reference
-        The crowd's model, if it is at hand.
 
     Returns
     -------

@@ -58,16 +58,8 @@ def find_confused_classes(
 ) -> Screen:
     """Classes that the crowd mixes up: wrong classes to which workers lean together.
 
-    Parameters
-    ----------
-    labels
-        Who said what.
-    level
-        Chance that any pair of classes is flagged in a crowd whose members each err in their own way.
-    random_state
-        Same seed, same answer.
-    reference
-        The crowd's model, if it is at hand.
+    The `level` is the chance that any pair of classes is flagged in a crowd whose members each err in their own
+    way. Other parameters: see `descriptor`.
     """
     if int((labels.class_shares > 0).sum()) < 3:
         return Screen(KIND, skipped="With two classes there is but one wrong class to lean to.")

@@ -2,6 +2,10 @@
 
 A test is a module of this room with an `AuditTest` called `TEST`. The audit, the list of tests on the page and in the
 docs, titles, citations and the share of the level all follow from it.
+
+Beside it stands the function that it runs, `find_…`, whose parameters are `labels`, who said what; `level`, the chance
+of flagging anything where there is nothing to find; `random_state` (same seed, same answer); `reference`, the crowd's
+model, if it is at hand; and others of its own.
 """
 
 from __future__ import annotations

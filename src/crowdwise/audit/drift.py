@@ -122,18 +122,12 @@ def find_drift(
 
     Parameters
     ----------
-    labels
-        Who said what.
     time : array (n_labels,)
         Time of each label, in the order of `labels` (see `label_times`): numbers or dates; NaN, NaT for unknown.
     truth
         Known truths, as for `read_truth`, used in place of the consensus where given.
     level
         Chance that anyone is flagged in a crowd in which nobody drifts.
-    random_state
-        Same seed, same answer.
-    reference
-        The crowd's model, if it is at hand.
     """
     when = checked_times(time, labels)
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels == 0:

@@ -66,18 +66,12 @@ def find_disparity(
 
     Parameters
     ----------
-    labels
-        Who said what.
     task_attributes
         As for `read_attributes`: a mapping from task to value, or a table with a column for each attribute.
     truth
         Known truths of some tasks, as for `read_truth`, for equal opportunity.
     level
         Chance that anything is flagged where the consensus has nothing to do with the attributes.
-    random_state
-        Same seed, same answer.
-    reference
-        The crowd's model, if it is at hand.
 
     Returns
     -------

@@ -54,16 +54,8 @@ def find_hard_tasks(
 ) -> Screen:
     """Tasks whose labellers differ more than their skills explain.
 
-    Parameters
-    ----------
-    labels
-        Who said what.
-    level
-        Chance that any task is flagged where none is harder than others of its class.
-    random_state
-        Same seed, same answer.
-    reference
-        The crowd's model, if it is at hand.
+    The `level` is the chance that any task is flagged where none is harder than others of its class. Other
+    parameters: see `descriptor`.
     """
     n = labels.labels_per_task
     if labels.n_classes < 2 or (n >= FEWEST_LABELS).sum() == 0:

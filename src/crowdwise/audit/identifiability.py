@@ -122,16 +122,8 @@ def find_unidentifiable(
 ) -> Screen:
     """What speaks against believing any model of these labels: the questions whose answer is no.
 
-    Parameters
-    ----------
-    labels
-        Who said what.
-    level
-        Chance of a no, where a test is made, that should be a yes.
-    random_state
-        Same seed, same answer.
-    reference
-        The crowd's model, if it is at hand.
+    The `level` is the chance of a no, where a test is made, that should be a yes. Other parameters: see
+    `descriptor`.
     """
     if labels.n_labels == 0 or int((labels.class_shares > 0).sum()) < 2:
         return Screen(KIND, skipped="There are no labels of two classes: nothing is to be told apart.")

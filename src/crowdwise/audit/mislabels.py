@@ -69,15 +69,11 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
 
     Parameters
     ----------
-    labels
-        Who said what.
     truth
         The labels that tasks are given as true or gold, as for `read_truth`.
     level
         Chance that any task is found where all these labels are right, workers err independently but for the
         difficulty of given tasks, and no task misleads.
-    random_state
-        Same seed, same answer.
     """
     if labels.n_classes < 2 or labels.n_workers < 2 or labels.n_labels == 0:
         return Screen(KIND, skipped="Mislabels need two workers and two classes.")
