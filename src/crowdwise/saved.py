@@ -37,8 +37,8 @@ def load(folder: str | Path, *, network: Any = None) -> Any:
         warnings.simplefilter("ignore", DeprecationWarning)  # a model keeps the name that its learner had
         entry = learner(header["slug"])
     kind = entry.load()  # says how to install torch, where it is not
-    from crowdwise.learn.saving import restored
+    from crowdwise.learn.saving import restore_learner
     from crowdwise.learn.torch_settings import usual_torch
 
     with usual_torch():
-        return restored(kind, folder, header, network)
+        return restore_learner(kind, folder, header, network)

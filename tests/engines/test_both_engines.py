@@ -32,7 +32,7 @@ from crowdwise.labels.sorting import first_seen, group_by, group_offsets, repeat
 from crowdwise.labels.string_encoder import Interner
 from crowdwise.metrics.agreement import pairwise_kappas
 from crowdwise.simulate import assignment
-from crowdwise.simulate.draws import draw_from_rows, summed
+from crowdwise.simulate.draws import cumulate_rows, draw_from_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,7 +217,7 @@ def test_margins(n_classes: int) -> None:
 def test_drawn_scores(n_classes: int) -> None:
     labels = crowd(n_classes)
     rng = np.random.default_rng(0)
-    cumulative = summed(rng.dirichlet(np.ones(n_classes), (12, n_classes)))
+    cumulative = cumulate_rows(rng.dirichlet(np.ones(n_classes), (12, n_classes)))
     log_prior, table = rng.normal(size=n_classes), rng.normal(size=(12, n_classes, n_classes))
     tasks = slice(3, 60)
     n_drawn = int(labels.task_ptr[60] - labels.task_ptr[3])
@@ -266,8 +266,8 @@ def test_deals_use_the_same_random_numbers() -> None:
 
 @pytest.mark.parametrize("per_task", [1, 3, 12])
 def test_simulated_crowds(per_task: int) -> None:
-    same(lambda: tuple(assignment.at_random(50, 12, per_task, np.random.default_rng(0))), exact=True)
-    same(lambda: tuple(assignment.regular(48, 12, per_task, np.random.default_rng(1))), exact=True)
+    same(lambda: tuple(assignment.assign_at_random(50, 12, per_task, np.random.default_rng(0))), exact=True)
+    same(lambda: tuple(assignment.assign_regular(48, 12, per_task, np.random.default_rng(1))), exact=True)
     rng = np.random.default_rng(0)
     confusion = rng.dirichlet(np.ones(4), (12, 4))
     row, given = rng.integers(0, 12, 300), rng.integers(0, 4, 300)

@@ -171,8 +171,8 @@ MUTATIONS = (
     Mutation(
         "tie order reversed",
         "fitting/crowd_model.py",
-        "np.where(self._tied(posterior), self.label_shares_, -1.0)",
-        "np.where(self._tied(posterior), -self.label_shares_, -2.0)",
+        "np.where(self._find_ties(posterior), self.label_shares_, -1.0)",
+        "np.where(self._find_ties(posterior), -self.label_shares_, -2.0)",
         ("tests/surface/test_ties.py::test_the_more_common_class_wins_then_the_first",),
     ),
     Mutation(

@@ -36,13 +36,13 @@ from crowdwise.fitting.categorical_em import log_of
 from crowdwise.fitting.em import warn
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.intervals import matched_beta
+from crowdwise.fitting.intervals import match_beta
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
 from crowdwise.fitting.progress import progress
 from crowdwise.fitting.quadrature import MOST_DIMENSIONS, class_wise_nodes, coin_nodes, matrix_nodes
 from crowdwise.kernels import task_messages, worker_messages
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
@@ -192,7 +192,7 @@ class BeliefPropagation(Aggregator):
             prior=prior,
             confusion=_confusion(means, nodes.coins, labels.n_classes),
             skill=means[:, 0],
-            skill_beta=matched_beta(means[:, 0], means[:, 1] - means[:, 0] ** 2),
+            skill_beta=match_beta(means[:, 0], means[:, 1] - means[:, 0] ** 2),
             log_likelihood=np.array(values),
             objective=np.array(values),
             n_iter=len(values),
@@ -222,7 +222,7 @@ class BeliefPropagation(Aggregator):
         matrix = self.prior == "dirichlet" and alpha.shape == (n_classes, n_classes)
         if not (pair or matrix) or not (alpha > 0).all() or not np.isfinite(alpha).all():
             also = f", or an array of shape {(n_classes, n_classes)}" if self.prior == "dirichlet" else ""
-            raise InputError(f"alpha is {quoted(alpha.tolist())}; it must be two numbers above 0{also}.")
+            raise InputError(f"alpha is {quote(alpha.tolist())}; it must be two numbers above 0{also}.")
         if self.prior == "dirichlet":
             if pair:
                 right = np.eye(n_classes)

@@ -12,7 +12,7 @@ Y. Li, B. Rubinstein and T. Cohn (2019), "Exploiting worker correlation for labe
 |---|---|
 | q(class, subtype of task) ∝ exp(E log τ + E log π + Σ E log V) | the engine's `e_step` with K × R states |
 | ν = α + tasks of a class; η = a/R + tasks of a subtype | `subtype_prior` |
-| μ = β + answers | `fitting.variational.found_beliefs` |
+| μ = β + answers | `fitting.variational.fit_dirichlets` |
 | the evidence bound, by which restarts are compared | `fitting.variational.climb_bound` |
 
 Cost of an iteration: O(labels × K × R + M × K² × R).
@@ -41,15 +41,15 @@ from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
     Beliefs,
     climb_bound,
+    compute_skill,
     diagonal_prior,
-    found_beliefs,
-    portraits,
-    predicted,
+    fit_dirichlets,
+    predict_new,
     row_priors,
     with_average,
 )
 from crowdwise.kernels import vote_shares
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ def random_split(shares: FloatArray, n_subtypes: int, generator: np.random.Gener
 
 def start(prepared: Prepared, split: FloatArray, rows_prior: FloatArray) -> Beliefs:
     """Dirichlets given a posterior (N, K × R) of class and subtype."""
-    return found_beliefs(prepared.accumulate(split), rows_prior)
+    return fit_dirichlets(prepared.accumulate(split), rows_prior)
 
 
 def drop_empty(beliefs: Beliefs, n_classes: int) -> Beliefs:
@@ -242,7 +242,7 @@ class EnhancedBcc(Aggregator):
         subtype_counts = pseudo[0] + tasks
         weights = subtype_counts / subtype_counts.sum(axis=1, keepdims=True)
         confusion = np.einsum("wkml,km->wkl", _mean_rows(ended.parameters.rows), weights)
-        skill, skill_beta = portraits(labels, known, posterior, prior, calibrated=False)
+        skill, skill_beta = compute_skill(labels, known, posterior, prior, calibrated=False)
         return Fit(
             posterior=posterior,
             prior=prior,
@@ -266,11 +266,11 @@ class EnhancedBcc(Aggregator):
         return posterior
 
     def _states_of(self, labels: CrowdLabels) -> FloatArray:
-        return self._predicted(self._aligned(labels))
+        return self._predicted(self._align_labels(labels))
 
     def _predicted(self, labels: CrowdLabels) -> FloatArray:
         table = with_average(self.extra_["rows"], self.labels_per_worker_)
-        return predicted(labels, self.extra_["log_prior"], table)
+        return predict_new(labels, self.extra_["log_prior"], table)
 
     def _check(self) -> None:
         check_count("n_subtypes", self.n_subtypes)
@@ -279,7 +279,7 @@ class EnhancedBcc(Aggregator):
             check_number(name, getattr(self, name), low=0, above=True)
         if isinstance(self.share_prior, str):
             if self.share_prior != "votes":
-                raise InputError(f"share_prior is {quoted(self.share_prior)}; it must be 'votes' or a number above 0.")
+                raise InputError(f"share_prior is {quote(self.share_prior)}; it must be 'votes' or a number above 0.")
         else:
             check_number("share_prior", self.share_prior, low=0, above=True)
 

@@ -31,7 +31,7 @@ import numpy as np
 from crowdwise.aggregate import dawid_skene
 from crowdwise.dependence.group_labels import resolve_groups, split_by_group
 from crowdwise.engines import prepare
-from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, portrait
+from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, make_fit
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
@@ -247,7 +247,7 @@ class GroupDawidSkene(GroupAggregator):
         confusion = np.exp(last.log_table)
         together = groups >= 0
         confusion[together] = last.groups[groups[together]] @ confusion[together]
-        fit = portrait(labels, posterior, confusion)
+        fit = make_fit(labels, posterior, confusion)
         return replace(
             fit,
             prior=np.exp(last.log_prior),

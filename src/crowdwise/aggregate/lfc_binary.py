@@ -29,7 +29,7 @@ import numpy as np
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import fit_confusions, log_of, sureness
+from crowdwise.fitting.categorical_em import compute_skill_beta, fit_confusions, log_of
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
@@ -178,7 +178,7 @@ class LfcBinary(Aggregator):
             prior=prior,
             confusion=confusion,
             skill=confusion_skill(confusion, found.counts, prior),
-            skill_beta=sureness(labels, known, log_of(prior), posterior),
+            skill_beta=compute_skill_beta(labels, known, log_of(prior), posterior),
             log_likelihood=summed([fit.log_likelihood for fit in fits]),
             objective=summed([fit.objective for fit in fits]),
             n_iter=max(fit.n_iter for fit in fits),

@@ -76,5 +76,5 @@ class MajorityVote(VoteAggregator):
         if self.random_state is None:
             return super()._decide(posterior)
         order = np.random.default_rng(self.random_state).random(posterior.shape)
-        chosen: IntArray = np.where(self._tied(posterior), order, -1.0).argmax(axis=1)
+        chosen: IntArray = np.where(self._find_ties(posterior), order, -1.0).argmax(axis=1)
         return chosen

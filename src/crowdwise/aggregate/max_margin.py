@@ -31,7 +31,7 @@ import numpy as np
 
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import sureness
+from crowdwise.fitting.categorical_em import compute_skill_beta
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import VOTES
@@ -191,7 +191,7 @@ class MaxMarginMajorityVote(Aggregator):
             prior=prior,
             confusion=shares if confusion is None else confusion,
             skill=confusion_skill(shares, found.counts, prior),
-            skill_beta=sureness(labels, known, log_prior, posterior),
+            skill_beta=compute_skill_beta(labels, known, log_prior, posterior),
             objective=np.array(values),
             n_iter=len(values),
             converged=converged,

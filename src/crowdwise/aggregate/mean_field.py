@@ -12,7 +12,7 @@ with no features.
 |---|---|
 | (3) the one-coin prior | `coin_beliefs`, in the E-step of `fitting.edges.fit_votes` |
 | (16), (27) log q(truth) = Σ_w E[log A[w, truth, l]] + log prior | the engine's `e_step` on expected logarithms |
-| (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.found_beliefs` |
+| (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.fit_dirichlets` |
 | (26) the evidence bound, which every iteration raises | `fitting.variational.climb_bound` |
 
 Cost of an iteration: O(labels × K + M × K²).
@@ -39,15 +39,15 @@ from crowdwise.fitting.parameters import as_numbers, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
     climb_bound,
+    compute_skill,
     diagonal_prior,
-    found_beliefs,
-    portraits,
-    predicted,
+    fit_dirichlets,
+    predict_new,
     row_priors,
     share_prior,
     with_average,
 )
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.engines import Statistics
@@ -67,7 +67,7 @@ def fit_mean_field(
     prepared = prepare(labels)
     rows_prior = row_priors(confusion, known)
     pseudo = np.full(labels.n_classes, float(shares))
-    start = found_beliefs(prepared.accumulate_votes(labels.class_shares, known.gold), rows_prior)
+    start = fit_dirichlets(prepared.accumulate_votes(labels.class_shares, known.gold), rows_prior)
     ended, posterior, _ = climb_bound(
         labels,
         prepared,
@@ -82,7 +82,7 @@ def fit_mean_field(
     class_counts = pseudo + ended.parameters.tasks
     prior = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
     rows = ended.parameters.rows
-    skill, skill_beta = portraits(labels, known, posterior, prior, calibrated=False)
+    skill, skill_beta = compute_skill(labels, known, posterior, prior, calibrated=False)
     return Fit(
         posterior=posterior,
         prior=prior,
@@ -99,7 +99,7 @@ def predict_mean_field(
     """Posterior of new tasks under the posteriors of matrices and shares."""
     with np.errstate(divide="ignore"):
         log_prior = dirichlet_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
-    return predicted(labels, log_prior, with_average(extra["confusion_counts"], answers))
+    return predict_new(labels, log_prior, with_average(extra["confusion_counts"], answers))
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def predict_coins(labels: CrowdLabels, prior: FloatArray, extra: dict[str, Float
     n_classes = log_prior.size
     wrong = logs[:, 1:, None] - np.log(max(n_classes - 1, 1))
     table = np.where(np.eye(n_classes, dtype=np.bool_), logs[:, :1, None], wrong)
-    return predicted(labels, log_prior, table)
+    return predict_new(labels, log_prior, table)
 
 
 @estimator
@@ -300,7 +300,7 @@ class MeanField(Aggregator):
             raise InputError("Give confusion_prior or coin_prior, not both: a worker has rows or one accuracy.")
         given = as_numbers(self.coin_prior, "coin_prior")
         if given.shape != (2,) or not np.isfinite(given).all() or (given <= 0).any():
-            raise InputError(f"coin_prior is {quoted(self.coin_prior)}; it must be two numbers above 0.")
+            raise InputError(f"coin_prior is {quote(self.coin_prior)}; it must be two numbers above 0.")
         return given
 
     def _pseudo_counts(self, n_classes: int) -> FloatArray:

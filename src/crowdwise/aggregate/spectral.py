@@ -40,7 +40,7 @@ from crowdwise.fitting.categorical_em import fit_confusions
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, complete, ranked, share_rows, start_of
+from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, complete, rank_workers, share_rows, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,7 +186,7 @@ def estimate(labels: CrowdLabels, prepared: Prepared, known: Knowledge, votes: F
     `votes` (M, K, K) [worker, truth, label] counts answers against the majority vote.
     """
     classes = np.flatnonzero(labels.class_shares)
-    order, beside_others = ranked(labels, known.gold)
+    order, beside_others = rank_workers(labels, known.gold)
     group = deal(order)
     views = views_of(labels, group, classes)
     named = votes[:, classes[:, None], classes]

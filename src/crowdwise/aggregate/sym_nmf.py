@@ -35,8 +35,8 @@ from crowdwise.fitting.families import MomentAggregator
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
+    apply_floor,
     core_fit,
-    floored,
     prior_of_pairs,
     share_rows,
 )
@@ -143,7 +143,7 @@ def climb_blocks(
 
 def start(shared: Shared) -> FloatArray:
     """A D^½ [worker, label, column] with the confusions against the majority vote, and the prior that fits them."""
-    prior = floored(prior_of_pairs(shared.pairs, shared.reference))
+    prior = apply_floor(prior_of_pairs(shared.pairs, shared.reference))
     first: FloatArray = np.einsum("wkl,k->wlk", shared.reference, np.sqrt(prior))
     return first
 

@@ -21,9 +21,9 @@ from crowdwise.audit.summary import check_reliability, summarise
 from crowdwise.dependence.effective_size import estimate_size
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.parameters import check_count, check_number
-from crowdwise.fitting.progress import counted_work
+from crowdwise.fitting.progress import show_progress_of
 from crowdwise.labels.attributes import usable_attributes
-from crowdwise.labels.errors import quoted
+from crowdwise.labels.errors import quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
@@ -132,7 +132,7 @@ class Audit:
 
     @property
     def _class_names(self) -> list[str]:
-        return [quoted(name) for name in self.labels.classes.to_pylist()]
+        return [quote(name) for name in self.labels.classes.to_pylist()]
 
     def plot(self, what: str = "workers", *, truth: Any = None) -> Any:
         """A Vega-Altair chart of the audit, for notebooks; `.save("x.svg")` or `"x.png"` writes it.
@@ -229,7 +229,7 @@ def audit_crowd(
     tests = select_tests(given)
     n_accusing = sum(test.accuses for test in tests)
     crowd = Crowd(answers, level, n_accusing, random_state, trusted=trusted, **given)
-    with counted_work("audit", len(tests) + 1, "tests") as advance:
+    with show_progress_of("audit", len(tests) + 1, "tests") as advance:
         for test in tests:
             crowd.run(test)
             advance()

@@ -28,7 +28,7 @@ from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.parametric_bootstrap import class_scores, drawn_again, largest_p_values, n_draws
 from crowdwise.kernels.choice import choose_engine
 from crowdwise.kernels.groups import sum_groups
-from crowdwise.labels.errors import quoted
+from crowdwise.labels.errors import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def find_hard_tasks(
             about="task",
             names=(labels.tasks[int(t)].as_py(),),
             score=float(np.clip(observed[t] - expected[t], 0, 1)),
-            verdict=f"Task {quoted(labels.tasks[int(t)].as_py())} is harder than others, or has no one answer.",
+            verdict=f"Task {quote(labels.tasks[int(t)].as_py())} is harder than others, or has no one answer.",
             evidence=f"{observed[t]:.0%} of the pairs among its {n[t]} labellers differ; their skills explain "
             f"{expected[t]:.0%}.",
             p_value=float(p_value[t]),

@@ -36,8 +36,8 @@ from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap
 from crowdwise.kernels import edge_outer
 from crowdwise.labels.describe import linked
-from crowdwise.labels.errors import listed
-from crowdwise.metrics.dominance import contrast, unanchored
+from crowdwise.labels.errors import listing
+from crowdwise.metrics.dominance import contrast, find_unanchored
 
 if TYPE_CHECKING:
     from crowdwise.audit.leave_out_consensus import Reference
@@ -198,9 +198,7 @@ def linked_crowd(labels: CrowdLabels) -> Answer:
     if active.sum() == 1:
         words, alone = "No: there is a single worker.", 1.0
     else:
-        words = (
-            f"No: the crowd falls into {sizes.size} parts without a task in common (workers: {listed(sizes.tolist())})."
-        )
+        words = f"No: the crowd falls into {sizes.size} parts without a task in common (workers: {listing(sizes.tolist())})."
         alone = 1 - float(sizes[0]) / float(sizes.sum())
     consequence = (
         "Workers of different parts cannot be compared, and one part's classes may be swapped against another's."
@@ -260,7 +258,7 @@ def dominant(
         return Answer(
             DOMINANT,
             False,
-            f"No: the crowd says {listed(weak)} no more often when it is true than when something else is.",
+            f"No: the crowd says {listing(weak)} no more often when it is true than when something else is.",
             "Classes may have been swapped, by any method, without anyone noticing.",
             float(np.clip(-np.median(found, axis=0).min(), 0, 1)),
         )
@@ -268,7 +266,7 @@ def dominant(
         return Answer(
             DOMINANT,
             None,
-            f"The labels do not show it for {listed(unsure)}.",
+            f"The labels do not show it for {listing(unsure)}.",
             "These classes may have been swapped with others.",
         )
     return Answer(DOMINANT, True, "Yes, if the majority is right more often than not.", "Classes keep their names.")
@@ -297,14 +295,14 @@ def anchored(labels: CrowdLabels, reference: Reference, of_workers: Sums, used: 
     cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
     said = np.bincount(cells, minlength=labels.n_workers * labels.n_classes).reshape(-1, labels.n_classes)
     confusion = np.clip(rates(*of_workers), 0, 1)
-    alone = unanchored(reference.posterior[labels.labels_per_task > 0][:, used], confusion, said[:, used])
+    alone = find_unanchored(reference.posterior[labels.labels_per_task > 0][:, used], confusion, said[:, used])
     names = [labels.classes[int(used[k])].as_py() for k in alone]
     if not names:
         return Answer(ANCHORED, True, "Yes.", "Each class is pinned to something.")
     return Answer(
         ANCHORED,
         False,
-        f"No: there is neither a task that is surely {listed(names)} nor a worker who is an expert of it.",
+        f"No: there is neither a task that is surely {listing(names)} nor a worker who is an expert of it.",
         "What the model calls by these names may be a mixture of classes.",
         len(names) / used.size,
     )

@@ -34,7 +34,7 @@ from crowdwise.audit.difficulty import Plan, fit_difficulty, plan_draws, score_b
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.gold_doubt import classify_gold, count_matrices
 from crowdwise.audit.parametric_bootstrap import class_scores, drawn_again, largest_p_values, n_draws
-from crowdwise.labels.errors import quoted
+from crowdwise.labels.errors import quote
 from crowdwise.labels.truth import truth_codes
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
                 about="task",
                 names=(name,),
                 score=float(wrong[t]),
-                verdict=f"Task {quoted(name)}{words.verdict.format(likely=likely, doubted=doubted)}",
+                verdict=f"Task {quote(name)}{words.verdict.format(likely=likely, doubted=doubted)}",
                 evidence=f"{said} of its {labels.labels_per_task[t]} labels say {likely}{words.evidence}",
                 p_value=float(p_value[t]),
                 how=how,
@@ -196,7 +196,7 @@ def _counted(labels: CrowdLabels, given: IntArray) -> tuple[FloatArray, FloatArr
 
 
 def _class(labels: CrowdLabels, k: int) -> str:
-    return quoted(labels.classes[k].as_py())
+    return quote(labels.classes[k].as_py())
 
 
 TEST = AuditTest(

@@ -8,7 +8,7 @@ import numpy as np
 
 from crowdwise.kernels.simulated_scores import drawn_scores
 from crowdwise.kernels.truth_first import by_label
-from crowdwise.simulate.draws import summed
+from crowdwise.simulate.draws import cumulate_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +52,7 @@ def drawn_again(
     draws: int,
 ) -> Iterator[tuple[slice, slice, tuple[FloatArray, FloatArray]]]:
     """Draw labels anew, some draws and some tasks at a time: `drawn_scores` of each."""
-    rows, answers = np.ascontiguousarray(summed(confusion)), by_label(table)
+    rows, answers = np.ascontiguousarray(cumulate_rows(confusion)), by_label(table)
     for first in range(0, draws, TOGETHER):
         some = slice(first, min(first + TOGETHER, draws))
         last = 0

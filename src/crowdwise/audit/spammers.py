@@ -59,7 +59,7 @@ from crowdwise.audit.pruning import prune
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import answer_sums, worker_sums
 from crowdwise.kernels.habit_mixture import profile_likelihood
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.audit.descriptor import Crowd
@@ -279,7 +279,7 @@ def _verdict(labels: CrowdLabels, worker: int) -> str:
     most = int(answers.argmax())
     if answers[most] < ALWAYS * answers.sum():
         return "labels carry next to no information"
-    return f"always says {quoted(labels.classes[most].as_py())}"
+    return f"always says {quote(labels.classes[most].as_py())}"
 
 
 def _run_without_colluders(crowd: Crowd, level: float) -> Screen:

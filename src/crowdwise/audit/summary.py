@@ -30,8 +30,8 @@ from crowdwise.audit.descriptor import audit_tests, finding_kind
 from crowdwise.audit.findings import FINE
 from crowdwise.audit.scores import gold_tasks
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.source_location import counted
-from crowdwise.metrics.dominance import not_dominant
+from crowdwise.labels.source_location import format_count
+from crowdwise.metrics.dominance import find_non_dominant
 from crowdwise.registry import learner, method
 
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ def _crowd(audit: Audit) -> str:
     labels = audit.labels
     average = labels.n_labels / max(labels.n_tasks, 1)
     return (
-        f"{counted(labels.n_workers, 'worker')} gave {counted(labels.n_labels, 'label')} on "
-        f"{counted(labels.n_tasks, 'task')}, {f'{average:,.1f}'.removesuffix('.0')} a task, choosing between "
-        f"{counted(labels.n_classes, 'class', 'classes')}."
+        f"{format_count(labels.n_workers, 'worker')} gave {format_count(labels.n_labels, 'label')} on "
+        f"{format_count(labels.n_tasks, 'task')}, {f'{average:,.1f}'.removesuffix('.0')} a task, choosing between "
+        f"{format_count(labels.n_classes, 'class', 'classes')}."
     )
 
 
@@ -133,7 +133,7 @@ def _flags(audit: Audit) -> str:
     flagged, n_workers = sum(times.values()), audit.labels.n_workers
     if not flagged:
         return "No worker is flagged. That is no proof of honesty: those with few labels cannot be told from chance."
-    told = f"{flagged:,} of {counted(n_workers, 'worker')} {'is' if flagged == 1 else 'are'} flagged: {_counts(times)}."
+    told = f"{flagged:,} of {format_count(n_workers, 'worker')} {'is' if flagged == 1 else 'are'} flagged: {_counts(times)}."
     return f"{told} {promise(audit.level)}"
 
 
@@ -217,7 +217,7 @@ def _check_connected(audit: Audit) -> tuple[bool, str]:
 
 def _check_dominant(audit: Audit, class_names: Sequence[str]) -> tuple[bool, str]:
     used = np.flatnonzero(audit.labels.class_shares)
-    weak = [int(used[k]) for k in not_dominant(audit.mean_confusion[np.ix_(used, used)])]
+    weak = [int(used[k]) for k in find_non_dominant(audit.mean_confusion[np.ix_(used, used)])]
     if not weak:
         return True, "The crowd as a whole says each class most often when it is true: classes are not swapped."
     named = ", ".join(class_names[k] for k in weak[:5]) + (f" and {len(weak) - 5} more" if len(weak) > 5 else "")
@@ -232,7 +232,7 @@ def _check_converged(model: Any) -> tuple[bool, str]:
         steps = f" ({model.n_iter_:,} iterations)" if model.n_iter_ > 1 else ""
         return True, f"The fit has settled{steps}."
     return False, (
-        f"The fit was still changing after {counted(int(model.n_iter_), 'iteration')}. Give it more (max_iter) before "
+        f"The fit was still changing after {format_count(int(model.n_iter_), 'iteration')}. Give it more (max_iter) before "
         "trusting small differences."
     )
 
@@ -243,7 +243,7 @@ def _check_independent(audit: Audit) -> list[tuple[bool, str]]:
     if not dependent or audit.model.slug.startswith("group-"):
         return []
     told = (
-        f"{counted(dependent, 'worker')} depend on others, and the consensus counts each of them as a voice of their "
+        f"{format_count(dependent, 'worker')} depend on others, and the consensus counts each of them as a voice of their "
         "own. Leave copies out (crowdwise audit --prune-to), or count each group once: --method group-dawid-skene."
     )
     return [(False, told)]
@@ -256,7 +256,7 @@ def list_tests(audit: Audit) -> list[tuple[str, str, str]]:
     for screen in audit.screens:
         test = tests.get(screen.kind)
         nothing = FINE if test is None else test.nothing
-        result = counted(len(screen.findings), "finding") if screen.findings else nothing
+        result = format_count(len(screen.findings), "finding") if screen.findings else nothing
         title, question = (screen.kind, "") if test is None else (test.title, test.question)
         rows.append((title, question, f"Not tested: {screen.skipped}" if screen.skipped else result))
     return rows

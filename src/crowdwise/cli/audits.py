@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli.label_files import read_file_items, read_timed_files, say_if_compiling, split_names
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +54,6 @@ def _find_trusted(given: str | None, workers: pa.Array) -> list[Any] | None:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InputError(
-            f"--trusted: no worker of these labels is called {listed(unknown)}; there are {listed(known)}."
+            f"--trusted: no worker of these labels is called {listing(unknown)}; there are {listing(known)}."
         )
     return [known[name] for name in names]

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from crowdwise.cli import console_tables
 from crowdwise.cli.escaping import escape_unprintable
-from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,20 +81,20 @@ def read_scoring_truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[s
     known = positions(truth.labels, labels.classes) >= 0
     if labelled.any() and not (labelled & known).any():
         raise InputError(
-            f"No class of the truth {quoted(file)} is a class of the labels: their tasks have "
-            f"{listed(pc.unique(truth.labels.filter(pa.array(labelled))).to_pylist())}, the labels have "
-            f"{listed(labels.classes.to_pylist())}. "
+            f"No class of the truth {quote(file)} is a class of the labels: their tasks have "
+            f"{listing(pc.unique(truth.labels.filter(pa.array(labelled))).to_pylist())}, the labels have "
+            f"{listing(labels.classes.to_pylist())}. "
             "Use the same names in both."
         )
     notes = []
     if not labelled.all():
-        notes.append(f"{counted(int((~labelled).sum()), 'truth')} left out of the scores: no label for the task.")
+        notes.append(f"{format_count(int((~labelled).sum()), 'truth')} left out of the scores: no label for the task.")
     unknown = labelled & ~known
     if unknown.any():
         names = pc.unique(truth.labels.filter(pa.array(unknown))).to_pylist()
         notes.append(
-            f"{counted(int(unknown.sum()), 'truth')} left out of the scores: of a class that nobody said, "
-            f"{listed(names)}. Name all classes with --classes to count them."
+            f"{format_count(int(unknown.sum()), 'truth')} left out of the scores: of a class that nobody said, "
+            f"{listing(names)}. Name all classes with --classes to count them."
         )
     usable = pa.array(known | ~labelled)
     return truth_codes(Truth(truth.tasks.filter(usable), truth.labels.filter(usable)), labels), notes
@@ -102,17 +102,17 @@ def read_scoring_truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[s
 
 def note_defused_names(*tables: pa.Table) -> list[str]:
     """Say how many names look different in CSV."""
-    from crowdwise.labels.tables import defused
+    from crowdwise.labels.tables import defuse_text
 
     changed = 0
     for table in tables:
         first = table.column(0)
-        safe = defused(first)
+        safe = defuse_text(first)
         if safe is not first:
             changed += sum(new != old for new, old in zip(safe.to_pylist(), first.to_pylist(), strict=True))
     if not changed:
         return []
-    names = f"{counted(changed, 'name')} that a spreadsheet may take for a formula, or with control characters"
+    names = f"{format_count(changed, 'name')} that a spreadsheet may take for a formula, or with control characters"
     return [f"Defused in CSV: {names}. The saved model keeps {'it' if changed == 1 else 'them'} as given."]
 
 

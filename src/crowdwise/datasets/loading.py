@@ -13,9 +13,9 @@ import numpy as np
 from crowdwise.datasets.anaesthetists import anaesthetists
 from crowdwise.datasets.catalogue import CATALOGUE, OTHER_KINDS
 from crowdwise.datasets.folders import VARIABLE, find_file, folders
-from crowdwise.datasets.truth import aligned, read_truth, strangers
-from crowdwise.labels.errors import InputError, InputWarning, quoted
-from crowdwise.labels.vocabulary import as_text, numbered, union
+from crowdwise.datasets.truth import align_truth, find_unknown_classes, read_truth
+from crowdwise.labels.errors import InputError, InputWarning, quote
+from crowdwise.labels.vocabulary import as_text, parse_integers, union
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,18 +99,18 @@ def load(name: str) -> Dataset:
     CrowdLabels: 315 labels by 5 workers on 45 tasks, 4 classes (1, 2, 3, 4)
     """
     if name in OTHER_KINDS:
-        raise InputError(f"The data set {quoted(name)} holds {OTHER_KINDS[name]}, not class labels.")
+        raise InputError(f"The data set {quote(name)} holds {OTHER_KINDS[name]}, not class labels.")
     if name == BUILT_IN:
-        return _described(name, anaesthetists(), None)
-    labels_file, folder = _located(name)
+        return _make_dataset(name, anaesthetists(), None)
+    labels_file, folder = _locate(name)
     truth_file = find_file(folder, "truth")
     truth = read_truth(truth_file) if truth_file else None
     if name not in CATALOGUE:
-        return _described(name, _read(labels_file, truth, "error"), truth)
+        return _make_dataset(name, _read(labels_file, truth, "error"), truth)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # names of a known set are as its authors wrote them
         labels = _read(labels_file, truth, CATALOGUE[name].on_duplicate)
-    return _described(name, labels, truth)
+    return _make_dataset(name, labels, truth)
 
 
 def _read(file: Path, truth: pa.Table | None, on_duplicate: Duplicates) -> CrowdLabels:
@@ -122,15 +122,15 @@ def _read(file: Path, truth: pa.Table | None, on_duplicate: Duplicates) -> Crowd
         )
 
     labels = read()
-    unsaid = None if truth is None else strangers(truth, labels)
+    unsaid = None if truth is None else find_unknown_classes(truth, labels)
     if unsaid:  # rare: read once more, with the classes of both in one order
-        classes = numbered(as_text(union([labels.classes, unsaid]))).to_pylist()
+        classes = parse_integers(as_text(union([labels.classes, unsaid]))).to_pylist()
         labels = read(sorted(classes))
     return labels
 
 
-def _described(name: str, labels: CrowdLabels, truth: pa.Table | None) -> Dataset:
-    codes = np.full(labels.n_tasks, -1, np.int32) if truth is None else aligned(truth, labels)
+def _make_dataset(name: str, labels: CrowdLabels, truth: pa.Table | None) -> Dataset:
+    codes = np.full(labels.n_tasks, -1, np.int32) if truth is None else align_truth(truth, labels)
     codes.flags.writeable = False
     entry = CATALOGUE.get(name)
     if entry is None:
@@ -138,7 +138,7 @@ def _described(name: str, labels: CrowdLabels, truth: pa.Table | None) -> Datase
     return Dataset(name, labels, truth, codes, entry.description, entry.citation, entry.majority_vote, entry.published)
 
 
-def _located(name: str) -> tuple[Path, Path]:
+def _locate(name: str) -> tuple[Path, Path]:
     """Find the labels file of a data set and its folder, or say what to put where."""
     searched = folders()
     if re.fullmatch(r"\w[\w.-]*", name):
@@ -150,15 +150,15 @@ def _located(name: str) -> tuple[Path, Path]:
     unset = "" if len(searched) > 1 else f" (the environment variable {VARIABLE} is not set)"
     if name not in CATALOGUE:
         close = get_close_matches(name, CATALOGUE, 1)
-        hint = f" Did you mean {quoted(close[0])}?" if close else ""
+        hint = f" Did you mean {quote(close[0])}?" if close else ""
         raise InputError(
-            f"There is no data set {quoted(name)}.{hint} The catalogue has {', '.join(names())}. "
+            f"There is no data set {quote(name)}.{hint} The catalogue has {', '.join(names())}. "
             f"A data set of your own is a folder with labels.csv in it. Searched: {places}{unset}."
         )
     wanted = searched[0] / name
     needs_truth = CATALOGUE[name].n_truth > 0
     raise InputError(
-        f"The data set {quoted(name)} is not on this machine. Put its labels (columns task, worker, label) "
+        f"The data set {quote(name)} is not on this machine. Put its labels (columns task, worker, label) "
         f"at {wanted / 'labels.csv'} or labels.csv.gz"
         + (f", and its truth (columns task, label) at {wanted / 'truth.csv'}" if needs_truth else "")
         + f". Searched: {places}{unset}. Source: {CATALOGUE[name].citation}."

@@ -11,7 +11,7 @@ import numpy as np
 
 from crowdwise.dependence.groups import cluster_workers, find_groups
 from crowdwise.fitting.parameters import check_count
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
@@ -75,7 +75,7 @@ def resolve_groups(given: Any, labels: CrowdLabels, random_state: int) -> IntArr
     if isinstance(given, str):
         if given != "found":
             raise InputError(
-                f"groups is {quoted(given)}; it must be 'found', a number of groups, or a mapping from worker to group."
+                f"groups is {quote(given)}; it must be 'found', a number of groups, or a mapping from worker to group."
             )
         dependence = find_groups(labels, level=LEVEL, random_state=random_state)
         return np.full(labels.n_workers, -1) if dependence is None else dependence.groups
@@ -86,7 +86,7 @@ def resolve_groups(given: Any, labels: CrowdLabels, random_state: int) -> IntArr
         places = positions(as_vocabulary(list(given), "worker"), labels.workers)
         strange = [name for name, place in zip(given, places, strict=True) if place < 0]
         if strange:
-            raise InputError(f"groups names workers that the labels do not have: {listed(strange)}.")
+            raise InputError(f"groups names workers that the labels do not have: {listing(strange)}.")
         names: list[Any] = [None] * labels.n_workers
         for place, name in zip(places, given.values(), strict=True):
             names[place] = name

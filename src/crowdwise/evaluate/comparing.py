@@ -24,13 +24,13 @@ from crowdwise.evaluate.independence import check_independence
 from crowdwise.evaluate.rank_intervals import LEVEL, rank_intervals
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.em import StillImproving
-from crowdwise.fitting.progress import counted_work
+from crowdwise.fitting.progress import show_progress_of
 from crowdwise.kernels import n_threads, use_threads
 from crowdwise.labels.errors import CrowdwiseError, InputError
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import truth_codes
-from crowdwise.metrics.calibration import binned, mean_gap, wilson_interval
+from crowdwise.metrics.calibration import bin_predictions, mean_gap, wilson_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -108,7 +108,7 @@ def compare(
     cuts = list(parts(answers, folds, random_state))
     found = {slug: _Found.nothing_yet(answers) for slug in slugs}
     jobs = [(slug, cut) for cut in (None, *cuts) for slug in slugs]
-    with warnings.catch_warnings(), counted_work("comparing", len(jobs), "fits") as advance:
+    with warnings.catch_warnings(), show_progress_of("comparing", len(jobs), "fits") as advance:
         warnings.simplefilter("ignore", StillImproving)
         with ThreadPoolExecutor(n_threads()) as pool:
             running = [pool.submit(copy_context().run, _run, slug, answers, cut, found[slug]) for slug, cut in jobs]
@@ -178,7 +178,7 @@ def _league(labels: CrowdLabels, found: dict[str, _Found], truth: IntArray | Non
                 behind_error=error_over_tasks(labels.task, gap),
                 rank_low=int(ranks.low[place]),
                 rank_high=int(ranks.high[place]),
-                calibration=mean_gap(binned(entry.top, entry.hit)),
+                calibration=mean_gap(bin_predictions(entry.top, entry.hit)),
                 agreement=float(agreement[0, place]),
                 seconds=entry.seconds,
                 **against_truth[slug],

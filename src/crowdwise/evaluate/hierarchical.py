@@ -5,7 +5,7 @@ errors. With many labels the matrices are free, with few they are the crowd's.
 
 | quantity | here |
 |---|---|
-| accuracy of worker w: (right + `OWN` · crowd) / (answers + `OWN`) | `intervals.rows_like_the_crowd` |
+| accuracy of worker w: (right + `OWN` · crowd) / (answers + `OWN`) | `intervals.shrink_rows_to_crowd` |
 | prior of the row of truth k: `row_strength` answers with this accuracy, errors as the crowd's | `prior_answers` |
 | class shares ∝ the square root of the shares of the labels: half-way to uniform, in logarithms | `class_shares` |
 
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.intervals import rows_like_the_crowd
+from crowdwise.fitting.intervals import shrink_rows_to_crowd
 from crowdwise.kernels import log_rows
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def prior_answers(counts: FloatArray, known: Knowledge, weight: float) -> FloatA
     As the worker's accuracy and the crowd's errors have it. Rows that are known from elsewhere are as known, with a
     trace of the crowd's: an answer that was never seen is not impossible.
     """
-    prior: FloatArray = weight * rows_like_the_crowd(counts, OWN)
+    prior: FloatArray = weight * shrink_rows_to_crowd(counts, OWN)
     if known.worker_counts is not None:
         told = known.worker_counts
         prior = np.where(told.sum(axis=2, keepdims=True) > 0, told + TRACE * prior, prior)
@@ -95,7 +95,7 @@ class HierarchicalDawidSkene:
         prepared.e_step(log_prior, table, known.gold, self.posterior_)
         return self
 
-    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
+    def _predict_answers(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
         """Held-out labels are predicted from the posterior."""
         return None
 

@@ -14,7 +14,7 @@ from crowdwise.fitting.knowledge import GOLD, knowledge_of
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.kernels import NO_GOLD
 from crowdwise.kernels.choice import choose_engine
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import add_classes_of_truth, read_truth
 
@@ -36,7 +36,7 @@ def check_enough(labels: CrowdLabels) -> None:
     if labels.n_labels == 0:
         raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
     if labels.n_classes < 2:
-        only = listed(labels.classes.to_pylist())
+        only = listing(labels.classes.to_pylist())
         raise InputError(
             f"Labels need at least two classes to choose from; there is only {only}. "
             "Declare all that could have been chosen with classes= in read_labels (on the command line --classes)."
@@ -190,7 +190,7 @@ class Aggregator(CrowdModel):
             fitted: FloatArray = self.posterior_
             return fitted
         # The model knows the classes: a few labels of new tasks are not asked whether they are values.
-        return self._posterior_of(self._aligned(read_labels(labels, kind="labels")))
+        return self._posterior_of(self._align_labels(read_labels(labels, kind="labels")))
 
     def calibration(self, n_bins: int = 10, *, level: float = 0.9) -> Any:
         """Table of how often the consensus is right where it is so sure, on the gold tasks of `fit`.
@@ -275,7 +275,7 @@ class Aggregator(CrowdModel):
         prepare(labels).e_step(log_prior, self._log_table(), NO_GOLD, posterior)
         return posterior
 
-    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
+    def _predict_answers(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
         """Probability of every answer (n, K) of workers to tasks of the fit; None where `_states_of` says it all."""
         return None
 

@@ -14,7 +14,7 @@ from crowdwise.fitting.estimators import rename_parameters
 from crowdwise.fitting.intervals import beta_interval
 from crowdwise.fitting.model_parameters import Estimator
 from crowdwise.fitting.shared_errors import FEWEST_LABELS, labels_can_tell
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.tables import native_table
 from crowdwise.labels.vocabulary import positions
@@ -282,15 +282,15 @@ class CrowdModel(Estimator):
             self._skill_beta = self.skill_beta_
         return super().__getstate__()
 
-    def _aligned(self, labels: CrowdLabels) -> CrowdLabels:
+    def _align_labels(self, labels: CrowdLabels) -> CrowdLabels:
         """New labels in the model's own classes and workers, strangers as one worker after the last."""
         classes = positions(labels.classes, self._names.classes)
         used = np.unique(labels.label)
         strangers = [labels.classes[int(code)].as_py() for code in used if classes[code] < 0]
         if strangers:
             raise InputError(
-                f"The labels hold classes that the model has not seen: {listed(strangers)}. It knows "
-                f"{listed(self._names.classes.to_pylist())}."
+                f"The labels hold classes that the model has not seen: {listing(strangers)}. It knows "
+                f"{listing(self._names.classes.to_pylist())}."
             )
         found = positions(labels.workers, self._names.workers)
         workers = np.where(found < 0, len(self._names.workers), found)
@@ -317,11 +317,11 @@ class CrowdModel(Estimator):
 
     def _decide(self, posterior: FloatArray) -> IntArray:
         """Position of the highest posterior; a tie goes to the class more common in the labels, then the first."""
-        chosen: IntArray = np.where(self._tied(posterior), self.label_shares_, -1.0).argmax(axis=1)
+        chosen: IntArray = np.where(self._find_ties(posterior), self.label_shares_, -1.0).argmax(axis=1)
         return chosen
 
     @staticmethod
-    def _tied(posterior: FloatArray) -> BoolArray:
+    def _find_ties(posterior: FloatArray) -> BoolArray:
         tied: BoolArray = posterior >= posterior.max(axis=1, keepdims=True) - TIE
         return tied
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import judged_as_coins
+from crowdwise.fitting.categorical_em import fit_coin_skill
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS, STRUCTURE, VOTES
 from crowdwise.fitting.intervals import mean_agreement
@@ -42,7 +42,7 @@ class VoteAggregator(Aggregator):
     ) -> Fit:
         """The fit of shares of votes (N, K); `columns` are those of the workers, `more` is how it came to them."""
         prior = posterior.mean(axis=0)
-        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
+        skill, skill_beta = fit_coin_skill(labels, known, posterior, prior)
         columns = columns | {"agreement": mean_agreement(labels, posterior)}
         return Fit(posterior=posterior, prior=prior, skill=skill, skill_beta=skill_beta, worker_columns=columns, **more)
 

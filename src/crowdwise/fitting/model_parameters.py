@@ -10,7 +10,7 @@ import copy
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from crowdwise.labels.errors import listed, quoted
+from crowdwise.labels.errors import listing, quote
 
 if TYPE_CHECKING:
     from typing import Self
@@ -46,7 +46,7 @@ class Estimator:
             outer, separator, rest = name.partition("__")
             if outer not in self._parameters():
                 raise ValueError(
-                    f"{type(self).__name__} has no parameter {quoted(outer)}. It has: {listed(self._parameters())}."
+                    f"{type(self).__name__} has no parameter {quote(outer)}. It has: {listing(self._parameters())}."
                 )
             if separator:
                 inner.setdefault(outer, {})[rest] = value

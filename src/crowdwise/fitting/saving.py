@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from crowdwise.fitting.crowd_model import Fit, Names
 from crowdwise.fitting.estimators import rename_parameters
 from crowdwise.fitting.parameters import check_choice
-from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.tables import written_folder
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.tables import replace_folder
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from crowdwise.fitting.crowd_model import CrowdModel
 
-__all__ = ["damage_refused", "read_header", "restore", "save", "stored_parameters", "write"]
+__all__ = ["read_header", "refuse_damage", "restore", "save", "stored_parameters", "write"]
 
 SCHEMA = 2  # tables [worker, truth, label] throughout
 HEADER = "model.json"
@@ -37,7 +37,7 @@ KINDS = ("pyarrow", "pandas", "polars")
 
 def save(model: CrowdModel, folder: str | Path) -> None:
     """Write a fitted model; the folder appears whole or not at all."""
-    with written_folder(Path(folder)) as draft:
+    with replace_folder(Path(folder)) as draft:
         write(model, draft)
 
 
@@ -85,32 +85,32 @@ def read_header(folder: str | Path) -> dict[str, Any]:
         header["slug"], header["parameters"], header["kind"]  # all must be there
     except FileNotFoundError as error:
         hint = " Did you mean the folder model in it?" if (Path(folder) / "model" / HEADER).is_file() else ""
-        raise InputError(f"{quoted(str(folder))} holds no saved model: there is no {HEADER} in it.{hint}") from error
+        raise InputError(f"{quote(str(folder))} holds no saved model: there is no {HEADER} in it.{hint}") from error
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"{quoted(str(path))} cannot be read as a saved model: {quoted(str(error))}.") from error
+        raise InputError(f"{quote(str(path))} cannot be read as a saved model: {quote(str(error))}.") from error
     if schema != SCHEMA:
         raise InputError(
-            f"{quoted(str(path))} has schema {schema!r}; this version reads {SCHEMA}. Install the version of "
+            f"{quote(str(path))} has schema {schema!r}; this version reads {SCHEMA}. Install the version of "
             "crowdwise that wrote it, or fit again."
         )
     return header
 
 
 @contextlib.contextmanager
-def damage_refused(folder: str | Path) -> Iterator[None]:
+def refuse_damage(folder: str | Path) -> Iterator[None]:
     """Turn whatever a stranger's file can raise, memory included, into one error."""
     try:
         yield
     except Exception as error:
         raise InputError(
-            f"The saved model in {quoted(str(folder))} is damaged: {quoted(str(error))}. Fit and save it again."
+            f"The saved model in {quote(str(folder))} is damaged: {quote(str(error))}. Fit and save it again."
         ) from error
 
 
 def restore(model: CrowdModel, folder: str | Path, header: dict[str, Any]) -> None:
     """Give an unfitted model the parameters and fitted attributes of a saved one, once all of it has been checked."""
     folder = Path(folder)
-    with damage_refused(folder):
+    with refuse_damage(folder):
         vocabularies = {name: _vocabulary(folder / f"{name}.parquet") for name in VOCABULARIES}
         with (folder / ARRAYS).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
@@ -155,7 +155,7 @@ def _check(arrays: dict[str, Any], n: int, m: int, k: int) -> None:
     for name, values in arrays.items():
         group = name.partition("/")[0]
         if (group not in COLUMN_SETS) if "/" in name else (name not in shapes):
-            raise InputError(f"{ARRAYS} holds {quoted(name)}, which no model has")
+            raise InputError(f"{ARRAYS} holds {quote(name)}, which no model has")
         expected = {"worker_columns": (m,), "task_columns": (n,), "extra": None}[group] if "/" in name else shapes[name]
         if values.dtype.kind not in "fi" or (expected is not None and values.shape != expected):
             raise InputError(f"{name} has type {values.dtype} and shape {values.shape}, not {expected}")

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.intervals import drawn_rows
+from crowdwise.fitting.intervals import shrink_rows
 from crowdwise.kernels import mean_opinions, worker_sums
 from crowdwise.labels.model import CrowdLabels
 
@@ -109,7 +109,7 @@ def _few_tasks(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> tu
 def pool_opinions(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> FloatArray:
     """The posterior (N, K) mixed with the mean of what each label of a task says alone; known truths stay."""
     prior = np.maximum(posterior.mean(axis=0), SMALLEST)
-    opinions = np.exp(drawn_rows(prepare(labels).accumulate(posterior).counts)) * prior[:, None]
+    opinions = np.exp(shrink_rows(prepare(labels).accumulate(posterior).counts)) * prior[:, None]
     opinions /= np.maximum(opinions.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     pooled: FloatArray = (1 - ALLOWANCE) * posterior + ALLOWANCE * mean_opinions(labels, opinions, prior)
     if gold.size:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.engines import Statistics, prepare
-from crowdwise.fitting.categorical_em import closed_sureness, log_of
+from crowdwise.fitting.categorical_em import closed_form_skill_beta, log_of
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
-from crowdwise.fitting.skill_posterior import calibrated_skill, sampled_beta
+from crowdwise.fitting.skill_posterior import calibrate_skill, sample_skill_beta
 from crowdwise.fitting.skill_sampler import sample_skill
 from crowdwise.kernels import NO_GOLD, expected_logs
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Beliefs",
     "climb_bound",
+    "compute_skill",
     "diagonal_prior",
-    "found_beliefs",
-    "portraits",
-    "predicted",
+    "fit_dirichlets",
+    "predict_new",
     "row_priors",
     "share_prior",
     "with_average",
@@ -87,7 +87,7 @@ def share_prior(pseudo: FloatArray, known: Knowledge) -> Callable[[FloatArray], 
     return prior_of
 
 
-def found_beliefs(found: Statistics, prior: FloatArray) -> Beliefs:
+def fit_dirichlets(found: Statistics, prior: FloatArray) -> Beliefs:
     """The best Dirichlets given expected counts, which they take over; the states of a class share its prior."""
     rows = found.counts
     by_class = rows.reshape(rows.shape[0], prior.shape[1], -1, rows.shape[2])
@@ -128,7 +128,7 @@ def climb_bound(
         table, losses = expected_logs(current.rows, rows_prior)
         found = prepared.e_step(log_prior, table, gold)
         value = found.log_likelihood
-        return value - loss - float(losses.sum()), value, tidy(found_beliefs(found, rows_prior))
+        return value - loss - float(losses.sum()), value, tidy(fit_dirichlets(found, rows_prior))
 
     ended = climb(starts, step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     log_prior, _ = prior_of(ended.parameters.tasks)
@@ -137,7 +137,7 @@ def climb_bound(
     return ended, posterior, prepared.e_step(log_prior, table, gold, posterior)
 
 
-def portraits(
+def compute_skill(
     labels: CrowdLabels,
     known: Knowledge,
     posterior: FloatArray,
@@ -155,13 +155,13 @@ def portraits(
         graded at rows drawn towards the crowd, as in `fitting.edges.sureness`.
     """
     if calibrated:
-        return calibrated_skill(labels, known, posterior, prior)
+        return calibrate_skill(labels, known, posterior, prior)
     log_prior = log_of(prior)
-    shape = closed_sureness(labels, known, log_prior, posterior)
-    return shape[:, 0] / shape.sum(axis=1), sampled_beta(sample_skill, labels, known, posterior, lambda: shape)
+    shape = closed_form_skill_beta(labels, known, log_prior, posterior)
+    return shape[:, 0] / shape.sum(axis=1), sample_skill_beta(sample_skill, labels, known, posterior, lambda: shape)
 
 
-def predicted(labels: CrowdLabels, log_prior: FloatArray, log_table: FloatArray) -> FloatArray:
+def predict_new(labels: CrowdLabels, log_prior: FloatArray, log_table: FloatArray) -> FloatArray:
     """Posterior (N, S) of new tasks, from expected logarithms of the states and of labels [worker, state, label].
 
     Labels are aligned with the model; strangers are the worker after the last, the last of the table.

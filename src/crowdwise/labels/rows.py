@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
@@ -70,7 +70,7 @@ def as_rows(labels: CrowdLabels, tasks: Iterable[Any]) -> LabelRows:
     strangers = [labels.tasks[int(task)].as_py() for task in np.flatnonzero(row < 0)]
     if strangers:
         raise InputError(
-            f"{len(strangers):,} of {labels.n_tasks:,} tasks are not among the rows: {listed(strangers)}. Name all of "
+            f"{len(strangers):,} of {labels.n_tasks:,} tasks are not among the rows: {listing(strangers)}. Name all of "
             "them in tasks, or keep only the labels of tasks that have a row (select)."
         )
     return LabelRows(

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.rows import LabelRows
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
     from crowdwise.learn.features import Features
 
-__all__ = ["aligned_to_rows", "labels_of_rows", "rows_named", "true_classes", "truth_of_rows"]
+__all__ = ["align_to_rows", "find_rows", "labels_of_rows", "true_classes", "truth_of_rows"]
 
 
-def aligned_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) -> CrowdLabels:
+def align_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) -> CrowdLabels:
     """The labels with task t being row t of the features; rows without labels stay.
 
     Parameters
@@ -33,13 +33,13 @@ def aligned_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) 
     tasks
         Names of the rows; None for those that the features came with or, if they came with none, row numbers.
     """
-    names, row = rows_named(labels.tasks, features, tasks)
+    names, row = find_rows(labels.tasks, features, tasks)
     strangers = np.flatnonzero(row < 0)
     if strangers.size:
         few = [labels.tasks[int(t)].as_py() for t in strangers[:5]]
         raise InputError(
-            f"{strangers.size:,} of {labels.n_tasks:,} tasks have labels but no features: {listed(few)}. The rows "
-            f"of the features are {listed(names[:3].to_pylist())}, …: use the same names in both, or keep only the "
+            f"{strangers.size:,} of {labels.n_tasks:,} tasks have labels but no features: {listing(few)}. The rows "
+            f"of the features are {listing(names[:3].to_pylist())}, …: use the same names in both, or keep only the "
             "labels of tasks that have features."
         )
     return CrowdLabels.from_codes(
@@ -60,18 +60,18 @@ def labels_of_rows(given: Any, features: Features, tasks: Any = None, *, new: bo
     Parameters
     ----------
     tasks
-        As for `aligned_to_rows`; not looked at where the labels are rows already.
+        As for `align_to_rows`; not looked at where the labels are rows already.
     new
         Whether a model knows the classes, so that a few labels of new tasks are not asked whether they are values.
     """
     if not isinstance(given, LabelRows):
-        return aligned_to_rows(read_labels(given, kind="labels" if new else None), features, tasks)
+        return align_to_rows(read_labels(given, kind="labels" if new else None), features, tasks)
     if len(given) != len(features):
         raise InputError(f"There are {len(given):,} rows of labels for {len(features):,} rows of features.")
     return given.labels
 
 
-def rows_named(wanted: pa.Array, features: Features, tasks: Any = None) -> tuple[pa.Array, IntArray]:
+def find_rows(wanted: pa.Array, features: Features, tasks: Any = None) -> tuple[pa.Array, IntArray]:
     """Names of all rows of the features, and the row of each name that is wanted, -1 for a stranger."""
     n_rows = len(features)
     if tasks is None and not features.names:
@@ -86,14 +86,14 @@ def rows_named(wanted: pa.Array, features: Features, tasks: Any = None) -> tuple
 
 def truth_of_rows(truth: Truth, features: Features) -> pa.Array:
     """The true label of every row of the features; a row without one is an error, a truth without a row is not used."""
-    names, row = rows_named(truth.tasks, features)
+    names, row = find_rows(truth.tasks, features)
     place = np.full(len(features), -1)
     place[row[row >= 0]] = np.flatnonzero(row >= 0)
     unknown = np.flatnonzero(place < 0)
     if unknown.size:
         few = [names[int(at)].as_py() for at in unknown[:5]]
         raise InputError(
-            f"{unknown.size:,} of {len(features):,} rows of the features have no truth: {listed(few)}. Give every row "
+            f"{unknown.size:,} of {len(features):,} rows of the features have no truth: {listing(few)}. Give every row "
             "one."
         )
     return truth.labels.take(pa.array(place))
@@ -114,7 +114,7 @@ def true_classes(truth: Any, classes: pa.Array, n_rows: int) -> Tensor:
     if (found < 0).any():
         few = [given[int(row)].as_py() for row in np.flatnonzero(found < 0)[:5]]
         raise InputError(
-            f"True labels hold classes that no worker used: {listed(few)}. There are {listed(classes.to_pylist())}."
+            f"True labels hold classes that no worker used: {listing(few)}. There are {listing(classes.to_pylist())}."
         )
     return torch.as_tensor(found.astype(np.int64))
 
@@ -128,7 +128,7 @@ def _in_order(tasks: Any) -> Any:
         or isinstance(tasks, str | bytes | Set | Mapping)
         or getattr(tasks, "ndim", 1) != 1
     ):
-        raise InputError(f"tasks is {quoted(tasks)}; it must be a list of names in the order of the rows.")
+        raise InputError(f"tasks is {quote(tasks)}; it must be a list of names in the order of the rows.")
     return tasks
 
 
@@ -140,7 +140,7 @@ def _row_numbers(wanted: pa.Array, n_rows: int) -> Any:
             names = as_text(names).cast(pa.int64())
         except pa.ArrowInvalid as error:
             raise InputError(
-                f"The labels name tasks ({listed(wanted[:3].to_pylist())}, …), but the rows of the features have "
+                f"The labels name tasks ({listing(wanted[:3].to_pylist())}, …), but the rows of the features have "
                 "no names. Give them in tasks=, one for each row; in a file, as a column task or, beside X in an .npz, "
                 "an array task."
             ) from error

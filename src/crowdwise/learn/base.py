@@ -12,11 +12,11 @@ import numpy as np
 import torch
 
 from crowdwise.fitting.base import check_enough
-from crowdwise.fitting.categorical_em import portrait
+from crowdwise.fitting.categorical_em import make_fit
 from crowdwise.fitting.crowd_model import CrowdModel
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.rows import LabelRows
 from crowdwise.labels.tables import native_table
@@ -24,13 +24,13 @@ from crowdwise.learn.alignment import labels_of_rows, true_classes
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.diagnosis import diagnose_fit
 from crowdwise.learn.features import features_of
-from crowdwise.learn.identifiability import warn_of
+from crowdwise.learn.identifiability import warn_if_not_identifiable
 from crowdwise.learn.loop import forecasts, train
 from crowdwise.learn.losses import SMALLEST
-from crowdwise.learn.networks import built, check_logits
+from crowdwise.learn.networks import build_network, check_logits
 from crowdwise.learn.plan import Job, Plan
-from crowdwise.learn.torch_settings import device_name, device_named, precision_named, usual_torch
-from crowdwise.learn.worker_models import caught_up, smoothed_rows, soft_counts
+from crowdwise.learn.torch_settings import device_name, find_device, find_precision, usual_torch
+from crowdwise.learn.worker_models import catch_up, smooth_rows, soft_counts
 
 if TYPE_CHECKING:
     from typing import Self
@@ -189,7 +189,7 @@ class Learner(CrowdModel):
         validation = None
         if valid is not None:
             if not isinstance(valid, tuple | list) or len(valid) != 2:
-                raise InputError(f"valid is {quoted(valid)}; it must be a pair, features and true classes.")
+                raise InputError(f"valid is {quote(valid)}; it must be a pair, features and true classes.")
             held = features_of(valid[0])
             if held.shape != features.shape:
                 raise InputError(f"valid has features of shape {held.shape}, the training tasks of {features.shape}.")
@@ -205,10 +205,10 @@ class Learner(CrowdModel):
         kept, out = self._split(answers, labelled, validation is not None)
         training = np.zeros(answers.n_tasks, np.bool_)
         training[kept] = True
-        with torch.random.fork_rng(devices=self._seeded()):
+        with torch.random.fork_rng(devices=self._cuda_devices()):
             torch.manual_seed(self.random_state)
             crowd = Crowd(answers.keep(training[answers.task]))
-            classifier = built(self.network, features, answers.n_classes)
+            classifier = build_network(self.network, features, answers.n_classes)
             check_logits(classifier, features, answers.n_classes, min(self.batch_size, kept.size))
             objective = self._objective(crowd, classifier, features)
             if not any(each.requires_grad for each in (*classifier.parameters(), *objective.parameters())):
@@ -221,7 +221,7 @@ class Learner(CrowdModel):
                 job.held_tasks = torch.as_tensor(out)
             chosen = "held_out" if validation is None else f"accuracy on {len(validation[0])} tasks"
             own = {"features": features.digest(), "valid": chosen} if self.checkpoint is not None else {}
-            state = train(job, replace(self._plan(), own=self._own(answers) | own))
+            state = train(job, replace(self._plan(), own=self._fingerprint(answers) | own))
         self._finish(features, answers, classifier, objective, state)
 
     def _split(self, answers: CrowdLabels, labelled: Any, validated: bool) -> tuple[Any, Any]:
@@ -252,20 +252,20 @@ class Learner(CrowdModel):
             settled = objective.settle(log_f)
             modelled = objective.confusion()
             if modelled is None:
-                confusion = smoothed_rows(soft_counts(crowd, log_f.exp()))
+                confusion = smooth_rows(soft_counts(crowd, log_f.exp()))
             else:
-                confusion = caught_up(crowd, log_f) if objective.lags else modelled
+                confusion = catch_up(crowd, log_f) if objective.lags else modelled
             table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])
             if settled is None:
                 settled = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
             posterior = settled.exp().double()
             if modelled is None:
-                confusion = smoothed_rows(soft_counts(crowd, posterior))
+                confusion = smooth_rows(soft_counts(crowd, posterior))
             columns = {name: column.double().numpy() for name, column in objective.task_columns().items()}
         shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
         # Where workers are not modelled, the classifier foretells their labels rather than the truth.
         alone = None if modelled is None else log_f.double().exp().numpy()
-        fit = replace(portrait(answers, shares, confusion.double().numpy(), alone), task_columns=columns)
+        fit = replace(make_fit(answers, shares, confusion.double().numpy(), alone), task_columns=columns)
         self._remember(answers, fit)
         self.history_ = native_table(history, answers.kind)
         if modelled is not None:
@@ -291,7 +291,7 @@ class Learner(CrowdModel):
         with usual_torch(), torch.no_grad():
             log_f = self._forecast(features)
             if labels is not None:
-                crowd = Crowd(self._aligned(labels_of_rows(labels, features, tasks, new=True)))
+                crowd = Crowd(self._align_labels(labels_of_rows(labels, features, tasks, new=True)))
                 table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype)
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
         unknown = log_f.isnan().any(dim=1)
@@ -325,7 +325,7 @@ class Learner(CrowdModel):
         if not isinstance(y, CrowdLabels | LabelRows):
             true = true_classes(y, self._names.classes, len(features_of(X))).numpy()
             return float((self.predict_proba(X).argmax(axis=1) == true).mean())
-        answers = self._aligned(labels_of_rows(y, features_of(X), new=True))
+        answers = self._align_labels(labels_of_rows(y, features_of(X), new=True))
         if answers.n_labels == 0:
             raise InputError("There are no labels to score the predictions by.")
         said = self._with_stranger(self.confusion_)[answers.worker, :, answers.label]
@@ -373,13 +373,13 @@ class Learner(CrowdModel):
 
     def _warn(self, answers: CrowdLabels, f: FloatArray) -> None:
         """Warn where the classifier and the workers, whom the method models, may not be told apart."""
-        warn_of(self, answers, f)
+        warn_if_not_identifiable(self, answers, f)
 
     # ---- shared -----------------------------------------------------------------------------------------
 
     def _forecast(self, features: Features) -> torch.Tensor:
         """The trained classifier's log-probabilities of all tasks (n, K), by the device that trained it, on the CPU."""
-        device = device_named(self.device)
+        device = find_device(self.device)
         self.network_.to(device)
         self.module_.to(device)
         order = torch.arange(len(features), device=device)
@@ -388,11 +388,11 @@ class Learner(CrowdModel):
         self.module_.cpu()
         return log_f
 
-    def _seeded(self) -> list[int]:
+    def _cuda_devices(self) -> list[int]:
         """CUDA devices whose random state is to be as it was after fitting."""
-        return [torch.cuda.current_device()] if device_named(self.device).type == "cuda" else []
+        return [torch.cuda.current_device()] if find_device(self.device).type == "cuda" else []
 
-    def _own(self, answers: CrowdLabels) -> dict[str, str]:
+    def _fingerprint(self, answers: CrowdLabels) -> dict[str, str]:
         """What a checkpoint must agree with beside the plan: the method's own parameters, and the labels."""
         own = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in SHARED}
         digest = 0
@@ -405,7 +405,7 @@ class Learner(CrowdModel):
         if self.worker_learning_rate is None:
             faster = min(self.workers_faster * self.learning_rate, FASTEST)
             shared["worker_learning_rate"] = max(faster, self.learning_rate)
-        shared["precision"] = precision_named(self.precision, self.device)
+        shared["precision"] = find_precision(self.precision, self.device)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         shared = {name: value.item() if isinstance(value, np.generic) else value for name, value in shared.items()}
         return Plan(**shared, checkpoint=checkpoint, name=self.slug)
@@ -426,7 +426,7 @@ class Learner(CrowdModel):
             check_count("patience", self.patience)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("device", self.device, DEVICES)
-        if self.device not in ("auto", device_named(self.device).type):
+        if self.device not in ("auto", find_device(self.device).type):
             raise InputError(f"device is {self.device!r}, but torch finds no such device here. Use device='auto'.")
         check_count("devices", self.devices, high=2**31 - 1)
         check_count("random_state", self.random_state, low=0, high=2**63 - 1)
@@ -434,7 +434,7 @@ class Learner(CrowdModel):
         if path is not None and not (
             isinstance(path, str | Path) and str(path) not in ("", ".") and "\0" not in str(path)
         ):
-            raise InputError(f"checkpoint is {quoted(path)}; it must be the name of a folder.")
+            raise InputError(f"checkpoint is {quote(path)}; it must be the name of a folder.")
         self._check()
 
     def _check_shape(self, features: Features) -> None:
@@ -443,6 +443,6 @@ class Learner(CrowdModel):
         if self.columns_ and features.columns and features.columns != self.columns_:
             at = next(i for i, (own, new) in enumerate(zip(self.columns_, features.columns, strict=True)) if own != new)
             raise InputError(
-                f"Column {at + 1} of the features is {quoted(features.columns[at])}; in training it was "
-                f"{quoted(self.columns_[at])}. Give the same columns in the same order."
+                f"Column {at + 1} of the features is {quote(features.columns[at])}; in training it was "
+                f"{quote(self.columns_[at])}. Give the same columns in the same order."
             )

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from crowdwise.fitting.estimators import rename_parameters
-from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.tables import written_folder
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.tables import replace_folder
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -50,13 +50,13 @@ class Checkpoint:
             "best_score": state.best_score,
             "history": state.history,
         }
-        with written_folder(self.folder) as draft:
+        with replace_folder(self.folder) as draft:
             save_file(
                 {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, draft / TENSORS
             )
             (draft / FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
-    def resumed(self, pair: nn.Module, optimiser: Any, state: State, device: torch.device) -> State:
+    def resume(self, pair: nn.Module, optimiser: Any, state: State, device: torch.device) -> State:
         """Go on from the checkpoint in the folder, if there is one; refuse one of other settings."""
         try:
             if not (self.folder / FACTS).exists():
@@ -71,7 +71,7 @@ class Checkpoint:
                 number, _, key = name.partition("/")
                 entries.setdefault(int(number), {})[key] = value
             optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
-            _laid_out(optimiser)
+            _lay_out(optimiser)
             state.epoch, state.best_epoch = int(facts["epoch"]), int(facts["best_epoch"])
             state.best_score, state.history = float(facts["best_score"]), list(facts["history"])
             state.best = {name: value.to(device) for name, value in _part(tensors, "best/").items()}
@@ -79,7 +79,7 @@ class Checkpoint:
             raise
         except Exception as error:  # whatever a damaged file can raise
             raise InputError(
-                f"The checkpoint in {quoted(str(self.folder))} cannot be used: {quoted(str(error))}. It may belong to "
+                f"The checkpoint in {quote(str(self.folder))} cannot be used: {quote(str(error))}. It may belong to "
                 "other data or another network; give another folder, or remove it."
             ) from error
         return state
@@ -88,7 +88,7 @@ class Checkpoint:
         if plan != json.loads(json.dumps(self.plan)):
             differ = [name for name, value in self.plan.items() if plan.get(name) != value]
             raise InputError(
-                f"The checkpoint in {quoted(str(self.folder))} was written with another {', '.join(differ)}. "
+                f"The checkpoint in {quote(str(self.folder))} was written with another {', '.join(differ)}. "
                 "Give the same settings to go on, or another folder to start anew."
             )
 
@@ -112,7 +112,7 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _laid_out(optimiser: Any) -> None:
+def _lay_out(optimiser: Any) -> None:
     """Lay Adam's means out in memory as their parameters are, which its fused step takes for granted."""
     for parameter, entry in optimiser.state.items():
         if set(entry) != ADAM:

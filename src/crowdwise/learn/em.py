@@ -37,7 +37,7 @@ from torch import nn
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import ALTERNATION
 from crowdwise.fitting.parameters import check_count, check_number
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.base import Learner
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.loop import FORWARD, forecasts
@@ -70,19 +70,19 @@ def m_step(crowd: Crowd, posterior: Tensor, smoothing: float) -> Tensor:
     return counts / counts.sum(dim=2, keepdim=True)
 
 
-def log_said(crowd: Crowd, confusion: Tensor) -> Tensor:
+def log_label_rows(crowd: Crowd, confusion: Tensor) -> Tensor:
     """Logarithms of A[w, :, l] of every label (E, K)."""
     return confusion[crowd.worker, :, crowd.label].clamp(min=SMALLEST).log()
 
 
 def e_step(log_f: Tensor, crowd: Crowd, confusion: Tensor) -> Tensor:
     """q[t, k] ∝ f[t, k] Π over t's labels of A[w, k, l] (N, K)."""
-    return log_bayes(log_f, crowd.task, log_said(crowd, confusion)).exp()
+    return log_bayes(log_f, crowd.task, log_label_rows(crowd, confusion)).exp()
 
 
 def log_likelihood(log_f: Tensor, crowd: Crowd, confusion: Tensor) -> Tensor:
     """Of all labels given the features: Σ_t log Σ_k f[t, k] Π over t's labels of A[w, k, l]."""
-    return log_f.index_add(0, crowd.task, log_said(crowd, confusion)).logsumexp(dim=1).sum()
+    return log_f.index_add(0, crowd.task, log_label_rows(crowd, confusion)).logsumexp(dim=1).sum()
 
 
 def begins_step(epoch: int, n_epochs: int, steps: int | None) -> bool:
@@ -130,12 +130,12 @@ def fit_weighted(classifier: Any, x: FloatArray, posterior: FloatArray) -> Any:
         return clone(classifier).fit(x[task], label, sample_weight=posterior[task, label])
     except Exception as error:  # whatever a stranger's classifier can raise
         raise InputError(
-            f"{quoted(classifier)} cannot be fitted to {np.unique(label).size} classes of {len(x)} tasks: "
-            f"{quoted(str(error))}."
+            f"{quote(classifier)} cannot be fitted to {np.unique(label).size} classes of {len(x)} tasks: "
+            f"{quote(str(error))}."
         ) from error
 
 
-class Foreign(nn.Module):
+class SklearnNetwork(nn.Module):
     """A fitted scikit-learn classifier as a network: features in, logarithms of its probabilities out."""
 
     def __init__(self, fitted: Any, n_classes: int) -> None:
@@ -146,7 +146,7 @@ class Foreign(nn.Module):
         """Logits (B, K); a class that had no weight is as good as impossible."""
         given = torch.as_tensor(self.fitted.predict_proba(x.flatten(1).numpy()), dtype=torch.float32)
         if given.shape != (len(x), len(self.fitted.classes_)) or not given.isfinite().all():
-            raise InputError(f"{quoted(self.fitted)} gives no probability of every class it has met for every task.")
+            raise InputError(f"{quote(self.fitted)} gives no probability of every class it has met for every task.")
         chances = given.new_zeros(len(x), self.n_classes)
         chances[:, torch.as_tensor(self.fitted.classes_)] = given
         return chances.clamp(min=SMALLEST).log()
@@ -207,7 +207,7 @@ class GeneralizedEm(Learner):
         wanted = hasattr(self.classifier, "predict_proba") and not isinstance(self.classifier, type)
         if not wanted or not has_fit_parameter(self.classifier, "sample_weight"):
             raise InputError(
-                f"classifier is {quoted(self.classifier)}; it must be a scikit-learn classifier with predict_proba, "
+                f"classifier is {quote(self.classifier)}; it must be a scikit-learn classifier with predict_proba, "
                 "whose fit takes sample_weight, such as LogisticRegression(). Scale features beforehand, not in a "
                 "pipeline."
             )
@@ -237,7 +237,7 @@ class GeneralizedEm(Learner):
         state, before = State(), -np.inf
         while True:
             fitted = fit_weighted(self.classifier, x, objective.posterior.numpy()[labelled])
-            network = Classifier(Foreign(fitted, answers.n_classes))
+            network = Classifier(SklearnNetwork(fitted, answers.n_classes))
             log_f = forecasts(network, objective, features, everyone)
             now = float(log_likelihood(log_f.double(), objective.crowd, objective.matrices.double())) / labelled.size
             state.epoch = state.best_epoch = state.epoch + 1

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
@@ -157,19 +157,19 @@ def features_of(given: Any) -> Features:
     frame = nw.from_native(given, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return _of_frame(frame)
-    return _held(_tensor_of(given))
+    return _hold_tensor(_tensor_of(given))
 
 
 def _of_frame(frame: nw.DataFrame[Any]) -> Features:
     columns = [name for name in frame.columns if name != TASK]
-    features = _held(_tensor_of(frame.select(columns).to_numpy()))
+    features = _hold_tensor(_tensor_of(frame.select(columns).to_numpy()))
     features.columns = tuple(columns) if all(isinstance(name, str) for name in columns) else ()
     if TASK in frame.columns:
         features.names = (as_vocabulary(frame[TASK].to_native(), "task"),)
     return features
 
 
-def _held(values: Tensor) -> HeldFeatures:
+def _hold_tensor(values: Tensor) -> HeldFeatures:
     if values.ndim < 2 or len(values) == 0 or values[0].numel() == 0:
         raise InputError(
             f"Features have shape {tuple(values.shape)}; there must be one row for each task, and at least one column."
@@ -205,7 +205,7 @@ def _tensor_of(given: Any) -> Tensor:
     except ValueError as error:
         raise InputError("Features must be one table of numbers: the rows have different lengths.") from error
     except (TypeError, RuntimeError) as error:  # a list of tensors with gradients
-        raise InputError(f"Features cannot be made an array: {quoted(str(error))}.") from error
+        raise InputError(f"Features cannot be made an array: {quote(str(error))}.") from error
     if array.dtype.kind == "O":
         try:
             array = array.astype(np.float64)
@@ -239,7 +239,7 @@ def _plain_tensor(given: Tensor) -> Tensor:
             raise InputError(f"Features must be one table of numbers, not a tensor of {given.dtype}.")
         return values.float() if values.is_floating_point() and values.dtype != torch.float64 else values
     except (RuntimeError, NotImplementedError) as error:  # one of another layout, or of a device without memory
-        raise InputError(f"Features cannot be read from this tensor: {quoted(str(error))}.") from error
+        raise InputError(f"Features cannot be read from this tensor: {quote(str(error))}.") from error
 
 
 def _check_dense(shape: tuple[int, ...]) -> None:

@@ -16,20 +16,20 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from crowdwise.fitting.saving import damage_refused, restore, stored_parameters, write
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.fitting.saving import refuse_damage, restore, stored_parameters, write
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.tables import native_table, written_folder
+from crowdwise.labels.tables import native_table, replace_folder
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import HeldFeatures
-from crowdwise.learn.networks import NETWORKS, Classifier, built, default_network, width_of
+from crowdwise.learn.networks import NETWORKS, Classifier, build_network, default_network, width_of
 
 if TYPE_CHECKING:
     from crowdwise.learn.base import Learner
     from crowdwise.learn.features import Features
     from crowdwise.learn.objective import Objective
 
-__all__ = ["restored", "save"]
+__all__ = ["restore_learner", "save"]
 
 WEIGHTS, WORKERS, HISTORY = "network.safetensors", "objective.safetensors", "history.parquet"
 LARGEST = 2**28  # numbers in the features of one task: a file that says more is not believed
@@ -50,7 +50,7 @@ def save(model: Learner, folder: str | Path) -> None:
         if name in own and own[name].shape == value.shape
     }
     _check_as_fitted(model)
-    with written_folder(Path(folder)) as draft:
+    with replace_folder(Path(folder)) as draft:
         more = {"state": sorted(state), "best_epoch": model.best_epoch_, "n_epochs": model.n_epochs_}
         write(model, draft, room="learn", network=network, **more)
         _save_tensors(model.network_.state_dict(), draft / WEIGHTS)
@@ -58,13 +58,13 @@ def save(model: Learner, folder: str | Path) -> None:
         pq.write_table(nw.from_native(model.history_, eager_only=True).to_arrow(), draft / HISTORY)
 
 
-def restored(kind: type[Learner], folder: str | Path, header: dict[str, Any], network: Any) -> Learner:
+def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, Any], network: Any) -> Learner:
     """The learner that was saved, once all of it has been checked; `network` where it was trained with a user's own."""
     folder = Path(folder)
     _check_network(folder, header, network)
     model = kind()
     restore(model, folder, header)
-    with damage_refused(folder):
+    with refuse_damage(folder):
         model.network = model.network if network is None else network
         model.shape_ = _shape(header)
         model.columns_ = _columns(header, model.shape_)
@@ -104,12 +104,12 @@ def _check_network(folder: Path, header: dict[str, Any], network: Any) -> None:
     custom = stored.get("custom") if isinstance(stored, dict) else None
     if custom is not None and network is None:
         raise InputError(
-            f"The model in {quoted(str(folder))} was trained with a network of your own, {quoted(custom)}, whose code "
+            f"The model in {quote(str(folder))} was trained with a network of your own, {quote(custom)}, whose code "
             "is not saved. Give one like it: crowdwise.load(folder, network=module)."
         )
     if custom is None and network is not None:
         raise InputError(
-            f"The model in {quoted(str(folder))} was trained with one of our networks, and needs no network=."
+            f"The model in {quote(str(folder))} was trained with one of our networks, and needs no network=."
         )
     if network is not None and not isinstance(network, nn.Module):
         raise InputError(f"network is a {type(network).__name__}; it must be a torch module.")
@@ -132,7 +132,7 @@ def _columns(header: dict[str, Any], shape: tuple[int, ...]) -> tuple[str, ...]:
 def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, weights: dict[str, torch.Tensor]) -> Classifier:
     """The classifier with the saved weights; for a named network, nothing is allocated that the file does not hold."""
     if isinstance(network, nn.Module):
-        classifier = built(network, _zeros(shape), n_classes).eval()
+        classifier = build_network(network, _zeros(shape), n_classes).eval()
         if any(is_lazy(each) for each in (*classifier.parameters(), *classifier.buffers())):
             width_of(classifier, _zeros(shape))  # lazy layers learn their size from what they first meet
     else:
@@ -178,7 +178,7 @@ def _as_loaded(model: Learner) -> Objective:
     except Exception as error:
         lost = [name for name, value in plain.items() if value is None and getattr(model, name) is not None]
         hint = f" A file cannot hold the object that its parameter {', '.join(lost)} is." if lost else ""
-        raise InputError(f"This {type(model).__name__} cannot be saved: {quoted(str(error))}.{hint}") from error
+        raise InputError(f"This {type(model).__name__} cannot be saved: {quote(str(error))}.{hint}") from error
 
 
 def _zeros(shape: tuple[int, ...]) -> Features:

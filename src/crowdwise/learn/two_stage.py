@@ -12,7 +12,7 @@ R. Tanno et al. (2019), CVPR, section 3.3 (majority vote).
 | equation | here |
 |---|---|
 | q[t, k] = share of the labels of t that are k, or any posterior | `consensus_of` |
-| ŷ = argmax_k q[t, k] | `losses.winners` |
+| ŷ = argmax_k q[t, k] | `losses.winning_classes` |
 | −Σ_k q[t, k] log f[k] | `losses.cross_entropy_to` |
 
 Cost: the aggregator's, once; then nothing beside the network.
@@ -34,10 +34,10 @@ from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import TARGETS, Variant
 from crowdwise.fitting.parameters import check_flag
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import positions
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import cross_entropy_to, winners
+from crowdwise.learn.losses import cross_entropy_to, winning_classes
 from crowdwise.learn.objective import TargetedObjective
 from crowdwise.registry import method
 
@@ -72,8 +72,8 @@ def consensus_of(aggregator: Any, labels: CrowdLabels) -> FloatArray:
     column = positions(labels.classes, model._names.classes)
     if len(labels.classes) != len(model.classes_) or (column < 0).any():
         raise InputError(
-            f"The aggregator was fitted to the classes {listed(model.classes_.tolist())}, and the labels have "
-            f"{listed(labels.classes.to_pylist())}. Give one that is not fitted, or declare the same classes."
+            f"The aggregator was fitted to the classes {listing(model.classes_.tolist())}, and the labels have "
+            f"{listing(labels.classes.to_pylist())}. Give one that is not fitted, or declare the same classes."
         )
     return np.asarray(posterior[:, column])
 
@@ -166,7 +166,7 @@ class TwoStage(Learner):
             method(self.aggregator)
         elif not isinstance(self.aggregator, Aggregator):
             raise InputError(
-                f"aggregator is {quoted(self.aggregator)}; it must be the slug of a method of crowdwise.methods(), or "
+                f"aggregator is {quote(self.aggregator)}; it must be the slug of a method of crowdwise.methods(), or "
                 "an aggregator such as DawidSkene()."
             )
 
@@ -174,7 +174,7 @@ class TwoStage(Learner):
         """Write the fitted model to a folder, as every learner; an aggregator of yours must be named first."""
         if not isinstance(self.aggregator, str):
             raise InputError(
-                f"A file cannot hold the aggregator {quoted(self.aggregator)}. The classifier needs it no more: give "
+                f"A file cannot hold the aggregator {quote(self.aggregator)}. The classifier needs it no more: give "
                 f"its name alone, model.set_params(aggregator={self.aggregator.slug!r}), and save again."
             )
         super().save(folder)
@@ -185,4 +185,4 @@ class TwoStage(Learner):
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         shares = torch.as_tensor(consensus_of(self.aggregator, crowd.labels), device=crowd.task.device).float()
-        return TargetObjective(crowd, shares if self.soft else winners(shares))
+        return TargetObjective(crowd, shares if self.soft else winning_classes(shares))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.registry import learner, method, methods
 from crowdwise.reproduction.measures import MEASURES
 from crowdwise.reproduction.problems import make_problem
@@ -23,7 +23,7 @@ def check_jobs(jobs: list[Job]) -> None:
         asked = job["run"]
         for name in asked["measures"]:
             if name not in MEASURES:
-                raise InputError(f"There is no measure {quoted(name)}; there are {', '.join(MEASURES)}.")
+                raise InputError(f"There is no measure {quote(name)}; there are {', '.join(MEASURES)}.")
         model = (asked["model"]["slug"], *sorted(asked["model"]), *sorted(asked["training"]))
         if model not in seen:
             _check_model(asked)
@@ -47,4 +47,4 @@ def _check_model(asked: dict[str, Any]) -> None:
     known = list(inspect.signature(made).parameters)
     strange = [name for name in given if name not in known]
     if strange:
-        raise InputError(f"{model['slug']} has no parameter {quoted(strange[0])}; it has {', '.join(known)}.")
+        raise InputError(f"{model['slug']} has no parameter {quote(strange[0])}; it has {', '.join(known)}.")

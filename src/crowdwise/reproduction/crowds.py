@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.aggregate.majority_vote import MajorityVote
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.model import CrowdLabels
-from crowdwise.metrics.dominance import not_dominant
+from crowdwise.metrics.dominance import find_non_dominant
 from crowdwise.simulate.crowds import simulate
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def draw_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
         return first
     drawn = first
     for draw in range(1, DRAWS):
-        if not not_dominant(drawn.confusion.mean(axis=0)):
+        if not find_non_dominant(drawn.confusion.mean(axis=0)):
             return drawn
         drawn = simulate(crowd["name"], **parameters, random_state=seed * DRAWS + draw + TEST_SEED)
     return first
@@ -49,7 +49,7 @@ def _keep_kind(drawn: Simulation, kind: str) -> Simulation:
     """A crowd without the workers of other kinds."""
     kept = np.array([each == kind for each in drawn.kinds or ()], np.bool_)
     if not kept.any():
-        raise InputError(f"The crowd has no workers of the kind {quoted(kind)}; it has {listed(drawn.kinds or ())}.")
+        raise InputError(f"The crowd has no workers of the kind {quote(kind)}; it has {listing(drawn.kinds or ())}.")
     labels = drawn.labels.select(workers=drawn.labels.workers.filter(pa.array(kept)).to_pylist())
     return replace(drawn, labels=labels, confusion=drawn.confusion[kept], kinds=(kind,) * int(kept.sum()), groups=None)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.fitting.parameters import seed_parameter
-from crowdwise.fitting.variational import predicted
+from crowdwise.fitting.variational import predict_new
 from crowdwise.labels.errors import InputError
 from crowdwise.registry import learner, method
 from crowdwise.reproduction.measures import Fitted, compute_measure
@@ -41,7 +41,7 @@ class Oracle:
         if crowd is None:
             raise InputError("The true matrices are not known: the crowd is not simulated.")
         tables = np.log(np.maximum(crowd.confusion, np.finfo(np.float64).tiny))
-        posterior = predicted(labels, np.log(crowd.prior), tables)
+        posterior = predict_new(labels, np.log(crowd.prior), tables)
         return {"label": labels.classes.take(pa.array(posterior.argmax(axis=1)))}
 
 
@@ -98,7 +98,7 @@ def _fit_model(problem: Problem, asked: Job, device: str) -> Any:
     )
 
 
-def _seeded(made: type[Any], seed: int) -> dict[str, int]:
+def _cuda_devices(made: type[Any], seed: int) -> dict[str, int]:
     """The seed as the parameter that the method has for it, if it draws at random."""
     name = seed_parameter(inspect.signature(made).parameters)
     return {} if name is None else {name: seed}

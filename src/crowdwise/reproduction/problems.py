@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from crowdwise.datasets.features import load_features
 from crowdwise.datasets.loading import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.reproduction.crowds import TEST_SEED, alter_crowd, draw_crowd, majority_labels
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _real_problem(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], se
     valid = (features.x[held], real.truth_codes[held]) if held.size else None
     if data.get("validation") == "own":
         if features.valid is None:
-            raise InputError(f"The data {quoted(real.name)} have no validation set of their own. Give a share instead.")
+            raise InputError(f"The data {quote(real.name)} have no validation set of their own. Give a share instead.")
         valid = features.valid
     test = features.test
     if test is not None and "test" in data:
@@ -195,6 +195,6 @@ def _label_test_tasks(truth: IntArray, problem: Problem, crowd: dict[str, Any], 
     later = draw_crowd(crowd, seed + TEST_SEED, truth)
     if problem.confusion is None or not np.array_equal(later.confusion, problem.confusion):
         raise InputError(
-            f"The crowd {quoted(crowd['name'])} draws its workers anew: it cannot be asked about new tasks."
+            f"The crowd {quote(crowd['name'])} draws its workers anew: it cannot be asked about new tasks."
         )
     return later.labels

@@ -9,8 +9,8 @@ import signal
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.fitting.progress import counted_work
-from crowdwise.labels.errors import CrowdwiseError, InputError, quoted
+from crowdwise.fitting.progress import show_progress_of
+from crowdwise.labels.errors import CrowdwiseError, InputError, quote
 from crowdwise.reproduction.one_run import run_job
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def read_rows(path: Path) -> list[Row]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{quoted(str(path))} cannot be read: {error}.") from error
+        raise InputError(f"{quote(str(path))} cannot be read: {error}.") from error
     rows = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -40,7 +40,7 @@ def read_rows(path: Path) -> list[Row]:
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines):
                 break
-            raise InputError(f"Line {number} of {quoted(str(path))} is no run of a table: {error}.") from error
+            raise InputError(f"Line {number} of {quote(str(path))} is no run of a table: {error}.") from error
     return rows
 
 
@@ -79,7 +79,7 @@ def run_table(table: Table, jobs: list[Job], out: Path, *, device: str = "auto",
     if waiting:
         out.parent.mkdir(parents=True, exist_ok=True)
         _end_last_line(out)
-        with out.open("a", encoding="utf-8") as file, counted_work(table.name, len(waiting), "runs") as advance:
+        with out.open("a", encoding="utf-8") as file, show_progress_of(table.name, len(waiting), "runs") as advance:
             for row in _run_jobs(waiting, device, processes):
                 file.write(json.dumps(row) + "\n")
                 file.flush()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["Seed", "as_generator", "checked_confusion", "checked_count", "checked_prior", "checked_share"]
+__all__ = ["Seed", "as_generator", "check_confusion", "check_count", "check_prior", "check_share"]
 
 Seed: TypeAlias = "int | np.random.Generator"
 
@@ -24,30 +24,30 @@ def as_generator(random_state: Seed) -> np.random.Generator:
         return random_state
     if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
         raise InputError(
-            f"random_state is {quoted(random_state)}; it must be a whole number from 0, or a numpy Generator."
+            f"random_state is {quote(random_state)}; it must be a whole number from 0, or a numpy Generator."
         )
     return np.random.default_rng(int(random_state))
 
 
-def checked_count(value: Any, name: str, least: int = 1) -> int:
+def check_count(value: Any, name: str, least: int = 1) -> int:
     """Return a whole number that is at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} is {quoted(value)}; it must be a whole number, at least {least}.")
+        raise InputError(f"{name} is {quote(value)}; it must be a whole number, at least {least}.")
     return int(value)
 
 
-def checked_share(value: Any, name: str) -> float:
+def check_share(value: Any, name: str) -> float:
     """Return a number in [0, 1]."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = np.nan
     if not 0 <= number <= 1:
-        raise InputError(f"{name} is {quoted(value)}; it must be a number from 0 to 1.")
+        raise InputError(f"{name} is {quote(value)}; it must be a number from 0 to 1.")
     return number
 
 
-def checked_prior(prior: Any, n_classes: int) -> FloatArray:
+def check_prior(prior: Any, n_classes: int) -> FloatArray:
     """Class shares that sum to one; None stands for equal shares."""
     if prior is None:
         return np.full(n_classes, 1 / n_classes)
@@ -61,7 +61,7 @@ def checked_prior(prior: Any, n_classes: int) -> FloatArray:
     return shares
 
 
-def checked_confusion(confusion: Any) -> FloatArray:
+def check_confusion(confusion: Any) -> FloatArray:
     """Confusion matrices (workers, truth, label) whose rows are distributions."""
     matrices = np.asarray(confusion, np.float64)
     if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or matrices.shape[1] < 2:

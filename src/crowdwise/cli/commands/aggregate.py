@@ -17,8 +17,8 @@ from crowdwise.cli.escaping import escape_unprintable, quote_command
 from crowdwise.cli.fitted_models import Fitted, expected_wrong_facts, note_defused_names, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, read_file_items, read_files, say_if_compiling, split_names
 from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, make_option, option_words
-from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -207,14 +207,14 @@ def _parse_shares(given: str, classes: list[str]) -> list[float]:
     for part in split_names(given, "--class-prior"):
         name, _, share = part.rpartition("=")
         if name not in shares:
-            raise InputError(f"--class-prior: {quoted(part)} names no class; give NAME=SHARE for {listed(classes)}.")
+            raise InputError(f"--class-prior: {quote(part)} names no class; give NAME=SHARE for {listing(classes)}.")
         try:
             shares[name] = float(share)
         except ValueError as error:
-            raise InputError(f"--class-prior: {quoted(share)} is no number, in {quoted(part)}.") from error
+            raise InputError(f"--class-prior: {quote(share)} is no number, in {quote(part)}.") from error
     missing = [name for name, share in shares.items() if math.isnan(share)]
     if missing:
-        raise InputError(f"--class-prior gives no share to {listed(missing)}. Name every class, 0 for one never true.")
+        raise InputError(f"--class-prior gives no share to {listing(missing)}. Name every class, 0 for one never true.")
     return list(shares.values())
 
 
@@ -226,7 +226,7 @@ def _add_gold_classes(gold: Truth | None, labels: CrowdLabels, model: Any) -> tu
         return labels, []
     extended = add_classes_of_truth(gold, labels)
     added = extended.classes.to_pylist()[labels.n_classes :]
-    return extended, [f"No worker said {listed(added)}, which --gold names: counted as a class."] if added else []
+    return extended, [f"No worker said {listing(added)}, which --gold names: counted as a class."] if added else []
 
 
 def _leave_out_gold(codes: IntArray, gold: Truth, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
@@ -240,7 +240,7 @@ def _leave_out_gold(codes: IntArray, gold: Truth, labels: CrowdLabels) -> tuple[
         return codes, []
     if (given == (codes >= 0)).all():
         raise InputError("Every task of --truth is also in --gold: none is left to score with. Give other truths.")
-    note = f"{counted(int(given.sum()), 'truth')} left out of the scores: told by --gold."
+    note = f"{format_count(int(given.sum()), 'truth')} left out of the scores: told by --gold."
     return np.where(given, -1, codes), [note]
 
 

@@ -15,8 +15,8 @@ from crowdwise.cli.escaping import display_name, escape_unprintable, quote_comma
 from crowdwise.cli.fitted_models import expected_wrong_facts
 from crowdwise.cli.label_files import LabelFiles
 from crowdwise.cli.options import AuditOptions, Json, Labels, TimedColumnOptions
-from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -162,11 +162,11 @@ class AuditPage:
         from crowdwise.audit.scores import score_consensus
 
         labels, time = self.found.labels, self.time_column
-        drift = "" if time is None else f" Drift is looked for over the times in column {quoted(time)}."
+        drift = "" if time is None else f" Drift is looked for over the times in column {quote(time)}."
         console_tables.print_paragraph(
             console,
-            f"Audit of {counted(labels.n_labels, 'label')} by {counted(labels.n_workers, 'worker')} on "
-            f"{counted(labels.n_tasks, 'task')}. In a crowd where there is nothing to find, the chance that anyone is "
+            f"Audit of {format_count(labels.n_labels, 'label')} by {format_count(labels.n_workers, 'worker')} on "
+            f"{format_count(labels.n_tasks, 'task')}. In a crowd where there is nothing to find, the chance that anyone is "
             f"flagged is at most {100 * self.found.level:.3g}%.{escape_unprintable(drift)}",
         )
         model = self.found.model
@@ -242,7 +242,7 @@ class AuditPage:
 def _print_pruned(console: Console, prune_to: str, pruned: Any) -> None:
     """Say who was left out of the labels written, and why."""
     console_tables.print_heading(console, "Left out")
-    who = counted(len(pruned), "worker is", "workers are")
+    who = format_count(len(pruned), "worker is", "workers are")
     console_tables.print_paragraph(
         console, f"{who} left out of {escape_unprintable(prune_to)}{':' if len(pruned) else '.'}"
     )

@@ -15,7 +15,7 @@ from rich.text import Text
 from crowdwise.cli import console_tables, output
 from crowdwise.cli.escaping import display_name, escape_unprintable, quote_command
 from crowdwise.cli.options import Json, option_words
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,7 +185,7 @@ def choose_methods(table: Table, text: str) -> list[str]:
                 break
         else:
             known = ", ".join(method.name for method in table.methods)
-            raise InputError(f"{table.name} has no method {quoted(pieces[0].strip())}; it has {known}.")
+            raise InputError(f"{table.name} has no method {quote(pieces[0].strip())}; it has {known}.")
         found += [name for name in names if name not in found]
         pieces = pieces[size:]
     return found

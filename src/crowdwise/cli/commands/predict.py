@@ -26,8 +26,8 @@ from crowdwise.cli.options import (
     TaskColumn,
     WorkerColumn,
 )
-from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,7 +115,7 @@ def _load_learner(folder: str) -> Learner:
     model: Any = load(folder)
     if not hasattr(model, "network_"):
         raise InputError(
-            f"The model in {quoted(folder)} is of labels alone ({model.slug}). Give one that `crowdwise train` "
+            f"The model in {quote(folder)} is of labels alone ({model.slug}). Give one that `crowdwise train` "
             "wrote, or use predict_proba(labels) in Python."
         )
     learner: Learner = model
@@ -130,7 +130,7 @@ def _predict_tasks(
     import pyarrow as pa
 
     from crowdwise.audit.scores import score_posterior
-    from crowdwise.learn.alignment import aligned_to_rows
+    from crowdwise.learn.alignment import align_to_rows
     from crowdwise.learn.reading import read_features
 
     notes = []
@@ -142,7 +142,7 @@ def _predict_tasks(
     names = features.names[0] if features.names else pa.array(np.arange(len(features)))
     answers = None
     if files is not None:
-        answers = aligned_to_rows(read_files(files), features)
+        answers = align_to_rows(read_files(files), features)
         names = answers.tasks
         notes += _note_unknown_workers(model, answers)
     shares = model.predict_proba(features, answers)
@@ -168,7 +168,11 @@ def _note_unknown_workers(model: Learner, answers: CrowdLabels) -> list[str]:
     from crowdwise.labels.vocabulary import positions
 
     new = int((positions(answers.workers, model._names.workers) < 0).sum())
-    return [f"{counted(new, 'worker')} the model has not met: each counts as the average of its crowd."] if new else []
+    return (
+        [f"{format_count(new, 'worker')} the model has not met: each counts as the average of its crowd."]
+        if new
+        else []
+    )
 
 
 def _labels_of_nobody(tasks: pa.Array, classes: pa.Array) -> CrowdLabels:

@@ -13,7 +13,7 @@ from rich.text import Text
 from crowdwise.cli import console_tables, output
 from crowdwise.cli.escaping import quote_command
 from crowdwise.cli.options import option_words
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.simulate import Simulation
@@ -73,7 +73,7 @@ def _simulate_crowd(slug: str, options: dict[str, int]) -> Simulation:
         for option in options:
             if option not in allowed:
                 raise InputError(
-                    f"The crowd {quoted(slug)} takes no --{option}. It takes "
+                    f"The crowd {quote(slug)} takes no --{option}. It takes "
                     f"{', '.join(f'--{name}' for name in allowed)}."
                 )
     return simulate_named(slug, **{PARAMETERS[name]: value for name, value in options.items()})

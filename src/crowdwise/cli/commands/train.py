@@ -166,14 +166,14 @@ def _fit_learner(files: LabelFiles, options: TrainOptions) -> Trained:
 
     entry = learner(options.method)
     model = _make_learner(entry, options)  # says how to install torch, where it is not
-    from crowdwise.learn.alignment import aligned_to_rows
+    from crowdwise.learn.alignment import align_to_rows
     from crowdwise.learn.diagnosis import diagnose_fit
     from crowdwise.learn.identifiability import NotIdentifiable
     from crowdwise.learn.reading import read_features
 
     labels = read_files(files)
     features = read_features(options.features, image_size=options.image_size)
-    answers = aligned_to_rows(labels, features)
+    answers = align_to_rows(labels, features)
     valid = _read_validation(options)
     codes, notes = (None, []) if options.truth is None else read_scoring_truth(options.truth, answers)
     if options.method != entry.slug:
