@@ -210,7 +210,8 @@ def test_simulated_spammers_are_found_and_nobody_else(share):
 def mixed_crowd(seed=0, n_tasks=400):
     """Ten good workers, then: one of one mind, one random, one who says the opposite, one weak, one who swaps."""
     swaps = 0.8 * np.eye(3)[[0, 2, 1]] + 0.2 / 3
-    matrices = [symmetric_confusion(np.full(10, 0.8), 3), constant_confusion(1, 3, 1), unrelated_confusion(np.full((1, 3), 1 / 3)),
+    matrices = [symmetric_confusion(np.full(10, 0.8), 3),
+                constant_confusion(1, 3, 1), unrelated_confusion(np.full((1, 3), 1 / 3)),
                 symmetric_confusion([0.05], 3), symmetric_confusion([0.55], 3), swaps[None]]  # fmt: skip
     return simulate_workers(np.concatenate(matrices), n_tasks, None, random_state=seed).labels
 

@@ -125,7 +125,8 @@ def confidence_claims(model: Any, n_gold: int = 0, *, measured: bool = False) ->
     if bins:
         n = sum(each.n for each in bins)
         right, says = (sum(each.n * getattr(each, name) for each in bins) / n for name in ("right", "confidence"))
-        judged = f"On {format_count(n, 'gold answer')}, each judged as if it were not known, it is right {right:.1%} of the time"
+        answers = format_count(n, "gold answer")
+        judged = f"On {answers}, each judged as if it were not known, it is right {right:.1%} of the time"
         found.append(Claim(f"{judged}, where its confidence says {says:.1%}.", "the labels and the other gold answers"))
     return found
 
@@ -166,8 +167,8 @@ def measured_accuracy(score: Score) -> Claim:
     if not low <= sure <= high:
         told = "less often than that" if sure > accuracy else "more often than that"
     return Claim(
-        f"Measured on {format_count(n, 'task')}: {round(accuracy * n):,} answers are right, {accuracy:.1%} (90% interval "
-        f"{low:.1%} to {high:.1%}), where its confidence says {sure:.1%}: right {told}. Confidence is off by "
+        f"Measured on {format_count(n, 'task')}: {round(accuracy * n):,} answers are right, {accuracy:.1%} (90% "
+        f"interval {low:.1%} to {high:.1%}), where its confidence says {sure:.1%}: right {told}. Confidence is off by "
         f"{score.calibration_error:.1%} on average (the calibration error).",
         TRUTH,
     )

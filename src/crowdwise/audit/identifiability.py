@@ -198,7 +198,8 @@ def linked_crowd(labels: CrowdLabels) -> Answer:
     if active.sum() == 1:
         words, alone = "No: there is a single worker.", 1.0
     else:
-        words = f"No: the crowd falls into {sizes.size} parts without a task in common (workers: {listing(sizes.tolist())})."
+        parts = listing(sizes.tolist())
+        words = f"No: the crowd falls into {sizes.size} parts without a task in common (workers: {parts})."
         alone = 1 - float(sizes[0]) / float(sizes.sum())
     consequence = (
         "Workers of different parts cannot be compared, and one part's classes may be swapped against another's."

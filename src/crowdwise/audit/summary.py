@@ -133,8 +133,8 @@ def _flags(audit: Audit) -> str:
     flagged, n_workers = sum(times.values()), audit.labels.n_workers
     if not flagged:
         return "No worker is flagged. That is no proof of honesty: those with few labels cannot be told from chance."
-    told = f"{flagged:,} of {format_count(n_workers, 'worker')} {'is' if flagged == 1 else 'are'} flagged: {_counts(times)}."
-    return f"{told} {promise(audit.level)}"
+    are, workers = "is" if flagged == 1 else "are", format_count(n_workers, "worker")
+    return f"{flagged:,} of {workers} {are} flagged: {_counts(times)}. {promise(audit.level)}"
 
 
 def promise(level: float) -> str:
@@ -232,8 +232,8 @@ def _check_converged(model: Any) -> tuple[bool, str]:
         steps = f" ({model.n_iter_:,} iterations)" if model.n_iter_ > 1 else ""
         return True, f"The fit has settled{steps}."
     return False, (
-        f"The fit was still changing after {format_count(int(model.n_iter_), 'iteration')}. Give it more (max_iter) before "
-        "trusting small differences."
+        f"The fit was still changing after {format_count(int(model.n_iter_), 'iteration')}. Give it more (max_iter) "
+        "before trusting small differences."
     )
 
 
@@ -243,8 +243,8 @@ def _check_independent(audit: Audit) -> list[tuple[bool, str]]:
     if not dependent or audit.model.slug.startswith("group-"):
         return []
     told = (
-        f"{format_count(dependent, 'worker')} depend on others, and the consensus counts each of them as a voice of their "
-        "own. Leave copies out (crowdwise audit --prune-to), or count each group once: --method group-dawid-skene."
+        f"{format_count(dependent, 'worker')} depend on others, and the consensus counts each of them as a voice of "
+        "their own. Leave copies out (crowdwise audit --prune-to), or count each group once: --method group-dawid-skene."
     )
     return [(False, told)]
 

@@ -109,8 +109,8 @@ def _shares(given: Any, labels: CrowdLabels) -> FloatArray:
         silent = np.setdiff1d(np.flatnonzero(labels.class_shares), places)
         if silent.size:
             raise InputError(
-                f"class_prior gives no share to {listing([labels.classes[int(k)].as_py() for k in silent])}, which some "
-                "labels name. Give every class a share, 0 for one that is never true."
+                f"class_prior gives no share to {listing([labels.classes[int(k)].as_py() for k in silent])}, which "
+                "some labels name. Give every class a share, 0 for one that is never true."
             )
         shares = np.zeros(labels.n_classes)
         shares[places] = as_numbers(list(given.values()), "class_prior")
@@ -186,8 +186,8 @@ def _in_classes_of(labels: CrowdLabels, old: pa.Array, answers: FloatArray) -> F
     kept = np.flatnonzero(places >= 0)
     if kept.size == 0:
         raise InputError(
-            f"known_workers was fitted with the classes {listing(old.to_pylist())}; these labels have none of them, but "
-            f"{listing(labels.classes.to_pylist())}. Use the same class names in both."
+            f"known_workers was fitted with the classes {listing(old.to_pylist())}; these labels have none of them, "
+            f"but {listing(labels.classes.to_pylist())}. Use the same class names in both."
         )
     found = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
     found[:, kept[:, None], kept] = answers[:, places[kept][:, None], places[kept]]

@@ -164,7 +164,7 @@ def align_together(confusion: FloatArray, reference: FloatArray) -> IntArray:
 
 
 def align_each(confusion: FloatArray, reference: FloatArray) -> FloatArray:
-    """Every worker's matrix with its rows in the order that is most like her reference."""
+    """Every worker's matrix with its rows in the order that is most like their reference."""
     scores = np.einsum("wkl,wrl->wkr", confusion, reference)
     return np.stack([matrix[_order(score)] for matrix, score in zip(confusion, scores, strict=True)])
 

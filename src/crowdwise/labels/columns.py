@@ -190,7 +190,8 @@ def _guess_column(role: str, names: list[str], origin: str, taken: set[str]) -> 
     hits = candidates(role, names, taken) or candidates(role, names)
     if len(hits) > 1:
         raise InputError(
-            f"{origin} has more than one column that may be the {role}: {listing(hits)}. Say which with {_option(role)}."
+            f"{origin} has more than one column that may be the {role}: {listing(hits)}. "
+            f"Say which with {_option(role)}."
         )
     return hits[0] if hits else None
 
@@ -202,8 +203,8 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
         return f"{origin} has no columns. Labels need three: task, worker and label."
     if set(COMPARED) <= {_key(name) for name in names}:
         return (
-            f"{origin} holds comparisons ({listing(names)}), not labels of tasks. Make each pair of items a task, in an "
-            "order of your own (a|b, never b|a), and its label which of the two won: first or second."
+            f"{origin} holds comparisons ({listing(names)}), not labels of tasks. Make each pair of items a task, in "
+            "an order of your own (a|b, never b|a), and its label which of the two won: first or second."
         )
     if len(names) == 1:
         return (

@@ -70,9 +70,9 @@ def by_task(nested: Mapping[Any, Mapping[Any, Any]], outer: Outer | None) -> Map
             raise _unclear(nested, inner)
         if outer == "workers":
             warnings.warn(
-                f"The outer names ({listing(nested)}) were taken for {format_count(len(nested), 'worker')}, the inner ones "
-                f"({listing(inner)}) for {format_count(len(inner), 'task')}. If it is the other way round, say outer='tasks' "
-                "in read_labels (on the command line --outer tasks).",
+                f"The outer names ({listing(nested)}) were taken for {format_count(len(nested), 'worker')}, the inner "
+                f"ones ({listing(inner)}) for {format_count(len(inner), 'task')}. If it is the other way round, say "
+                "outer='tasks' in read_labels (on the command line --outer tasks).",
                 InputWarning,
                 stacklevel=2,
             )
@@ -121,8 +121,8 @@ def _refuse_records(inner: list[Any]) -> None:
     names = [str(name) for name in inner]
     if len(names) <= MOST_FIELDS and candidates("worker", names) and candidates("label", names):
         raise InputError(
-            f"The inner names of this mapping are fields of records ({listing(names)}), neither tasks nor workers. Give "
-            "a list of records, or a table with a row for each answer."
+            f"The inner names of this mapping are fields of records ({listing(names)}), neither tasks nor workers. "
+            "Give a list of records, or a table with a row for each answer."
         )
 
 

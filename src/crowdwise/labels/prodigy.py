@@ -67,8 +67,8 @@ def prodigy_answers(source: Columns, named: Named) -> tuple[Columns, Named] | No
         raise InputError(f"{source.place.origin}: every answer is 'ignore'. There is no label to read.")
     if kept.size < len(answer):
         warnings.warn(
-            f"{source.place.origin}: {format_count(len(answer) - kept.size, 'answer')} 'ignore' left out: a task that was "
-            "skipped has no label.",
+            f"{source.place.origin}: {format_count(len(answer) - kept.size, 'answer')} 'ignore' left out: a task that "
+            "was skipped has no label.",
             InputWarning,
             stacklevel=2,
         )

@@ -129,8 +129,8 @@ def add_classes_of_truth(source: Any, labels: CrowdLabels) -> CrowdLabels:
     if not known.any():
         raise InputError(
             f"No class of the known truths ({listing(named.to_pylist())}) is a class of the labels "
-            f"({listing(labels.classes.to_pylist())}). Use the same names in both, or declare all classes with classes= "
-            "(on the command line --classes) when reading the labels."
+            f"({listing(labels.classes.to_pylist())}). Use the same names in both, or declare all classes with "
+            "classes= (on the command line --classes) when reading the labels."
         )
     classes = union([labels.classes, named.filter(pa.array(~known))])
     was_numbered = pa.types.is_integer(labels.classes.type)

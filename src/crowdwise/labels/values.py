@@ -78,8 +78,8 @@ def describe_values(labels: CrowdLabels) -> str:
         return ""
     low, high = numbers[used].min(), numbers[used].max()
     return (
-        f"{size:,} distinct numbers among {format_count(labels.n_labels, 'label')}: these look like values, not classes "
-        f"(from {low:g} to {high:g}; {why})."
+        f"{size:,} distinct numbers among {format_count(labels.n_labels, 'label')}: these look like values, not "
+        f"classes (from {low:g} to {high:g}; {why})."
     )
 
 

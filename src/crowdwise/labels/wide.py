@@ -81,7 +81,8 @@ def labels_from_nested(
     tasks = as_vocabulary(nested.keys(), "task")
     return _labels(
         task, workers.codes, as_column(said, "label", "the mapping"),
-        parse_integers(tasks) if text else tasks, workers.names, classes, "pyarrow", "the mapping", as_classes=as_classes,
+        parse_integers(tasks) if text else tasks, workers.names, classes, "pyarrow", "the mapping",
+        as_classes=as_classes,
     )  # fmt: skip
 
 

@@ -50,8 +50,8 @@ def warn_if_not_identifiable(model: Any, answers: CrowdLabels, f: FloatArray) ->
     alone = find_unanchored(f[:, used], confusion, said[:, used])
     if alone:
         reasons.append(
-            f"there is neither a task that is surely {listing([names[k] for k in alone])} nor a worker who is an expert "
-            "of it"
+            f"there is neither a task that is surely {listing([names[k] for k in alone])} nor a worker who is an "
+            "expert of it"
         )
     if reasons:
         warnings.warn(

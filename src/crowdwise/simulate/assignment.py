@@ -1,6 +1,6 @@
 """Who labels what: edges between tasks and workers, never one pair twice.
 
-Assignments are sorted by task (but for `join_assignments` ones). Only `assign_everyone` has as many edges as there are pairs.
+Assignments are sorted by task, but for those of `join_assignments`. Only `assign_everyone` has an edge for every pair.
 """
 
 from __future__ import annotations

@@ -166,8 +166,8 @@ class AuditPage:
         console_tables.print_paragraph(
             console,
             f"Audit of {format_count(labels.n_labels, 'label')} by {format_count(labels.n_workers, 'worker')} on "
-            f"{format_count(labels.n_tasks, 'task')}. In a crowd where there is nothing to find, the chance that anyone is "
-            f"flagged is at most {100 * self.found.level:.3g}%.{escape_unprintable(drift)}",
+            f"{format_count(labels.n_tasks, 'task')}. In a crowd where there is nothing to find, the chance that "
+            f"anyone is flagged is at most {100 * self.found.level:.3g}%.{escape_unprintable(drift)}",
         )
         model = self.found.model
         console_tables.print_heading(console, f"The consensus, by {model.slug}")
