@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.labels import CrowdLabels
-from crowdwise.simulate.workers import skilled
+from crowdwise.simulate.workers import draw_skilled_confusion
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
@@ -43,9 +43,11 @@ def simulate_assumption(
 ) -> tuple[CrowdLabels, IntArray]:
     """Labels and truth of a crowd of `CROWDS`; `tasks_seed` draws other tasks for the same workers."""
     generator = np.random.default_rng([seed, n_tasks, n_workers, per_task, n_classes, CROWDS.index(name)])
-    confusion = skilled(n_workers, n_classes, generator, skill=0.7 if n_classes > 2 else 0.75, concentration=10)
+    confusion = draw_skilled_confusion(
+        n_workers, n_classes, generator, skill=0.7 if n_classes > 2 else 0.75, concentration=10
+    )
     family = np.where(np.arange(n_workers) < 0.6 * n_workers, np.arange(n_workers) % 3, -1)
-    of_family = skilled(3, n_classes, generator, skill=0.7, concentration=10)
+    of_family = draw_skilled_confusion(3, n_classes, generator, skill=0.7, concentration=10)
     fooled = generator.random((n_workers, n_classes)) < 0.7
     if name == "spammers":
         bad = generator.random(n_workers) < 0.3

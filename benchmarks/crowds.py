@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import crowdwise as cw
-from crowdwise.simulate.workers import skilled
+from crowdwise.simulate.workers import draw_skilled_confusion
 
 LEAGUE = ["bluebird", "dog", "web", "rte", "temp", "sp", "zencrowd_us", "adult2", "fact_eval", "ducks"]
 LEAGUE += ["labelme", "music", "imagenet15n", "cifar10h"]
@@ -102,7 +102,7 @@ def skilled_workers(kind: str, n_workers: int, n_classes: int, skill: float, rng
     concentration = float(rng.choice([5, 15]))
     if kind == "dependent":
         skill, concentration = 0.85, 20.0
-    confusion = skilled(n_workers, n_classes, rng, skill=skill, concentration=concentration)
+    confusion = draw_skilled_confusion(n_workers, n_classes, rng, skill=skill, concentration=concentration)
     if kind == "spammers":
         lazy = rng.random(n_workers) < 1 / 3
         confusion[lazy] = rng.dirichlet(np.full(n_classes, 0.5), int(lazy.sum()))[:, None]
@@ -126,7 +126,7 @@ def draw_labels(
     if kind == "dependent":
         n_families = int(rng.integers(3, 7))
         family = rng.integers(0, n_families, confusion.shape[0])
-        opinions = skilled(n_families, n_classes, rng, skill=rng.uniform(0.6, 0.8), concentration=20.0)
+        opinions = draw_skilled_confusion(n_families, n_classes, rng, skill=rng.uniform(0.6, 0.8), concentration=20.0)
         held = np.stack([draw(rows[truth], rng) for rows in opinions], axis=1)
         seen = held[task, family[worker]]
     return draw(confusion[worker, seen], rng)

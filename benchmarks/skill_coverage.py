@@ -37,7 +37,7 @@ from scipy.stats import binom
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate_workers
-from crowdwise.simulate.workers import class_wise, skilled, symmetric
+from crowdwise.simulate.workers import class_wise_confusion, draw_skilled_confusion, symmetric_confusion
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = [(300, 30, 3), (300, 30, 10), (1000, 20, 3), (1000, 100, 3), (1000, 100, 5), (2000, 40, 5)]
@@ -45,23 +45,23 @@ CLASSES = (2, 4, 7)
 
 
 def coins(n_workers: int, n_classes: int, rng: np.random.Generator) -> Any:
-    return symmetric(rng.uniform(0.5 if n_classes == 2 else 0.3, 0.95, n_workers), n_classes)
+    return symmetric_confusion(rng.uniform(0.5 if n_classes == 2 else 0.3, 0.95, n_workers), n_classes)
 
 
 def guessers(n_workers: int, n_classes: int, rng: np.random.Generator) -> Any:
-    return symmetric(np.where(rng.random(n_workers) < 0.3, 1 / n_classes, 0.9), n_classes)
+    return symmetric_confusion(np.where(rng.random(n_workers) < 0.3, 1 / n_classes, 0.9), n_classes)
 
 
 def vectors(n_workers: int, n_classes: int, rng: np.random.Generator) -> Any:
-    return class_wise(rng.beta(7.5, 2.5, (n_workers, n_classes)))
+    return class_wise_confusion(rng.beta(7.5, 2.5, (n_workers, n_classes)))
 
 
 def matrices(n_workers: int, n_classes: int, rng: np.random.Generator) -> Any:
-    return skilled(n_workers, n_classes, rng, skill=0.75, concentration=10)
+    return draw_skilled_confusion(n_workers, n_classes, rng, skill=0.75, concentration=10)
 
 
 def unlike_matrices(n_workers: int, n_classes: int, rng: np.random.Generator) -> Any:
-    return skilled(n_workers, n_classes, rng, skill=0.7, concentration=3)
+    return draw_skilled_confusion(n_workers, n_classes, rng, skill=0.7, concentration=3)
 
 
 def habits(n_workers: int, n_classes: int, rng: np.random.Generator) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate.assignment import assign
 from crowdwise.simulate.draws import draw_from_rows
-from crowdwise.simulate.workers import skilled
+from crowdwise.simulate.workers import draw_skilled_confusion
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, IntArray
@@ -38,7 +38,7 @@ def honest(
 ) -> Crowd:
     """Independent workers, some tasks hard: there half of the labels are drawn towards one wrong class, or guessed."""
     truth = rng.choice(n_classes, n_tasks, p=prior)  # type: ignore[arg-type]
-    confusion = skilled(n_workers, n_classes, rng, skill=skill, concentration=concentration)
+    confusion = draw_skilled_confusion(n_workers, n_classes, rng, skill=skill, concentration=concentration)
     if unequal and per_task is not None:  # a few workers do most
         volume = np.log(rng.pareto(1.0, n_workers) + 0.05) + rng.gumbel(size=(n_tasks, n_workers))
         worker = np.argsort(-volume, axis=1)[:, :per_task].ravel()

@@ -22,7 +22,7 @@ from crowdwise.simulate.adversaries import colluders
 from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.dependence import dependent_groups
 from crowdwise.simulate.known import simulate_workers
-from crowdwise.simulate.workers import constant, symmetric
+from crowdwise.simulate.workers import constant_confusion, symmetric_confusion
 
 
 def f1(crowd, **options):
@@ -67,7 +67,7 @@ def test_pair_p_value_is_the_binomial_tail():
 def test_a_shared_confusion_is_explained_by_matrices():
     """Ten of thirty take class 2 for 1: they agree beyond one skill each, as they do with nobody's settlement."""
     mixed_up = np.array([[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.05, 0.9, 0.05]])
-    matrices = np.concatenate([symmetric(np.full(20, 0.8), 3), np.tile(mixed_up, (10, 1, 1))])
+    matrices = np.concatenate([symmetric_confusion(np.full(20, 0.8), 3), np.tile(mixed_up, (10, 1, 1))])
     labels = simulate_workers(matrices, 2000, None, seed=0).labels
     assert find_colluders(labels).findings == ()
     block = np.arange(30) >= 20
@@ -156,7 +156,7 @@ def test_honest_crowds_raise_no_alarm():
 
 
 def test_two_who_always_say_the_same_do_not_collude():
-    matrices = np.concatenate([symmetric(np.full(12, 0.8), 3), constant(4, 3)])
+    matrices = np.concatenate([symmetric_confusion(np.full(12, 0.8), 3), constant_confusion(4, 3)])
     assert find_colluders(simulate_workers(matrices, 500, None, seed=0).labels).findings == ()
 
 

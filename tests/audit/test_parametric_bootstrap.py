@@ -11,7 +11,7 @@ from tests.audit.crowds import honest
 from crowdwise.audit import parametric_bootstrap
 from crowdwise.audit.parametric_bootstrap import drawn_again, largest_p_values
 from crowdwise.kernels import reference
-from crowdwise.simulate.draws import summed
+from crowdwise.simulate.draws import cumulate_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,12 @@ def test_draws_are_those_of_plain_numpy_one_after_the_other() -> None:
     for some, _, (best, own) in found:
         for row in range(some.stop - some.start):
             expected = reference.drawn_scores(
-                labels, truth, draws.random(labels.n_labels), summed(confusion), log_prior, table.transpose(0, 2, 1)
+                labels,
+                truth,
+                draws.random(labels.n_labels),
+                cumulate_rows(confusion),
+                log_prior,
+                table.transpose(0, 2, 1),
             )
             np.testing.assert_allclose((best[row], own[row]), expected, rtol=1e-12)
 

@@ -22,7 +22,7 @@ from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate.adversaries import spammers
 from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.known import simulate_workers
-from crowdwise.simulate.workers import constant, symmetric, unrelated
+from crowdwise.simulate.workers import constant_confusion, symmetric_confusion, unrelated_confusion
 
 NEEDS_DATA = [
     pytest.mark.data,
@@ -210,8 +210,9 @@ def test_simulated_spammers_are_found_and_nobody_else(share):
 def mixed_crowd(seed=0, n_tasks=400):
     """Ten good workers, then: one of one mind, one random, one who says the opposite, one weak, one who swaps."""
     swaps = 0.8 * np.eye(3)[[0, 2, 1]] + 0.2 / 3
-    matrices = [symmetric(np.full(10, 0.8), 3), constant(1, 3, 1), unrelated(np.full((1, 3), 1 / 3)),
-                symmetric([0.05], 3), symmetric([0.55], 3), swaps[None]]  # fmt: skip
+    guesses = unrelated_confusion(np.full((1, 3), 1 / 3))
+    matrices = [symmetric_confusion(np.full(10, 0.8), 3), constant_confusion(1, 3, 1), guesses,
+                symmetric_confusion([0.05], 3), symmetric_confusion([0.55], 3), swaps[None]]  # fmt: skip
     return simulate_workers(np.concatenate(matrices), n_tasks, None, seed=seed).labels
 
 
@@ -250,7 +251,7 @@ def test_constant_answerers_of_every_volume_are_found(volume):
 @pytest.mark.parametrize("always", [0, 1])
 def test_constant_answerers_where_classes_are_unequal(always):
     """Who always names the class of nine tasks in ten agrees with everyone, and tells nothing all the same."""
-    matrices = np.concatenate([symmetric(np.full(20, 0.9), 2), constant(1, 2, always)])
+    matrices = np.concatenate([symmetric_confusion(np.full(20, 0.9), 2), constant_confusion(1, 2, always)])
     labels = simulate_workers(matrices, 800, None, prior=[0.9, 0.1], seed=0).labels
     assert flagged(find_spammers(labels)) == {20}
 
@@ -288,8 +289,8 @@ def test_who_has_done_little_is_not_flagged():
 
 def test_who_sits_among_the_weak_is_judged_by_their_measure():
     """Two islands: five experts on one, five honest and weak workers on the other; nobody is a spammer."""
-    strong = simulate_workers(symmetric(np.full(5, 0.95), 2), 500, None, seed=0).labels
-    weak = simulate_workers(symmetric(np.full(5, 0.66), 2), 500, None, seed=1).labels
+    strong = simulate_workers(symmetric_confusion(np.full(5, 0.95), 2), 500, None, seed=0).labels
+    weak = simulate_workers(symmetric_confusion(np.full(5, 0.66), 2), 500, None, seed=1).labels
     labels = CrowdLabels.from_codes(
         np.concatenate([strong.task, weak.task + 500]), np.concatenate([strong.worker, weak.worker + 5]),
         np.concatenate([strong.label, weak.label]), tasks=1000, workers=10, classes=2,
@@ -333,7 +334,9 @@ def test_level_is_kept_at_the_bound_itself():
 
     def crowds_with_flags(skill):
         accuracy = (1 + skill) / 2
-        matrices = np.concatenate([symmetric(np.full(8, 0.9), 2), symmetric(np.full(6, accuracy), 2)])
+        matrices = np.concatenate(
+            [symmetric_confusion(np.full(8, 0.9), 2), symmetric_confusion(np.full(6, accuracy), 2)]
+        )
         return sum(
             bool(find_spammers(simulate_workers(matrices, 300, None, seed=seed).labels).findings) for seed in range(20)
         )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from crowdwise.kernels import reference
 from crowdwise.kernels.simulated_scores import drawn_scores
 from crowdwise.labels import CrowdLabels
-from crowdwise.simulate.draws import draw_from_rows, summed
+from crowdwise.simulate.draws import cumulate_rows, draw_from_rows
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 11])
@@ -23,7 +23,7 @@ def test_scores_of_drawn_labels(n_classes: int) -> None:
     truth, uniform = rng.integers(0, n_classes, (3, 45)), rng.random((3, 300))
     tasks = slice(7, 44)
     edges = slice(labels.task_ptr[7], labels.task_ptr[44])
-    model = summed(confusion), log_prior, log_table
+    model = cumulate_rows(confusion), log_prior, log_table
     best, own = drawn_scores(labels, tasks, truth[:, tasks], uniform[:, edges], *model)
     for draw in range(3):
         expected = reference.drawn_scores(labels, truth[draw], uniform[draw], *model)
@@ -43,7 +43,7 @@ def test_the_same_labels_as_the_simulator_draws() -> None:
         slice(0, 50),
         truth[None],
         np.random.default_rng(1).random((1, 300)),
-        summed(confusion),
+        cumulate_rows(confusion),
         np.zeros(4),
         table,
     )

@@ -16,7 +16,7 @@ from crowdwise.fitting.one_vs_rest import confusion_of_rates
 from crowdwise.fitting.rank_one import Pairs
 from crowdwise.kernels import pair_counts
 from crowdwise.simulate import simulate_workers
-from crowdwise.simulate.workers import symmetric
+from crowdwise.simulate.workers import symmetric_confusion
 
 if TYPE_CHECKING:
     from crowdwise.labels import CrowdLabels
@@ -241,7 +241,7 @@ def test_messages_in_plain_loops(n_classes: int, seed: int, rounds: int) -> None
 
 def test_the_decision_of_messages_is_their_sign(crowd: CrowdLabels) -> None:
     """Two classes: the more probable one is the sign of Σ A y, most workers being reliable."""
-    two = simulate_workers(symmetric(np.linspace(0.55, 0.9, 12), 2), 120, 5, seed=2).labels
+    two = simulate_workers(symmetric_confusion(np.linspace(0.55, 0.9, 12), 2), 120, 5, seed=2).labels
     merged = rank_one.answers_of(two)
     answer = merged.coded(two, 0)
     x, y = kos.messages(merged.task, merged.worker, answer, np.zeros(answer.size, int), rounds=10)
@@ -252,7 +252,7 @@ def test_the_decision_of_messages_is_their_sign(crowd: CrowdLabels) -> None:
 
 
 def test_weights_are_the_singular_vector_of_dense_algebra() -> None:
-    labels = simulate_workers(symmetric(np.linspace(0.55, 0.9, 9), 2), 60, 5, seed=3).labels
+    labels = simulate_workers(symmetric_confusion(np.linspace(0.55, 0.9, 9), 2), 60, 5, seed=3).labels
     dense = np.zeros((60, 9))
     for t, w, a in zip(labels.task, labels.worker, labels.label, strict=True):
         dense[t, w] = coded(a, 0, 2)
@@ -274,7 +274,7 @@ def test_weights_are_the_singular_vector_of_dense_algebra() -> None:
 @pytest.mark.parametrize("slug", ["kos", "ghosh-svd"])
 def test_skills_follow_from_what_the_others_say(slug: str) -> None:
     """At the scale where Σ N s[i] s[j] is Σ N C[i,j] over the pairs."""
-    labels = simulate_workers(symmetric(np.linspace(0.5, 0.85, 12), 3), 400, 6, seed=3).labels
+    labels = simulate_workers(symmetric_confusion(np.linspace(0.5, 0.85, 12), 3), 400, 6, seed=3).labels
     pairs = rank_one.agreement(labels)
     skill = (3 * fitted(slug, labels).skill_ - 1) / 2
     explained = (pairs.weight * skill[pairs.first] * skill[pairs.second]).sum()
@@ -329,7 +329,7 @@ def test_without_pairs_it_is_the_majority_vote(slug: str) -> None:
 
 @METHODS
 def test_two_crowds_that_never_meet_are_both_understood(slug: str) -> None:
-    halves = [simulate_workers(symmetric(np.full(8, 0.85), 2), 150, 5, seed=seed) for seed in (1, 2)]
+    halves = [simulate_workers(symmetric_confusion(np.full(8, 0.85), 2), 150, 5, seed=seed) for seed in (1, 2)]
     first, second = (half.labels for half in halves)
     labels = cw.CrowdLabels.from_codes(
         np.concatenate([first.task, second.task + 150]),
@@ -349,7 +349,7 @@ def test_two_crowds_that_never_meet_are_both_understood(slug: str) -> None:
 
 @METHODS
 def test_a_worker_without_pairs_has_the_crowds_accuracy(slug: str) -> None:
-    crowd = simulate_workers(symmetric(np.linspace(0.6, 0.9, 8), 2), 200, 5, seed=5).labels
+    crowd = simulate_workers(symmetric_confusion(np.linspace(0.6, 0.9, 8), 2), 200, 5, seed=5).labels
     labels = cw.CrowdLabels.from_codes(
         np.append(crowd.task, np.arange(200, 240)),
         np.append(crowd.worker, np.full(40, 8)),
@@ -367,7 +367,7 @@ def test_a_worker_without_pairs_has_the_crowds_accuracy(slug: str) -> None:
 @METHODS
 def test_most_workers_are_taken_to_be_better_than_chance(slug: str) -> None:
     """Seven who know, three who invert."""
-    simulation = simulate_workers(symmetric(np.array([0.85] * 7 + [0.15] * 3), 2), 300, 6, seed=6)
+    simulation = simulate_workers(symmetric_confusion(np.array([0.85] * 7 + [0.15] * 3), 2), 300, 6, seed=6)
     model = fitted(slug, simulation.labels)
     assert (model.skill_[:7] > 0.7).all()
     assert (model.skill_[7:] < 0.3).all()

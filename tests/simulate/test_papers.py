@@ -9,7 +9,7 @@ from crowdwise.metrics import cohen_kappa
 from crowdwise.simulate import CROWDS, simulate
 from crowdwise.simulate.annotators import CIFAR10, cifar_confusion
 from crowdwise.simulate.experts import senior_confusion
-from crowdwise.simulate.workers import flippers
+from crowdwise.simulate.workers import draw_flipper_confusion
 
 
 def dense(slug: str, **parameters: object) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +35,7 @@ def test_pairwise_flippers_have_one_target_a_class(skill: float) -> None:
 
 def test_flip_targets_are_uniform_over_the_other_classes() -> None:
     # 40,000 workers × 4 classes; 12 off-diagonal cells of share 1/3, |z| < 4.5: false alarm 1 in 12,000.
-    targets = (flippers(np.zeros(40_000), 4, np.random.default_rng(0)) == 1).sum(axis=0)
+    targets = (draw_flipper_confusion(np.zeros(40_000), 4, np.random.default_rng(0)) == 1).sum(axis=0)
     assert (np.diag(targets) == 0).all()
     off = targets[~np.eye(4, dtype=bool)]
     assert (np.abs(off - 40_000 / 3) / np.sqrt(40_000 * 2 / 9) < 4.5).all()

@@ -25,7 +25,7 @@ from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
 from crowdwise.kernels import NO_GOLD, blocks_of
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import Simulation, simulate_workers
-from crowdwise.simulate.workers import class_wise, skilled, symmetric
+from crowdwise.simulate.workers import class_wise_confusion, draw_skilled_confusion, symmetric_confusion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,20 +34,20 @@ WORKERS = 500
 
 
 def coins(n_workers: int, n_classes: int, generator: np.random.Generator) -> Any:
-    return symmetric(generator.uniform(0.5 if n_classes == 2 else 0.3, 0.95, n_workers), n_classes)
+    return symmetric_confusion(generator.uniform(0.5 if n_classes == 2 else 0.3, 0.95, n_workers), n_classes)
 
 
 def spammers(n_workers: int, n_classes: int, generator: np.random.Generator) -> Any:
     """Three in ten guess."""
-    return symmetric(np.where(generator.random(n_workers) < 0.3, 1 / n_classes, 0.9), n_classes)
+    return symmetric_confusion(np.where(generator.random(n_workers) < 0.3, 1 / n_classes, 0.9), n_classes)
 
 
 def matrices(n_workers: int, n_classes: int, generator: np.random.Generator) -> Any:
-    return skilled(n_workers, n_classes, generator, skill=0.75, concentration=10)
+    return draw_skilled_confusion(n_workers, n_classes, generator, skill=0.75, concentration=10)
 
 
 def unlike_matrices(n_workers: int, n_classes: int, generator: np.random.Generator) -> Any:
-    return skilled(n_workers, n_classes, generator, skill=0.7, concentration=3)
+    return draw_skilled_confusion(n_workers, n_classes, generator, skill=0.7, concentration=3)
 
 
 def covered(model: Any, simulation: Simulation, level: float = 0.9) -> Any:
@@ -112,7 +112,7 @@ def test_other_levels(level: float, low: float, high: float) -> None:
 
 
 def vectors(n_workers: int, n_classes: int, generator: np.random.Generator) -> Any:
-    return class_wise(generator.beta(7.5, 2.5, (n_workers, n_classes)))
+    return class_wise_confusion(generator.beta(7.5, 2.5, (n_workers, n_classes)))
 
 
 def habits(n_workers: int, n_classes: int, generator: np.random.Generator) -> Any:
@@ -158,7 +158,7 @@ def test_glad(n_classes: int, n_workers: int, labels_per_task: int) -> None:
 def test_more_labels_make_narrower_intervals() -> None:
     widths = []
     for labels_per_task in (3, 5, 10, 20):
-        labels = simulate_workers(symmetric(np.full(25, 0.75), 3), 400, labels_per_task, seed=0).labels
+        labels = simulate_workers(symmetric_confusion(np.full(25, 0.75), 3), 400, labels_per_task, seed=0).labels
         table = cw.DawidSkene().fit(labels).workers()
         widths.append(float(np.mean(table["skill_high"].to_numpy() - table["skill_low"].to_numpy())))
     assert widths == sorted(widths, reverse=True)
@@ -214,7 +214,7 @@ def test_evidence_for_task_effects() -> None:
 
 def test_sampler_where_every_truth_is_known() -> None:
     """Graded answers: the skill is the share of right ones, drawn to the crowd; its variance is that of tosses."""
-    simulation = simulate_workers(symmetric(np.linspace(0.5, 0.95, 25), 3), 600, 10, seed=1)
+    simulation = simulate_workers(symmetric_confusion(np.linspace(0.5, 0.95, 25), 3), 600, 10, seed=1)
     labels, truth = simulation.labels, np.asarray(simulation.truth, np.int32)
     known = Knowledge(gold=truth)
     right = np.bincount(labels.worker, truth[labels.task] == labels.label)
@@ -264,9 +264,9 @@ def test_intervals_are_computed_when_asked_for() -> None:
 def test_what_labels_cannot_tell() -> None:
     labels, _ = hard_crowd(3, 0.0)
     assert cw.DawidSkene().fit(labels).skill_caveat() == ""
-    two = simulate_workers(symmetric(np.full(10, 0.8), 2), 100, 2, seed=0).labels
+    two = simulate_workers(symmetric_confusion(np.full(10, 0.8), 2), 100, 2, seed=0).labels
     assert "A task has 2.0 labels on average" in cw.DawidSkene().fit(two).skill_caveat()
-    one = simulate_workers(symmetric(np.full(10, 0.8), 2), 100, 1, seed=0).labels
+    one = simulate_workers(symmetric_confusion(np.full(10, 0.8), 2), 100, 1, seed=0).labels
     assert "No task has two labels" in cw.MajorityVote().fit(one).skill_caveat()
     with pytest.raises(cw.InputError, match="not fitted"):
         cw.DawidSkene().skill_caveat()
@@ -274,7 +274,7 @@ def test_what_labels_cannot_tell() -> None:
 
 def test_votes_say_agreement_and_skill_apart() -> None:
     """Workers who are right more often than they agree with the few others have a skill above their agreement."""
-    simulation = simulate_workers(symmetric(np.full(30, 0.75), 4), 300, 3, seed=0)
+    simulation = simulate_workers(symmetric_confusion(np.full(30, 0.75), 4), 300, 3, seed=0)
     for slug in ("majority-vote", "weighted-majority-vote", "crh", "group-majority-vote"):
         table = cw.method(slug).load()().fit(simulation.labels).workers()
         skill, low, high = (table[name].to_numpy() for name in ("skill", "skill_low", "skill_high"))

@@ -14,7 +14,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.simulate import simulate_workers
-from crowdwise.simulate.workers import skilled
+from crowdwise.simulate.workers import draw_skilled_confusion
 
 RATE = 16
 SEEDS = range(8)
@@ -65,7 +65,9 @@ def test_intervals_hold_nine_in_ten(slug: str) -> None:
     held = []
     for seed in range(20):
         generator = np.random.default_rng([seed, 4])
-        crowd = simulate_workers(skilled(20, 4, generator, skill=0.75, concentration=10), 1000, 5, seed=generator)
+        crowd = simulate_workers(
+            draw_skilled_confusion(20, 4, generator, skill=0.75, concentration=10), 1000, 5, seed=generator
+        )
         table = cw.method(slug).load()().fit(crowd.labels).workers()
         held.append((table["skill_low"].to_numpy() <= crowd.skill) & (crowd.skill <= table["skill_high"].to_numpy()))
     assert 0.84 <= np.mean(held) <= 0.98
@@ -75,7 +77,7 @@ def test_intervals_hold_nine_in_ten(slug: str) -> None:
 def test_a_large_crowd_is_estimated_by_its_core_within_memory(slug: str) -> None:
     """2,000 workers, of whom 500 at most are estimated; a dense table of pairs takes 1,280 bytes a label."""
     crowd = simulate_workers(
-        skilled(2000, 2, np.random.default_rng(0), skill=0.75, concentration=10), 20_000, 5, seed=0
+        draw_skilled_confusion(2000, 2, np.random.default_rng(0), skill=0.75, concentration=10), 20_000, 5, seed=0
     )
     model = cw.method(slug).load()()
     model.set_params(**{"max_iter": 30, "tol": 0.0} if "max_iter" in model.get_params() else {})

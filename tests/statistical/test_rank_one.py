@@ -14,7 +14,7 @@ from tests.statistical.test_coverage import coins, coverage
 
 import crowdwise as cw
 from crowdwise.simulate import simulate_workers
-from crowdwise.simulate.workers import symmetric
+from crowdwise.simulate.workers import symmetric_confusion
 
 METHODS = pytest.mark.parametrize("slug", ["kos", "ghosh-svd", "dalvi", "sml", "pgd", "m-msr"])
 
@@ -25,7 +25,7 @@ def fitted(slug: str, labels: Any) -> Any:
 
 def skill_error(slug: str, n_tasks: int, seed: int) -> float:
     accuracy = np.random.default_rng(seed).uniform(0.5, 0.95, 12)
-    simulation = simulate_workers(symmetric(accuracy, 3), n_tasks, 6, seed=seed)
+    simulation = simulate_workers(symmetric_confusion(accuracy, 3), n_tasks, 6, seed=seed)
     return float(np.abs(fitted(slug, simulation.labels).skill_ - accuracy).mean())
 
 

@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 
 import crowdwise as cw
 from crowdwise.simulate import Simulation, simulate, simulate_workers
-from crowdwise.simulate.workers import constant, symmetric
+from crowdwise.simulate.workers import constant_confusion, symmetric_confusion
 
 SEEDS = range(32)
 
@@ -68,7 +68,7 @@ def test_class_shares_are_recovered() -> None:
 def test_one_coin_accuracies_are_recovered(n_classes: int) -> None:
     """1,500 labels a worker. Measured: largest error of 40 workers .031 (sd .006), root mean square .013 (.001)."""
     accuracy = np.random.default_rng(0).uniform(0.35 if n_classes > 2 else 0.55, 0.95, 40)
-    simulation = simulate_workers(symmetric(accuracy, n_classes), 12_000, 5, seed=2)
+    simulation = simulate_workers(symmetric_confusion(accuracy, n_classes), 12_000, 5, seed=2)
     for model in (cw.OneCoin(), cw.ZenCrowd()):
         error = model.fit(simulation.labels).skill_ - accuracy
         assert np.abs(error).max() < 0.06
@@ -78,7 +78,7 @@ def test_one_coin_accuracies_are_recovered(n_classes: int) -> None:
 def test_one_coin_error_falls_like_the_square_root() -> None:
     def make(n_tasks: int, seed: int) -> Simulation:
         accuracy = np.random.default_rng(seed).uniform(0.5, 0.95, 12)
-        return simulate_workers(symmetric(accuracy, 3), n_tasks, 6, seed=seed)
+        return simulate_workers(symmetric_confusion(accuracy, 3), n_tasks, 6, seed=seed)
 
     # 2 in theory; 1.92 measured, sd .13.
     ratio = halving(make, lambda sim: np.abs(cw.OneCoin().fit(sim.labels).skill_ - sim.skill).mean(), 500)
@@ -118,9 +118,9 @@ def test_mace_finds_the_spammers(inference: str) -> None:
     Measured: gap between the kinds .45 (sd .08), competence of spammers .024 (.006), error of the others .045 (.008).
     """
     crowd = np.concatenate([
-        constant(10, 3, label=1),
+        constant_confusion(10, 3, label=1),
         np.full((10, 3, 3), 1 / 3),
-        symmetric(np.random.default_rng(1).uniform(0.75, 0.95, 20), 3),
+        symmetric_confusion(np.random.default_rng(1).uniform(0.75, 0.95, 20), 3),
     ])  # fmt: skip
     simulation = simulate_workers(crowd, 500, 8, seed=3)
     competence = cw.Mace(inference=inference).fit(simulation.labels).workers()["competence"].to_numpy()
@@ -131,7 +131,7 @@ def test_mace_finds_the_spammers(inference: str) -> None:
 
 def test_better_models_of_the_workers_beat_the_vote() -> None:
     """Four who know among twelve who guess. Measured: .29 and more above the vote (sd .008), every method."""
-    crowd = np.concatenate([symmetric(np.full(4, 0.95), 4), np.full((12, 4, 4), 0.25)])
+    crowd = np.concatenate([symmetric_confusion(np.full(4, 0.95), 4), np.full((12, 4, 4), 0.25)])
     simulation = simulate_workers(crowd, 1500, 6, seed=4)
     vote = (cw.MajorityVote().fit(simulation.labels).predict() == simulation.truth).mean()
     for slug in ("dawid-skene", "one-coin", "confusion-vector", "glad", "mace", "zencrowd"):

@@ -16,7 +16,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate, simulate_workers
-from crowdwise.simulate.workers import skilled
+from crowdwise.simulate.workers import draw_skilled_confusion
 
 STICKY = np.array([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]])
 
@@ -28,7 +28,7 @@ def accuracy(model: Any, truth: Any) -> float:
 def chain_crowd(seed: int, n_sequences: int = 60) -> tuple[CrowdLabels, Any]:
     """Sentences of a Markov chain, 20 words each, three of ten workers on each."""
     generator = np.random.default_rng(seed)
-    matrices = skilled(10, 3, generator, skill=0.65, concentration=10)
+    matrices = draw_skilled_confusion(10, 3, generator, skill=0.65, concentration=10)
     rows, truths = [], []
     for sentence in range(n_sequences):
         true = int(generator.integers(3))
@@ -138,7 +138,10 @@ def test_intervals_along_chains(make: Any) -> None:
             if task % 20:
                 truth[task] = generator.choice(3, p=STICKY[truth[task - 1]])
         crowd = simulate_workers(
-            skilled(30, 3, generator, skill=0.7, concentration=10), labels_per_task=5, truth=truth, seed=generator
+            draw_skilled_confusion(30, 3, generator, skill=0.7, concentration=10),
+            labels_per_task=5,
+            truth=truth,
+            seed=generator,
         )
         place = {task: (task // 20, task % 20) for task in range(1200)}
         found.append(covered(make(sequences=place), crowd.labels, crowd.skill))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.kernels.simulated_scores import drawn_scores
-from crowdwise.simulate.draws import summed
+from crowdwise.simulate.draws import cumulate_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,7 +31,7 @@ def drawn_again(
     draws: int,
 ) -> Iterator[tuple[slice, slice, tuple[FloatArray, FloatArray]]]:
     """Draw labels anew, some draws and some tasks at a time: `drawn_scores` of each."""
-    rows, by_label = (np.ascontiguousarray(each) for each in (summed(confusion), table.transpose(0, 2, 1)))
+    rows, by_label = (np.ascontiguousarray(each) for each in (cumulate_rows(confusion), table.transpose(0, 2, 1)))
     for first in range(0, draws, TOGETHER):
         some = slice(first, min(first + TOGETHER, draws))
         last = 0

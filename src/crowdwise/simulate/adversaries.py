@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from crowdwise.simulate.checks import checked_share
+from crowdwise.simulate.checks import check_share
 from crowdwise.simulate.draws import draw_labels
 from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.simulation import Simulation
-from crowdwise.simulate.workers import skilled, symmetric, unrelated
+from crowdwise.simulate.workers import draw_skilled_confusion, symmetric_confusion, unrelated_confusion
 
 __all__ = ["colluders", "malicious", "spammers"]
 
@@ -37,8 +37,8 @@ def spammers(setting: Setting, *, share: float = 0.3, skill: float = 0.7, concen
     """
     codes, shares = setting.draw_truth()
     n_honest, n_bad = _split_workers(setting, share)
-    honest = skilled(n_honest, setting.n_classes, setting.rng, skill=skill, concentration=concentration)
-    bad = unrelated(setting.rng.dirichlet(np.ones(setting.n_classes), n_bad))
+    honest = draw_skilled_confusion(n_honest, setting.n_classes, setting.rng, skill=skill, concentration=concentration)
+    bad = unrelated_confusion(setting.rng.dirichlet(np.ones(setting.n_classes), n_bad))
     kinds = ("honest",) * n_honest + ("spammer",) * n_bad
     return setting.simulate_independent(codes, shares, np.concatenate([honest, bad]), kinds=kinds)
 
@@ -60,7 +60,9 @@ def malicious(setting: Setting, *, share: float = 0.3, skill: float = 0.7, conce
     """
     codes, shares = setting.draw_truth()
     n_honest, n_bad = _split_workers(setting, share)
-    confusion = skilled(setting.n_workers, setting.n_classes, setting.rng, skill=skill, concentration=concentration)
+    confusion = draw_skilled_confusion(
+        setting.n_workers, setting.n_classes, setting.rng, skill=skill, concentration=concentration
+    )
     confusion[n_honest:] = np.roll(confusion[n_honest:], 1, axis=2)
     kinds = ("honest",) * n_honest + ("malicious",) * n_bad
     return setting.simulate_independent(codes, shares, confusion, kinds=kinds)
@@ -88,11 +90,11 @@ def colluders(
         Of the honest workers, as for `simulate_crowd`.
     """
     rng, n_classes = setting.rng, setting.n_classes
-    attack = checked_share(p_corr, "p_corr")
+    attack = check_share(p_corr, "p_corr")
     codes, shares = setting.draw_truth()
     n_honest, n_bad = _split_workers(setting, share)
-    honest = skilled(n_honest, n_classes, rng, skill=skill, concentration=concentration)
-    confusion = np.concatenate([honest, symmetric(np.full(n_bad, 1 - attack), n_classes)])
+    honest = draw_skilled_confusion(n_honest, n_classes, rng, skill=skill, concentration=concentration)
+    confusion = np.concatenate([honest, symmetric_confusion(np.full(n_bad, 1 - attack), n_classes)])
     attacked = rng.random(codes.size) < attack
     wrong = (codes + rng.integers(1, n_classes, codes.size)) % n_classes
     answer = np.where(attacked, wrong, codes).astype(np.int32)
@@ -104,10 +106,10 @@ def colluders(
     kinds = ("honest",) * n_honest + ("colluder",) * n_bad
     groups = np.repeat(np.array([-1, 0], np.int32), [n_honest, n_bad])
     extras = {"attacked": attacked, "answer": answer}
-    return Simulation.assembled(assignment, label, codes, confusion, shares, kinds=kinds, groups=groups, extras=extras)
+    return Simulation.assemble(assignment, label, codes, confusion, shares, kinds=kinds, groups=groups, extras=extras)
 
 
 def _split_workers(setting: Setting, share: float) -> tuple[int, int]:
     """Return how many workers are honest and how many are not."""
-    n_bad = round(checked_share(share, "share") * setting.n_workers)
+    n_bad = round(check_share(share, "share") * setting.n_workers)
     return setting.n_workers - n_bad, n_bad

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.simulate.checks import checked_share
+from crowdwise.simulate.checks import check_share
 from crowdwise.simulate.setting import Setting, with_setting
-from crowdwise.simulate.workers import flippers, hammers, symmetric
+from crowdwise.simulate.workers import draw_flipper_confusion, hammer_confusion, symmetric_confusion
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
@@ -54,7 +54,7 @@ def pairwise_flippers(setting: Setting, *, skill: float = 0.3, noise: float = 0.
     noise
         Standard deviation of the workers' skills around it; skills are cut to [0, 1].
     """
-    confusion = flippers(_perturbed(setting, skill, noise), setting.n_classes, setting.rng)
+    confusion = draw_flipper_confusion(_draw_skills(setting, skill, noise), setting.n_classes, setting.rng)
     return setting.simulate_independent(*setting.draw_truth(), confusion)
 
 
@@ -77,8 +77,8 @@ def hammer_spammers(
     """
     if uniform_over not in ("all", "others"):
         raise InputError(f"uniform_over is {quoted(uniform_over)}; it must be 'all' or 'others'.")
-    population = hammers if uniform_over == "all" else symmetric
-    confusion = population(_perturbed(setting, skill, noise), setting.n_classes)
+    population = hammer_confusion if uniform_over == "all" else symmetric_confusion
+    confusion = population(_draw_skills(setting, skill, noise), setting.n_classes)
     return setting.simulate_independent(*setting.draw_truth(), confusion)
 
 
@@ -91,7 +91,7 @@ def cifar_confusion() -> FloatArray:
         first, second = CIFAR10.index(one), CIFAR10.index(other)
         partner[[first, second]] = second, first
     matrices = np.zeros((4, n_classes, n_classes))
-    matrices[0] = hammers([HAMMER], n_classes)[0]
+    matrices[0] = hammer_confusion([HAMMER], n_classes)[0]
     matrices[1:, classes, classes] = np.array([MIXER, NEIGHBOUR, ADVERSARY])[:, None]
     matrices[1, classes, partner] = 1 - MIXER
     matrices[2, classes, (classes + 1) % n_classes] = (1 - NEIGHBOUR) / 2
@@ -115,8 +115,8 @@ def cifar_annotators(setting: Setting) -> Simulation:
     return four.simulate_independent(truth, prior, cifar_confusion(), classes=CIFAR10, workers=kinds, kinds=kinds)
 
 
-def _perturbed(setting: Setting, skill: float, noise: float) -> FloatArray:
-    mean = checked_share(skill, "skill")
+def _draw_skills(setting: Setting, skill: float, noise: float) -> FloatArray:
+    mean = check_share(skill, "skill")
     if not 0 <= noise < np.inf:
         raise InputError(f"noise is {quoted(noise)}; it must be a standard deviation, 0 or more.")
     return np.clip(mean + noise * setting.rng.standard_normal(setting.n_workers), 0, 1)

@@ -1,6 +1,7 @@
 """Who labels what: edges between tasks and workers, never one pair twice.
 
-Assignments are sorted by task (but for `joined` ones). Only `everyone` has as many edges as there are pairs.
+Assignments are sorted by task, but for those of `join_assignments`. Only `assign_everyone` has as many edges as there
+are pairs.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from numba import njit
 
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.sorting import first_repeats
-from crowdwise.simulate.checks import checked_count
+from crowdwise.simulate.checks import check_count
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Assignment", "assign", "at_random", "everyone", "joined", "regular"]
+__all__ = ["Assignment", "assign", "assign_at_random", "assign_everyone", "assign_regular", "join_assignments"]
 
 CHUNK = 2**20  # random numbers held at one time
 
@@ -32,11 +33,11 @@ class Assignment(NamedTuple):
 def assign(n_tasks: int, n_workers: int, labels_per_task: int | None, rng: np.random.Generator) -> Assignment:
     """Everyone labels everything if `labels_per_task` is None, else so many workers at random each task."""
     if labels_per_task is None:
-        return everyone(n_tasks, n_workers)
-    return at_random(n_tasks, n_workers, labels_per_task, rng)
+        return assign_everyone(n_tasks, n_workers)
+    return assign_at_random(n_tasks, n_workers, labels_per_task, rng)
 
 
-def everyone(n_tasks: int, n_workers: int) -> Assignment:
+def assign_everyone(n_tasks: int, n_workers: int) -> Assignment:
     """Every worker labels every task.
 
     >>> everyone(2, 3).worker.tolist()
@@ -46,12 +47,12 @@ def everyone(n_tasks: int, n_workers: int) -> Assignment:
     return Assignment(task, np.tile(np.arange(n_workers, dtype=np.int32), n_tasks))
 
 
-def at_random(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator) -> Assignment:
+def assign_at_random(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator) -> Assignment:
     """Each task gets `labels_per_task` different workers, every set of them equally likely.
 
     One label a task is the sparse case of Tanno et al. 2019 section 3.2. Floyd's sampling: one random number an edge.
     """
-    per_task = checked_count(labels_per_task, "labels_per_task")
+    per_task = check_count(labels_per_task, "labels_per_task")
     if per_task > n_workers:
         raise InputError(
             f"labels_per_task is {per_task} but there are only {n_workers} workers, and no worker labels a "
@@ -68,14 +69,14 @@ def at_random(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random
     return Assignment(task, worker)
 
 
-def regular(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator) -> Assignment:
+def assign_regular(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator) -> Assignment:
     """Draw an (l, r)-regular bipartite graph: l workers on every task, r tasks for every worker.
 
     As in Kim et al. 2022 section 4.1; r follows from the rest: `n_tasks * l / n_workers`. Stubs are matched at random
     and repeated pairs are then removed by random switches that keep all degrees, which is close to uniform over such
     graphs where they are sparse. Where more than half of all pairs are wanted the complement is drawn.
     """
-    per_task = checked_count(labels_per_task, "labels_per_task")
+    per_task = check_count(labels_per_task, "labels_per_task")
     per_worker, left_over = divmod(n_tasks * per_task, n_workers)
     if left_over or per_task > n_workers:
         raise InputError(
@@ -91,7 +92,7 @@ def regular(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.G
     return _sparse_regular(n_tasks, n_workers, per_task, per_worker, rng)
 
 
-def joined(*parts: Assignment) -> Assignment:
+def join_assignments(*parts: Assignment) -> Assignment:
     """Several assignments as one, in the order given (they must not share a pair)."""
     return Assignment(np.concatenate([part.task for part in parts]), np.concatenate([part.worker for part in parts]))
 

@@ -11,7 +11,7 @@ from crowdwise.labels.errors import InputError, quoted
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["Seed", "as_generator", "checked_confusion", "checked_count", "checked_prior", "checked_share"]
+__all__ = ["Seed", "as_generator", "check_confusion", "check_count", "check_prior", "check_share"]
 
 Seed: TypeAlias = "int | np.random.Generator"
 
@@ -27,14 +27,14 @@ def as_generator(seed: Seed) -> np.random.Generator:
     return np.random.default_rng(int(seed))
 
 
-def checked_count(value: Any, name: str, least: int = 1) -> int:
+def check_count(value: Any, name: str, least: int = 1) -> int:
     """Return a whole number that is at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name} is {quoted(value)}; it must be a whole number, at least {least}.")
     return int(value)
 
 
-def checked_share(value: Any, name: str) -> float:
+def check_share(value: Any, name: str) -> float:
     """Return a number in [0, 1]."""
     try:
         number = float(value)
@@ -45,7 +45,7 @@ def checked_share(value: Any, name: str) -> float:
     return number
 
 
-def checked_prior(prior: Any, n_classes: int) -> FloatArray:
+def check_prior(prior: Any, n_classes: int) -> FloatArray:
     """Class shares that sum to one; None stands for equal shares."""
     if prior is None:
         return np.full(n_classes, 1 / n_classes)
@@ -59,7 +59,7 @@ def checked_prior(prior: Any, n_classes: int) -> FloatArray:
     return shares
 
 
-def checked_confusion(confusion: Any) -> FloatArray:
+def check_confusion(confusion: Any) -> FloatArray:
     """Confusion matrices (workers, truth, label) whose rows are distributions."""
     matrices = np.asarray(confusion, np.float64)
     if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or matrices.shape[1] < 2:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
-from crowdwise.simulate.assignment import Assignment, everyone, joined, regular
-from crowdwise.simulate.checks import checked_count
+from crowdwise.simulate.assignment import Assignment, assign_everyone, assign_regular, join_assignments
+from crowdwise.simulate.checks import check_count
 from crowdwise.simulate.draws import draw_labels
 from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.simulation import Simulation
-from crowdwise.simulate.workers import dirichlet_rows, pseudo_counts, symmetric, unrelated
+from crowdwise.simulate.workers import draw_dirichlet_rows, pseudo_counts, symmetric_confusion, unrelated_confusion
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
@@ -39,9 +39,9 @@ def one_coin(setting: Setting, *, alpha: tuple[float, float] = (2.0, 1.0), n_spa
     n_spammers
         Workers added who label *all* tasks uniformly at random.
     """
-    right, wrong = _pair(alpha)
-    confusion = symmetric(setting.rng.beta(right, wrong, setting.n_workers), setting.n_classes)
-    return _on_graph(setting, confusion, n_spammers)
+    right, wrong = _check_alpha(alpha)
+    confusion = symmetric_confusion(setting.rng.beta(right, wrong, setting.n_workers), setting.n_classes)
+    return _simulate_on_graph(setting, confusion, n_spammers)
 
 
 @with_setting(n_tasks=1000, n_workers=750, n_classes=2, labels_per_task=3)
@@ -62,16 +62,16 @@ def two_coin(setting: Setting, *, alpha: Any = (2.0, 1.0), n_spammers: int = 0) 
     n_classes = setting.n_classes
     counts = np.asarray(alpha, np.float64)
     if counts.ndim != 2:
-        counts = pseudo_counts(*_pair(alpha), n_classes)
+        counts = pseudo_counts(*_check_alpha(alpha), n_classes)
     if counts.shape != (n_classes, n_classes):
         raise InputError(
             f"alpha is a matrix of {counts.shape} pseudo-counts, but there are {n_classes} classes: "
             f"it must be {n_classes}×{n_classes}."
         )
-    return _on_graph(setting, dirichlet_rows(counts, setting.n_workers, setting.rng), n_spammers)
+    return _simulate_on_graph(setting, draw_dirichlet_rows(counts, setting.n_workers, setting.rng), n_spammers)
 
 
-def _pair(alpha: Any) -> tuple[float, float]:
+def _check_alpha(alpha: Any) -> tuple[float, float]:
     try:
         right, wrong = (float(value) for value in alpha)
     except (TypeError, ValueError):
@@ -81,15 +81,15 @@ def _pair(alpha: Any) -> tuple[float, float]:
     return right, wrong
 
 
-def _on_graph(setting: Setting, confusion: FloatArray, n_spammers: int) -> Simulation:
+def _simulate_on_graph(setting: Setting, confusion: FloatArray, n_spammers: int) -> Simulation:
     n_workers, n_classes = confusion.shape[:2]
-    n_spammers = checked_count(n_spammers, "n_spammers", 0)
+    n_spammers = check_count(n_spammers, "n_spammers", 0)
     codes, shares = setting.draw_truth()
-    assignment = regular(codes.size, n_workers, setting.labels_per_task, setting.rng)
+    assignment = assign_regular(codes.size, n_workers, setting.labels_per_task, setting.rng)
     if n_spammers:
-        extra = everyone(codes.size, n_spammers)
-        assignment = joined(assignment, Assignment(extra.task, extra.worker + np.int32(n_workers)))
-        confusion = np.concatenate([confusion, unrelated(np.full((n_spammers, n_classes), 1 / n_classes))])
+        extra = assign_everyone(codes.size, n_spammers)
+        assignment = join_assignments(assignment, Assignment(extra.task, extra.worker + np.int32(n_workers)))
+        confusion = np.concatenate([confusion, unrelated_confusion(np.full((n_spammers, n_classes), 1 / n_classes))])
     label = draw_labels(assignment, codes, confusion, setting.rng)
     kinds = ("worker",) * n_workers + ("spammer",) * n_spammers
-    return Simulation.assembled(assignment, label, codes, confusion, shares, kinds=kinds)
+    return Simulation.assemble(assignment, label, codes, confusion, shares, kinds=kinds)

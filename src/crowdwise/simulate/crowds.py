@@ -14,7 +14,7 @@ from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.dependence import dependent_groups
 from crowdwise.simulate.experts import copied_coin, correlated_mistakes, independent_mistakes, naive_majority
 from crowdwise.simulate.families import judge_families
-from crowdwise.simulate.graph import joined_tasks
+from crowdwise.simulate.graph import tasks_on_graph
 from crowdwise.simulate.raters import kappa_raters
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ CROWDS: dict[str, Callable[..., Simulation]] = {
     "colluders": colluders,
     "groups": dependent_groups,
     "families": judge_families,
-    "graph": joined_tasks,
+    "graph": tasks_on_graph,
 }
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.simulate.checks import as_generator, checked_count
+from crowdwise.simulate.checks import as_generator, check_count
 from crowdwise.simulate.known import simulate_workers
-from crowdwise.simulate.workers import skilled
+from crowdwise.simulate.workers import draw_skilled_confusion
 
 if TYPE_CHECKING:
     from crowdwise.simulate.checks import Seed
@@ -54,7 +54,7 @@ def simulate_crowd(
     CrowdLabels: 1,000 labels by 10 workers on 200 tasks, 3 classes (0, 1, 2)
     """
     rng = as_generator(seed)
-    n_workers = checked_count(n_workers, "n_workers")
-    n_classes = checked_count(n_classes, "n_classes", 2)
-    confusion = skilled(n_workers, n_classes, rng, skill=skill, concentration=concentration)
+    n_workers = check_count(n_workers, "n_workers")
+    n_classes = check_count(n_classes, "n_classes", 2)
+    confusion = draw_skilled_confusion(n_workers, n_classes, rng, skill=skill, concentration=concentration)
     return simulate_workers(confusion, n_tasks, labels_per_task, prior=prior, truth=truth, seed=rng)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from crowdwise.labels.errors import InputError
-from crowdwise.simulate.checks import checked_count
+from crowdwise.simulate.checks import check_count
 from crowdwise.simulate.draws import draw_from_rows
 from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.simulation import Simulation
-from crowdwise.simulate.workers import skilled
+from crowdwise.simulate.workers import draw_skilled_confusion
 
 __all__ = ["dependent_groups"]
 
@@ -40,12 +40,12 @@ def dependent_groups(
         Size of the Dirichlet pseudo-counts of the rows of both.
     """
     rng, n_workers, n_classes = setting.rng, setting.n_workers, setting.n_classes
-    n_groups = checked_count(n_groups, "n_groups")
+    n_groups = check_count(n_groups, "n_groups")
     if n_groups > n_workers:
         raise InputError(f"n_groups is {n_groups}, but {n_workers} workers make at most {n_workers} groups.")
     codes, shares = setting.draw_truth()
-    hidden = skilled(n_groups, n_classes, rng, skill=group_skill, concentration=concentration)
-    own = skilled(n_workers, n_classes, rng, skill=skill, concentration=concentration)
+    hidden = draw_skilled_confusion(n_groups, n_classes, rng, skill=group_skill, concentration=concentration)
+    own = draw_skilled_confusion(n_workers, n_classes, rng, skill=skill, concentration=concentration)
     groups = np.arange(n_workers) * n_groups // n_workers
 
     everywhere = np.tile(np.arange(n_groups), codes.size)
@@ -54,4 +54,4 @@ def dependent_groups(
     given = opinion[assignment.task, groups[assignment.worker]]
     label = draw_from_rows(assignment.worker, given, own, rng)
     extras = {"group_confusion": hidden, "worker_confusion": own, "opinion": opinion}
-    return Simulation.assembled(assignment, label, codes, hidden[groups] @ own, shares, groups=groups, extras=extras)
+    return Simulation.assemble(assignment, label, codes, hidden[groups] @ own, shares, groups=groups, extras=extras)

@@ -9,13 +9,13 @@ from numba import njit
 
 from crowdwise.labels.codes import smallest_int
 from crowdwise.labels.errors import InputError
-from crowdwise.simulate.checks import checked_count, checked_prior
+from crowdwise.simulate.checks import check_count, check_prior
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.simulate.assignment import Assignment
 
-__all__ = ["draw_from_rows", "draw_labels", "draw_truth", "summed"]
+__all__ = ["cumulate_rows", "draw_from_rows", "draw_labels", "draw_truth"]
 
 CHUNK = 2**20  # edges drawn at one time
 
@@ -33,11 +33,11 @@ def draw_truth(
         The classes of real tasks (of MNIST's images, say) as positions, used as they are: `n_tasks` and
         `prior` are then not looked at, and the prior returned is the shares that the truth has.
     """
-    n_classes = checked_count(n_classes, "n_classes", 2)
+    n_classes = check_count(n_classes, "n_classes", 2)
     if truth is None:
-        shares = checked_prior(prior, n_classes)
-        cumulative = summed(shares)
-        codes = np.empty(checked_count(n_tasks, "n_tasks"), np.int32)
+        shares = check_prior(prior, n_classes)
+        cumulative = cumulate_rows(shares)
+        codes = np.empty(check_count(n_tasks, "n_tasks"), np.int32)
         for start in range(0, codes.size, CHUNK):
             part = codes[start : start + CHUNK]
             part[:] = np.searchsorted(cumulative, rng.random(part.size), side="right")
@@ -54,7 +54,7 @@ def draw_truth(
 
 def draw_labels(assignment: Assignment, truth: IntArray, confusion: FloatArray, rng: np.random.Generator) -> IntArray:
     """One label for each edge: worker w on a task of true class k draws from `confusion[w, k]`."""
-    cumulative = summed(confusion)
+    cumulative = cumulate_rows(confusion)
     label = np.empty(assignment.task.size, smallest_int(confusion.shape[2]))
     for start in range(0, label.size, CHUNK):
         edges = slice(start, start + CHUNK)
@@ -66,11 +66,11 @@ def draw_labels(assignment: Assignment, truth: IntArray, confusion: FloatArray, 
 def draw_from_rows(row: IntArray, given: IntArray, confusion: FloatArray, rng: np.random.Generator) -> IntArray:
     """Draw from `confusion[row[e], given[e]]` for each e."""
     label = np.empty(row.size, smallest_int(confusion.shape[2]))
-    _pick(summed(confusion), row, given, rng.random(row.size), label)
+    _pick(cumulate_rows(confusion), row, given, rng.random(row.size), label)
     return label
 
 
-def summed(rows: FloatArray) -> FloatArray:
+def cumulate_rows(rows: FloatArray) -> FloatArray:
     """Sum the rows up to sums that end in exactly one, so that a class of probability zero is never drawn."""
     sums = np.cumsum(rows, axis=-1)
     sums /= sums[..., -1:].copy()

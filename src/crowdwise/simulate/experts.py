@@ -15,12 +15,17 @@ import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.simulate.annotators import CIFAR10
-from crowdwise.simulate.assignment import everyone
-from crowdwise.simulate.checks import checked_count
+from crowdwise.simulate.assignment import assign_everyone
+from crowdwise.simulate.checks import check_count
 from crowdwise.simulate.draws import draw_labels
 from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.simulation import Simulation
-from crowdwise.simulate.workers import class_wise, constant, symmetric, unrelated
+from crowdwise.simulate.workers import (
+    class_wise_confusion,
+    constant_confusion,
+    symmetric_confusion,
+    unrelated_confusion,
+)
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
@@ -66,7 +71,7 @@ def independent_mistakes(setting: Setting, *, data: Data = "cifar10", level: Lev
     level
         "high" (H) or "low" (L) expertise.
     """
-    return _experts(setting, data, level)
+    return _simulate_experts(setting, data, level)
 
 
 @with_setting(n_tasks=1000)
@@ -80,7 +85,7 @@ def naive_majority(setting: Setting, *, data: Data = "cifar10", level: Level = "
     data, level
         As for `independent_mistakes`.
     """
-    return _experts(setting, data, level, "lazy")
+    return _simulate_experts(setting, data, level, "lazy")
 
 
 @with_setting(n_tasks=1000)
@@ -95,7 +100,7 @@ def correlated_mistakes(setting: Setting, *, data: Data = "cifar10", level: Leve
     data, level
         As for `independent_mistakes`.
     """
-    return _experts(setting, data, level, "copies")
+    return _simulate_experts(setting, data, level, "copies")
 
 
 @with_setting(n_tasks=1000)
@@ -109,14 +114,14 @@ def copied_coin(setting: Setting, n_workers: int = 101) -> Simulation:
     n_workers
         101 in the paper; at least 2.
     """
-    n_workers = checked_count(n_workers, "n_workers", 2)
+    n_workers = check_count(n_workers, "n_workers", 2)
     codes, shares = setting.draw_truth(2)
-    originals = np.concatenate([np.eye(2)[None], unrelated(np.full((1, 2), 0.5))])
+    originals = np.concatenate([np.eye(2)[None], unrelated_confusion(np.full((1, 2), 0.5))])
     copies = np.minimum(np.arange(n_workers), 1)
-    label = _said(codes, originals, setting.rng)[:, copies].ravel()
+    label = _draw_all_labels(codes, originals, setting.rng)[:, copies].ravel()
     kinds = ("expert", "coin", *("copy",) * (n_workers - 2))
-    assignment = everyone(codes.size, n_workers)
-    return Simulation.assembled(assignment, label, codes, originals[copies], shares, kinds=kinds, groups=copies)
+    assignment = assign_everyone(codes.size, n_workers)
+    return Simulation.assemble(assignment, label, codes, originals[copies], shares, kinds=kinds, groups=copies)
 
 
 def senior_confusion(data: str, level: str) -> FloatArray:
@@ -127,11 +132,11 @@ def senior_confusion(data: str, level: str) -> FloatArray:
             f"{', '.join(map(repr, CLASSES))} and level 'high' or 'low'."
         )
     if level == "low":
-        return symmetric(np.full(10, LOW[data]), len(CLASSES[data]))
+        return symmetric_confusion(np.full(10, LOW[data]), len(CLASSES[data]))
     if data == "dogs-vs-cats":
-        return class_wise(DOGS_VS_CATS)
+        return class_wise_confusion(DOGS_VS_CATS)
     if data == "luna16":
-        return class_wise(LUNA16)
+        return class_wise_confusion(LUNA16)
     return _cifar_seniors()
 
 
@@ -150,21 +155,21 @@ def _cifar_seniors() -> FloatArray:
     return matrices
 
 
-def _experts(setting: Setting, data: str, level: str, juniors: str = "none") -> Simulation:
+def _simulate_experts(setting: Setting, data: str, level: str, juniors: str = "none") -> Simulation:
     seniors = senior_confusion(data, level)
     classes = CLASSES[data]
     codes, shares = setting.draw_truth(len(classes))
-    said = _said(codes, seniors, setting.rng)
+    said = _draw_all_labels(codes, seniors, setting.rng)
     n_seniors = len(seniors)
     copies = np.array([*range(n_seniors), *(COPIES[level] if juniors == "copies" else ())])
     n_lazy = LAZY[level] if juniors == "lazy" else 0
     n_juniors = copies.size - n_seniors + n_lazy
     label = np.pad(said[:, copies], ((0, 0), (0, n_lazy)))  # the lazy say class 0
-    return Simulation.assembled(
-        everyone(codes.size, n_seniors + n_juniors),
+    return Simulation.assemble(
+        assign_everyone(codes.size, n_seniors + n_juniors),
         label.ravel(),
         codes,
-        np.concatenate([seniors[copies], constant(n_lazy, len(classes))]),
+        np.concatenate([seniors[copies], constant_confusion(n_lazy, len(classes))]),
         shares,
         classes=classes,
         workers=(*SENIOR_NAMES[:n_seniors], *(f"junior-{number + 1}" for number in range(n_juniors))),
@@ -173,7 +178,7 @@ def _experts(setting: Setting, data: str, level: str, juniors: str = "none") -> 
     )
 
 
-def _said(truth: IntArray, confusion: FloatArray, rng: np.random.Generator) -> IntArray:
+def _draw_all_labels(truth: IntArray, confusion: FloatArray, rng: np.random.Generator) -> IntArray:
     """Labels of workers who label everything, tasks × workers."""
-    label = draw_labels(everyone(truth.size, len(confusion)), truth, confusion, rng)
+    label = draw_labels(assign_everyone(truth.size, len(confusion)), truth, confusion, rng)
     return label.reshape(truth.size, len(confusion))

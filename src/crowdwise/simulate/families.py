@@ -20,10 +20,10 @@ from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
 from crowdwise.labels.errors import InputError
-from crowdwise.simulate.checks import checked_count
+from crowdwise.simulate.checks import check_count
 from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.simulation import Simulation
-from crowdwise.simulate.workers import symmetric
+from crowdwise.simulate.workers import symmetric_confusion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ def judge_families(
         "draw": members give the same wrong answer; "factor": they err on the same tasks, each in their own way.
     """
     rng, n_workers, n_classes = setting.rng, setting.n_workers, setting.n_classes
-    members = [checked_count(size, "sizes") for size in sizes]
+    members = [check_count(size, "sizes") for size in sizes]
     if sum(members) > n_workers:
         raise InputError(f"sizes add up to {sum(members)}, but there are {n_workers} workers.")
     if sharing not in SHARING:
@@ -84,7 +84,7 @@ def judge_families(
     task, worker = assignment.task, assignment.worker
     n_families = int(family.max()) + 1
     if sharing == "draw":
-        wrong, step = _by_draw(
+        wrong, step = _draw_errors(
             task, family[worker], right[worker], weight[worker], common, codes.size, n_families, n_classes, rng
         )
     else:
@@ -96,11 +96,11 @@ def judge_families(
     same = (groups[:, None] == groups) & (groups >= 0)
     joint = common + np.where(same, np.sqrt(weight[:, None] * weight), 0.0)
     extras = {"error_correlation": error_correlations(right, joint, sharing)}
-    confusion = symmetric(right, n_classes)
-    return Simulation.assembled(assignment, label, codes, confusion, shares, groups=groups, extras=extras)
+    confusion = symmetric_confusion(right, n_classes)
+    return Simulation.assemble(assignment, label, codes, confusion, shares, groups=groups, extras=extras)
 
 
-def _by_draw(
+def _draw_errors(
     task: IntArray,
     family: IntArray,
     right: FloatArray,

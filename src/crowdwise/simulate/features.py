@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.labels.model import CrowdLabels
-from crowdwise.simulate.checks import as_generator, checked_count, checked_share
+from crowdwise.simulate.checks import as_generator, check_count, check_share
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
@@ -37,8 +37,8 @@ def simulate_features(
     ((300, 2), CrowdLabels: 900 labels by 3 workers on 300 tasks, 2 classes (0, 1), (300,))
     """
     rng = as_generator(seed)
-    size = (checked_count(n_tasks, "n_tasks"), checked_count(n_workers, "n_workers"))
+    size = (check_count(n_tasks, "n_tasks"), check_count(n_workers, "n_workers"))
     truth = rng.integers(2, size=size[0])
     features = rng.normal(size=(size[0], 2)) + DISTANCE * truth[:, None]
-    right = rng.random(size) < checked_share(skill, "skill")
+    right = rng.random(size) < check_share(skill, "skill")
     return features, CrowdLabels.from_dense(np.where(right, truth[:, None], 1 - truth[:, None])), truth

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.simulate.checks import checked_count, checked_share
+from crowdwise.simulate.checks import check_count, check_share
 from crowdwise.simulate.setting import Setting, with_setting
-from crowdwise.simulate.workers import skilled
+from crowdwise.simulate.workers import draw_skilled_confusion
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
     from crowdwise.simulate.simulation import Simulation
 
-__all__ = ["joined_tasks"]
+__all__ = ["tasks_on_graph"]
 
 
 @with_setting(n_tasks=1000, n_workers=20, n_classes=3, labels_per_task=3)
-def joined_tasks(
+def tasks_on_graph(
     setting: Setting, *, neighbours: int = 4, homophily: float = 0.8, skill: float = 0.6, concentration: float = 10.0
 ) -> Simulation:
     """Independent workers on tasks joined in pairs that tend to have the same truth (a planted partition).
@@ -35,15 +35,17 @@ def joined_tasks(
     skill, concentration
         As for `simulate_crowd`.
     """
-    neighbours = checked_count(neighbours, "neighbours")
-    homophily = checked_share(homophily, "homophily")
+    neighbours = check_count(neighbours, "neighbours")
+    homophily = check_share(homophily, "homophily")
     codes, shares = setting.draw_truth()
-    confusion = skilled(setting.n_workers, setting.n_classes, setting.rng, skill=skill, concentration=concentration)
+    confusion = draw_skilled_confusion(
+        setting.n_workers, setting.n_classes, setting.rng, skill=skill, concentration=concentration
+    )
     crowd = setting.simulate_independent(codes, shares, confusion)
-    return replace(crowd, extras={"pairs": _pairs(codes, codes.size * neighbours // 2, homophily, setting.rng)})
+    return replace(crowd, extras={"pairs": _draw_pairs(codes, codes.size * neighbours // 2, homophily, setting.rng)})
 
 
-def _pairs(truth: IntArray, number: int, homophily: float, rng: np.random.Generator) -> IntArray:
+def _draw_pairs(truth: IntArray, number: int, homophily: float, rng: np.random.Generator) -> IntArray:
     """Different pairs of different tasks, lower position first."""
     by_class = np.argsort(truth, kind="stable")
     size = np.bincount(truth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.simulate.assignment import assign
-from crowdwise.simulate.checks import as_generator, checked_confusion
+from crowdwise.simulate.checks import as_generator, check_confusion
 from crowdwise.simulate.draws import draw_labels, draw_truth
 from crowdwise.simulate.simulation import Simulation
 
@@ -49,10 +49,10 @@ def simulate_workers(
     [1.0, 0.5]
     """
     rng = as_generator(seed)
-    matrices = checked_confusion(confusion)
+    matrices = check_confusion(confusion)
     codes, shares = draw_truth(n_tasks, matrices.shape[1], rng, prior=prior, truth=truth)
     assignment = assign(codes.size, matrices.shape[0], labels_per_task, rng)
     label = draw_labels(assignment, codes, matrices, rng)
-    return Simulation.assembled(
+    return Simulation.assemble(
         assignment, label, codes, matrices, shares, classes=classes, workers=workers, kinds=kinds
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.simulate.setting import Setting, with_setting
-from crowdwise.simulate.workers import unrelated
+from crowdwise.simulate.workers import unrelated_confusion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
     from crowdwise.simulate.simulation import Simulation
 
-__all__ = ["kappa_raters", "of_kappa"]
+__all__ = ["kappa_confusion", "kappa_raters"]
 
 
-def of_kappa(kappas: FloatArray, shares: FloatArray) -> FloatArray:
+def kappa_confusion(kappas: FloatArray, shares: FloatArray) -> FloatArray:
     """Raters who give the reference with probability κ and otherwise draw from its class shares.
 
     The rater's shares are then the reference's, chance agrees with Σ p², and Cohen's κ of the two is κ. Of two classes,
@@ -37,7 +37,7 @@ def of_kappa(kappas: FloatArray, shares: FloatArray) -> FloatArray:
     [[0.95, 0.05], [0.2, 0.8]]
     """
     weight = kappas[:, None, None]
-    return weight * np.eye(shares.size) + (1 - weight) * unrelated(np.tile(shares, (kappas.size, 1)))
+    return weight * np.eye(shares.size) + (1 - weight) * unrelated_confusion(np.tile(shares, (kappas.size, 1)))
 
 
 @with_setting(n_tasks=1000, n_classes=2)
@@ -45,7 +45,8 @@ def kappa_raters(setting: Setting, *, kappas: Sequence[float] = (0.8, 0.75, 0.7)
     """Raters who label everything, each of a given Cohen's κ to a reference (Wang et al. 2023, MURA).
 
     The reference is `truth`: where there is no objective one, a rater like the others. Wang et al. 2023 do not say how
-    their raters err; these have the reference's class shares, which leaves one way with the κ wanted (`of_kappa`).
+    their raters err; these have the reference's class shares, which leaves one way with the κ wanted
+    (`kappa_confusion`).
 
     Parameters
     ----------
@@ -62,5 +63,5 @@ def kappa_raters(setting: Setting, *, kappas: Sequence[float] = (0.8, 0.75, 0.7)
         raise InputError(f"kappas is {quoted(kappas)}; it must hold a number from 0 to 1 for each rater.")
     codes, shares = setting.draw_truth()
     raters = replace(setting, n_workers=wanted.size)
-    confusion = of_kappa(wanted.astype(np.float64), shares)
+    confusion = kappa_confusion(wanted.astype(np.float64), shares)
     return raters.simulate_independent(codes, shares, confusion, kinds=("rater",) * wanted.size)

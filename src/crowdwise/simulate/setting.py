@@ -9,7 +9,7 @@ from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from crowdwise.simulate.assignment import assign
-from crowdwise.simulate.checks import as_generator, checked_count
+from crowdwise.simulate.checks import as_generator, check_count
 from crowdwise.simulate.draws import draw_labels, draw_truth
 from crowdwise.simulate.simulation import Simulation
 
@@ -63,7 +63,7 @@ class Setting:
         """Draw who labels what, and labels that are independent given the truth; `about` is kept with them."""
         assignment = self.assign(truth.size)
         label = draw_labels(assignment, truth, confusion, self.rng)
-        return Simulation.assembled(assignment, label, truth, confusion, prior, **about)
+        return Simulation.assemble(assignment, label, truth, confusion, prior, **about)
 
 
 def with_setting(
@@ -96,7 +96,7 @@ def with_setting(
             rng = as_generator(given.pop("seed"))
             asked = {name: given.pop(name) for name in (*sizes, "prior", "truth")}
             for name in LEAST.keys() & sizes.keys():
-                asked[name] = checked_count(asked[name], name, LEAST[name])
+                asked[name] = check_count(asked[name], name, LEAST[name])
             return simulate(Setting(rng, **asked), **given)  # type: ignore[call-arg]
 
         names = ", ".join([*sizes, *(parameter.name for parameter in ALWAYS)])

@@ -54,7 +54,7 @@ class Simulation:
     extras: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     @classmethod
-    def assembled(
+    def assemble(
         cls,
         assignment: Assignment,
         label: IntArray,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.labels.errors import InputError
-from crowdwise.simulate.checks import checked_count, checked_share
+from crowdwise.simulate.checks import check_count, check_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
 
 __all__ = [
-    "class_wise",
-    "constant",
-    "dirichlet_rows",
-    "flippers",
-    "hammers",
+    "class_wise_confusion",
+    "constant_confusion",
+    "draw_dirichlet_rows",
+    "draw_flipper_confusion",
+    "draw_skilled_confusion",
+    "hammer_confusion",
     "pseudo_counts",
-    "skilled",
-    "symmetric",
-    "unrelated",
+    "symmetric_confusion",
+    "unrelated_confusion",
 ]
 
 
-def symmetric(skill: Any, n_classes: int) -> FloatArray:
+def symmetric_confusion(skill: Any, n_classes: int) -> FloatArray:
     """One coin a worker: right with probability `skill[w]`, else each other class equally likely.
 
     >>> symmetric([0.8], 3)[0].round(2).tolist()
@@ -41,7 +41,7 @@ def symmetric(skill: Any, n_classes: int) -> FloatArray:
     return matrices
 
 
-def class_wise(skills: Sequence[Sequence[float]]) -> FloatArray:
+def class_wise_confusion(skills: Sequence[Sequence[float]]) -> FloatArray:
     """One skill for each worker and true class, errors spread equally over the other classes."""
     right = np.asarray(skills, np.float64)
     n_classes = right.shape[1]
@@ -51,7 +51,7 @@ def class_wise(skills: Sequence[Sequence[float]]) -> FloatArray:
     return matrices
 
 
-def hammers(chance: Any, n_classes: int) -> FloatArray:
+def hammer_confusion(chance: Any, n_classes: int) -> FloatArray:
     """Right with probability `chance[w]`, otherwise a label uniform over *all* classes (Tanno et al. 2019 section 3.1).
 
     The diagonal is therefore `chance + (1 - chance) / n_classes`.
@@ -60,7 +60,7 @@ def hammers(chance: Any, n_classes: int) -> FloatArray:
     return right * np.eye(n_classes) + (1 - right) / n_classes
 
 
-def flippers(skill: Any, n_classes: int, rng: np.random.Generator) -> FloatArray:
+def draw_flipper_confusion(skill: Any, n_classes: int, rng: np.random.Generator) -> FloatArray:
     """Right with probability `skill[w]`, otherwise one fixed wrong class for each true class.
 
     The target is uniform over the other classes, for each worker and class apart (Tanno et al. 2019 section 3.1).
@@ -75,14 +75,14 @@ def flippers(skill: Any, n_classes: int, rng: np.random.Generator) -> FloatArray
     return matrices
 
 
-def unrelated(labels: FloatArray) -> FloatArray:
+def unrelated_confusion(labels: FloatArray) -> FloatArray:
     """Zero-capacity workers (Ibrahim et al. 2025): label l has probability `labels[w, l]`, whatever the truth."""
     return np.repeat(labels[:, None, :], labels.shape[1], axis=1)
 
 
-def constant(n_workers: int, n_classes: int, label: int = 0) -> FloatArray:
+def constant_confusion(n_workers: int, n_classes: int, label: int = 0) -> FloatArray:
     """Workers who always give the same label."""
-    return unrelated(np.tile(np.eye(n_classes)[label], (n_workers, 1)))
+    return unrelated_confusion(np.tile(np.eye(n_classes)[label], (n_workers, 1)))
 
 
 def pseudo_counts(right: float, wrong: float, n_classes: int) -> FloatArray:
@@ -92,7 +92,7 @@ def pseudo_counts(right: float, wrong: float, n_classes: int) -> FloatArray:
     return counts
 
 
-def dirichlet_rows(counts: Any, n_workers: int, rng: np.random.Generator) -> FloatArray:
+def draw_dirichlet_rows(counts: Any, n_workers: int, rng: np.random.Generator) -> FloatArray:
     """Workers whose row k is drawn from Dirichlet(`counts[k]`), rows and workers independent."""
     parameters = np.asarray(counts, np.float64)
     if parameters.ndim != 2 or parameters.shape[0] != parameters.shape[1] or not (parameters > 0).all():
@@ -107,19 +107,19 @@ def dirichlet_rows(counts: Any, n_workers: int, rng: np.random.Generator) -> Flo
     return matrices
 
 
-def skilled(
+def draw_skilled_confusion(
     n_workers: int, n_classes: int, rng: np.random.Generator, *, skill: float, concentration: float
 ) -> FloatArray:
     """Dirichlet rows of a wanted mean: `skill` on the diagonal, the rest equal off it.
 
     `concentration` is the sum of the pseudo-counts of a row: the larger, the more alike the workers.
     """
-    n_workers = checked_count(n_workers, "n_workers", 0)
-    right = checked_share(skill, "skill")
+    n_workers = check_count(n_workers, "n_workers", 0)
+    right = check_share(skill, "skill")
     if not 0 < right < 1 or not concentration > 0 or not np.isfinite(concentration):
         raise InputError(
             f"skill ({skill}) must lie between 0 and 1, both excluded, and concentration ({concentration}) "
             "must be positive: they are the mean and the size of Dirichlet pseudo-counts."
         )
     counts = pseudo_counts(concentration * right, concentration * (1 - right), n_classes)
-    return dirichlet_rows(counts, n_workers, rng)
+    return draw_dirichlet_rows(counts, n_workers, rng)
