@@ -7,7 +7,7 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,4 +60,4 @@ def found(slug: object, entries: Mapping[str, E], what: str, hint: str = "") -> 
         return entries[slug]
     close = difflib.get_close_matches(str(slug), entries, n=1)
     nearest = f" Did you mean {close[0]!r}?" if close else ""
-    raise InputError(f"There is no {what} {quoted(slug)}.{hint or nearest} There are: {', '.join(entries)}.")
+    raise InputError(f"There is no {what} {quote(slug)}.{hint or nearest} There are: {', '.join(entries)}.")

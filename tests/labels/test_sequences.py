@@ -10,7 +10,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.labels.sequences import read_sequences
-from crowdwise.labels.tags import followers, parsed_tag
+from crowdwise.labels.tags import followers, parse_tag
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,9 +88,9 @@ def test_two_names_at_one_position() -> None:
 
 
 def test_tags() -> None:
-    assert parsed_tag("B-PER-2") == ("B", "PER-2")
-    assert parsed_tag("B-") is None
-    assert parsed_tag(3) is None
+    assert parse_tag("B-PER-2") == ("B", "PER-2")
+    assert parse_tag("B-") is None
+    assert parse_tag(3) is None
     for classes in (["B", "O"], ["B", "I"], ["B", "I", "O", "x"], [0, 1], ["yes", "no"]):
         assert followers(classes) is None
     rule = followers(["O", "B-x", "I-x", "I-y", "B-y"])

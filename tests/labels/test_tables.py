@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from crowdwise.labels import InputError
-from crowdwise.labels.tables import native_table, write_csv, written_file, written_folder
+from crowdwise.labels.tables import native_table, replace_file, replace_folder, write_csv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     target.write_text("before")
 
     def fail(error: BaseException) -> None:
-        with written_file(target) as draft:
+        with replace_file(target) as draft:
             draft.write_text("half")
             raise error
 
@@ -72,7 +72,7 @@ def test_a_failed_folder_changes_nothing(tmp_path: Path) -> None:
     target = tmp_path / "out"
 
     def fail() -> None:
-        with written_folder(target) as draft:
+        with replace_folder(target) as draft:
             (draft / "a").write_text("half")
             raise DISK_FULL
 
@@ -80,7 +80,7 @@ def test_a_failed_folder_changes_nothing(tmp_path: Path) -> None:
         fail()
     assert not list(tmp_path.iterdir())
     for text in ("one", "two"):
-        with written_folder(target) as draft:
+        with replace_folder(target) as draft:
             (draft / "a").write_text(text)
     assert (target / "a").read_text() == "two"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -92,7 +92,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
         write_csv(pa.table({"a": [1]}), tmp_path / "file" / "t.csv")
     with pytest.raises(InputError, match="is a folder"):
         write_csv(pa.table({"a": [1]}), tmp_path)
-    with pytest.raises(InputError, match="is not a folder"), written_folder(tmp_path / "file"):
+    with pytest.raises(InputError, match="is not a folder"), replace_folder(tmp_path / "file"):
         pass
 
 
@@ -100,18 +100,18 @@ def test_links_stay_and_devices_are_not_replaced(tmp_path: Path) -> None:
     target, link, pipe = tmp_path / "target.csv", tmp_path / "link.csv", tmp_path / "pipe"
     target.write_text("before")
     link.symlink_to(target)
-    with written_file(link) as draft:
+    with replace_file(link) as draft:
         draft.write_text("after")
     assert link.is_symlink()
     assert target.read_text() == "after"
     os.mkfifo(pipe)
-    with pytest.raises(InputError, match="not a plain file"), written_file(pipe):
+    with pytest.raises(InputError, match="not a plain file"), replace_file(pipe):
         pass
 
 
 def test_a_clash_in_the_folder_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "out" / "b").mkdir(parents=True)
     (tmp_path / "out" / "a").write_text("old")
-    with pytest.raises(InputError, match="exists and is a folder"), written_folder(tmp_path / "out") as draft:
+    with pytest.raises(InputError, match="exists and is a folder"), replace_folder(tmp_path / "out") as draft:
         [(draft / name).write_text("new") for name in ("a", "b")]
     assert (tmp_path / "out" / "a").read_text() == "old"

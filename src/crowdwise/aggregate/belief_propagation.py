@@ -40,7 +40,7 @@ from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, 
 from crowdwise.fitting.progress import progress
 from crowdwise.fitting.quadrature import MOST_DIMENSIONS, class_wise_nodes, coin_nodes, matrix_nodes
 from crowdwise.kernels import task_messages, worker_messages
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
@@ -236,7 +236,7 @@ class BeliefPropagation(Aggregator):
         matrix = self.prior == "dirichlet" and alpha.shape == (n_classes, n_classes)
         if not (pair or matrix) or not (alpha > 0).all() or not np.isfinite(alpha).all():
             also = f", or an array of shape {(n_classes, n_classes)}" if self.prior == "dirichlet" else ""
-            raise InputError(f"alpha is {quoted(alpha.tolist())}; it must be two numbers above 0{also}.")
+            raise InputError(f"alpha is {quote(alpha.tolist())}; it must be two numbers above 0{also}.")
         if self.prior == "dirichlet":
             if pair:
                 right = np.eye(n_classes)

@@ -46,7 +46,7 @@ from crowdwise.fitting.variational import (
     with_average,
 )
 from crowdwise.kernels import Statistics, blocks_of, scatter, vote_shares
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -298,7 +298,7 @@ class EnhancedBcc(Aggregator):
             check_number(name, getattr(self, name), low=0, above=True)
         if isinstance(self.share_prior, str):
             if self.share_prior != "votes":
-                raise InputError(f"share_prior is {quoted(self.share_prior)}; it must be 'votes' or a number above 0.")
+                raise InputError(f"share_prior is {quote(self.share_prior)}; it must be 'votes' or a number above 0.")
         else:
             check_number("share_prior", self.share_prior, low=0, above=True)
         check_climb(self.max_iter, self.tol)

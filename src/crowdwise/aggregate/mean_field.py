@@ -45,7 +45,7 @@ from crowdwise.fitting.variational import (
     with_average,
 )
 from crowdwise.kernels import blocks_of, share_pass
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
@@ -314,7 +314,7 @@ class MeanField(Aggregator):
             raise InputError("Give confusion_prior or coin_prior, not both: a worker has rows or one accuracy.")
         given = as_numbers(self.coin_prior, "coin_prior")
         if given.shape != (2,) or not np.isfinite(given).all() or (given <= 0).any():
-            raise InputError(f"coin_prior is {quoted(self.coin_prior)}; it must be two numbers above 0.")
+            raise InputError(f"coin_prior is {quote(self.coin_prior)}; it must be two numbers above 0.")
         return given
 
     def _pseudo_counts(self, n_classes: int) -> FloatArray:

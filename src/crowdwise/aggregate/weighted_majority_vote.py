@@ -25,7 +25,7 @@ from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.knowledge import GOLD
 from crowdwise.fitting.parameters import as_numbers, check_count
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _given_weights(given: Any, labels: CrowdLabels) -> FloatArray:
     lacking = np.flatnonzero(np.isnan(weights))
     if lacking.size:
         names = [labels.workers[int(worker)].as_py() for worker in lacking]
-        raise InputError(f"weights says nothing of the workers {listed(names)}. Give every worker a weight.")
+        raise InputError(f"weights says nothing of the workers {listing(names)}. Give every worker a weight.")
     if (weights < 0).any() or not np.isfinite(weights).all():
         raise InputError("weights must be finite and 0 or more.")
     return weights / max(float(weights.max()), 1.0) if weights.max() > 1e100 else weights  # so that sums stay finite

@@ -50,7 +50,7 @@ from crowdwise.audit.resampling import (
 )
 from crowdwise.kernels import edge_outer
 from crowdwise.labels.attributes import read_attributes, usable_attributes
-from crowdwise.labels.errors import quoted
+from crowdwise.labels.errors import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -305,7 +305,7 @@ def _finding(
 ) -> Finding:
     group, each = found.group, np.clip(found.each, 0.0, 1.0)  # corrected rates may stray
     assert group is not None  # noqa: S101
-    truth, label = (quoted(labels.classes[k].as_py()) for k in cell)
+    truth, label = (quote(labels.classes[k].as_py()) for k in cell)
     one = group.attribute == ONESELF
     name = group.value if group.attribute in (ONESELF, EVERYONE) else f"{group.attribute} = {group.value}"
     if found.where is None:
@@ -314,7 +314,7 @@ def _finding(
         shown = f"{each[0]:.0%} of their labels are {label} there, {each[1]:.0%} of the other workers'"
     else:
         names = (name,) if one else (name, f"{found.where[0]} = {found.where[1]}")  # of a worker, her name alone
-        tasks = f"tasks with {found.where[0]} = {quoted(found.where[1])}"
+        tasks = f"tasks with {found.where[0]} = {quote(found.where[1])}"
         shown = f"{each[0]:.0%} of the labels are {label} there, {each[1]:.0%} on other such tasks"
         if group.others.any():
             shown += f"; of the other workers' {each[2]:.0%} and {each[3]:.0%}"

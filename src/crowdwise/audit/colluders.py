@@ -50,7 +50,7 @@ from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import consensus
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import answer_sums, pair_agreements
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -255,7 +255,7 @@ def _finding(
         score=float(np.clip(excess, 0, 1)),
         verdict="agree with each other beyond what they know",
         evidence=(
-            f"{len(names)} workers ({listed(names)}) agree with each other on "
+            f"{len(names)} workers ({listing(names)}) agree with each other on "
             f"{within.sum() / max(len(names) * (len(names) - 1), 1):.0%} of tasks beyond what habit explains, and with "
             f"others on {max(without.mean(), 0):.0%}; what they know leaves {excess:.0%} unexplained. Where they all "
             f"give one answer, most others give another on {against:.0%} of tasks."
@@ -272,7 +272,7 @@ def trusted_among(labels: CrowdLabels, trusted: Sequence[Any] | None) -> BoolArr
     names = labels.workers.to_pylist()
     wanted = list(trusted or [])
     if unknown := [name for name in wanted if name not in names]:
-        raise InputError(f"trusted names workers who are not in these labels: {listed(unknown)}.")
+        raise InputError(f"trusted names workers who are not in these labels: {listing(unknown)}.")
     return np.fromiter((name in wanted for name in names), np.bool_, len(names))
 
 

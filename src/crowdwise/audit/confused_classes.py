@@ -34,7 +34,7 @@ from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
 from crowdwise.audit.parametric_bootstrap import TOGETHER, largest_p_values
 from crowdwise.audit.resampling import bootstrap_interval
 from crowdwise.kernels import edge_outer
-from crowdwise.labels.errors import quoted
+from crowdwise.labels.errors import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,7 +158,7 @@ def _confusion(
     low, high = bootstrap_interval(rate, labels.n_workers, seed=seed)
     own = rates(gram[met], cross[met])
     share = int((own[:, k, label] > (1 - own[:, k, k]) / n_others).sum())
-    true, said = (quoted(labels.classes[place].as_py()) for place in cell)
+    true, said = (quote(labels.classes[place].as_py()) for place in cell)
     leaning = ""
     if 2 * gram[met, k, k].sum() >= gram[:, k, k].sum():  # else those who met the class a few times have shown it
         leaning = f", and {share} of the {int(met.sum())} workers who met {FEWEST_MET} such tasks lean that way"

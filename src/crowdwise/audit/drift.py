@@ -38,7 +38,7 @@ from numba import njit
 from crowdwise.audit.findings import Finding, Screen, holm
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.labels.arrays import as_column
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def label_times(labels: CrowdLabels, task: Any, worker: Any, time: Any) -> Any:
     repeated = np.flatnonzero(np.diff(pair) == 0)
     if repeated.size:
         names = [labels.tasks[int(pair[i] // labels.n_workers)].as_py() for i in repeated[:6]]
-        shown = listed(dict.fromkeys(names))
+        shown = listing(dict.fromkeys(names))
         raise InputError(f"Task {shown} has two times by the same worker. Give each answer one time.")
     found = np.full(labels.n_labels, "NaT" if when.dtype.kind == "M" else np.nan, when.dtype)
     place = np.minimum(np.searchsorted(pair, wanted), max(pair.size - 1, 0))
@@ -268,7 +268,7 @@ def _finding(
         about="worker",
         names=(name,),
         score=score,
-        verdict=f"Worker {quoted(name)} got {'worse' if worse else 'better'} from about {_moment(when)} on.",
+        verdict=f"Worker {quote(name)} got {'worse' if worse else 'better'} from about {_moment(when)} on.",
         evidence=f"{yardstick} agrees with {before:.0%} of the labels before, with {after:.0%} after.",
         p_value=p_value,
         how=f"permutation of the order of their labels, at least {FEWEST_DEALS} draws, Holm's correction over workers",

@@ -36,7 +36,7 @@ from crowdwise.audit.resampling import (
     strongest,
 )
 from crowdwise.labels.attributes import read_attributes, usable_attributes
-from crowdwise.labels.errors import quoted
+from crowdwise.labels.errors import quote
 
 if TYPE_CHECKING:
     from crowdwise.audit.leave_out_consensus import Reference
@@ -156,7 +156,7 @@ def _finding(
 
     inside, outside = (float(share[0]) for share in each(np.ones((1, labels.n_tasks))))
     low, high = bootstrap_interval(difference, labels.n_tasks, seed=seed)
-    name, where = quoted(labels.classes[c].as_py()), f"tasks with {attribute.name} = {quoted(attribute.values[group])}"
+    name, where = quote(labels.classes[c].as_py()), f"tasks with {attribute.name} = {quote(attribute.values[group])}"
     more = "more" if inside > outside else "less"
     if measure == PARITY:
         verdict = f"The consensus calls {where} {name} {more} often than others."

@@ -9,7 +9,7 @@ import numpy as np
 from crowdwise.audit.leave_out_consensus import rates
 from crowdwise.audit.resampling import bootstrap_interval
 from crowdwise.kernels import edge_outer
-from crowdwise.labels.errors import quoted
+from crowdwise.labels.errors import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +39,8 @@ class Group(NamedTuple):
         if self.attribute == EVERYONE:
             return "The crowd as a whole"
         if self.attribute == ONESELF:
-            return f"Worker {quoted(self.value)}"
-        return f"Workers with {self.attribute} = {quoted(self.value)}"
+            return f"Worker {quote(self.value)}"
+        return f"Workers with {self.attribute} = {quote(self.value)}"
 
 
 class Side(NamedTuple):

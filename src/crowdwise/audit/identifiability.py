@@ -35,7 +35,7 @@ from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap
 from crowdwise.kernels import edge_outer
 from crowdwise.labels.describe import linked
-from crowdwise.labels.errors import listed
+from crowdwise.labels.errors import listing
 from crowdwise.metrics.dominance import contrast, unanchored
 
 if TYPE_CHECKING:
@@ -203,9 +203,8 @@ def linked_crowd(labels: CrowdLabels) -> Answer:
     if active.sum() == 1:
         words, alone = "No: there is a single worker.", 1.0
     else:
-        words = (
-            f"No: the crowd falls into {sizes.size} parts without a task in common (workers: {listed(sizes.tolist())})."
-        )
+        sized = listing(sizes.tolist())
+        words = f"No: the crowd falls into {sizes.size} parts without a task in common (workers: {sized})."
         alone = 1 - float(sizes[0]) / float(sizes.sum())
     consequence = (
         "Workers of different parts cannot be compared, and one part's classes may be swapped against another's."
@@ -263,7 +262,7 @@ def dominant(labels: CrowdLabels, q: FloatArray, said: FloatArray, used: IntArra
         return Answer(
             DOMINANT,
             False,
-            f"No: the crowd says {listed(weak)} no more often when it is true than when something else is.",
+            f"No: the crowd says {listing(weak)} no more often when it is true than when something else is.",
             "Classes may have been swapped, by any method, without anyone noticing.",
             float(np.clip(-np.median(found, axis=0).min(), 0, 1)),
         )
@@ -271,7 +270,7 @@ def dominant(labels: CrowdLabels, q: FloatArray, said: FloatArray, used: IntArra
         return Answer(
             DOMINANT,
             None,
-            f"The labels do not show it for {listed(unsure)}.",
+            f"The labels do not show it for {listing(unsure)}.",
             "These classes may have been swapped with others.",
         )
     return Answer(DOMINANT, True, "Yes, if the majority is right more often than not.", "Classes keep their names.")
@@ -307,7 +306,7 @@ def anchored(labels: CrowdLabels, reference: Reference, of_workers: Sums, used: 
     return Answer(
         ANCHORED,
         False,
-        f"No: there is neither a task that is surely {listed(names)} nor a worker who is an expert of it.",
+        f"No: there is neither a task that is surely {listing(names)} nor a worker who is an expert of it.",
         "What the model calls by these names may be a mixture of classes.",
         len(names) / used.size,
     )

@@ -10,8 +10,8 @@ from crowdwise.audit.colluders import trusted_among
 from crowdwise.audit.drift import checked_times
 from crowdwise.audit.findings import Screen
 from crowdwise.labels.attributes import Attribute, read_attributes
-from crowdwise.labels.errors import listed, quoted
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.errors import listing, quote
+from crowdwise.labels.source_location import format_count
 from crowdwise.labels.truth import Truth, read_truth, truth_codes
 from crowdwise.labels.vocabulary import positions
 
@@ -60,7 +60,9 @@ def usable_truth(truth: Truth, labels: CrowdLabels) -> tuple[Truth, str]:
     if said.any() and unsaid.any():
         names = truth.labels.filter(pa.array(unsaid)).unique().to_pylist()
         truth = Truth(truth.tasks.filter(pa.array(~unsaid)), truth.labels.filter(pa.array(~unsaid)))
-        left_out = f"{counted(int(unsaid.sum()), 'truth')} left out: of a class that nobody said, {listed(names)}."
+        left_out = (
+            f"{format_count(int(unsaid.sum()), 'truth')} left out: of a class that nobody said, {listing(names)}."
+        )
     else:
         left_out = ""
     truth_codes(truth, labels)  # refuses what is not about the labels
@@ -72,5 +74,5 @@ def skipped_attributes(known: Known) -> list[Screen]:
     left_out = [Screen("truth", skipped=known.left_out)] if known.left_out else []
     every = [("task", each) for each in known.of_tasks] + [("worker", each) for each in known.of_workers]
     return left_out + [
-        Screen(f"{role} attribute {quoted(each.name)}", skipped=each.skipped) for role, each in every if each.skipped
+        Screen(f"{role} attribute {quote(each.name)}", skipped=each.skipped) for role, each in every if each.skipped
     ]

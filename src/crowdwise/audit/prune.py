@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.audit.dependence import KIND as DEPENDENT
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.tables import native_table
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def prune(labels: CrowdLabels, findings: Iterable[Finding]) -> tuple[CrowdLabels
     times = dict(zip(names, labels.labels_per_worker.tolist(), strict=True))
     if unknown := list(dict.fromkeys(name for finding in named for name in finding.names if name not in times)):
         raise InputError(
-            f"The findings name workers who are not in these labels: {listed(unknown)}. Give the findings of an audit "
+            f"The findings name workers who are not in these labels: {listing(unknown)}. Give the findings of an audit "
             "of the same labels."
         )
     why: dict[Any, list[str]] = {}

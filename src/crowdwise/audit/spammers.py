@@ -56,7 +56,7 @@ from crowdwise.audit.leave_out_consensus import others_say
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import answer_sums, worker_sums
 from crowdwise.kernels.habit_mixture import profile_likelihood
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -274,4 +274,4 @@ def _verdict(labels: CrowdLabels, worker: int) -> str:
     most = int(answers.argmax())
     if answers[most] < ALWAYS * answers.sum():
         return "labels carry next to no information"
-    return f"always says {quoted(labels.classes[most].as_py())}"
+    return f"always says {quote(labels.classes[most].as_py())}"

@@ -46,7 +46,7 @@ from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.gold_doubt import classify_gold
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.parametric_bootstrap import drawn_again, largest_p_values
-from crowdwise.labels.errors import quoted
+from crowdwise.labels.errors import quote
 from crowdwise.labels.truth import truth_codes
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def find_hard_tasks(
             about="task",
             names=(labels.tasks[int(t)].as_py(),),
             score=float(np.clip(observed[t] - expected[t], 0, 1)),
-            verdict=f"Task {quoted(labels.tasks[int(t)].as_py())} is harder than others, or has no one answer.",
+            verdict=f"Task {quote(labels.tasks[int(t)].as_py())} is harder than others, or has no one answer.",
             evidence=f"{observed[t]:.0%} of the pairs among its {n[t]} labellers differ; their skills explain "
             f"{expected[t]:.0%}.",
             p_value=float(p_value[t]),
@@ -261,7 +261,7 @@ def _mislabel(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
         about="task",
         names=(doubt.name,),
         score=score,
-        verdict=f"Task {quoted(doubt.name)} is probably {doubt.likely}, not {doubt.doubted}, its given label.",
+        verdict=f"Task {quote(doubt.name)} is probably {doubt.likely}, not {doubt.doubted}, its given label.",
         evidence=f"{doubt.votes_against}, as workers do on ordinary tasks of that class; tasks that mislead the crowd "
         "look otherwise here.",
         p_value=p_value,
@@ -276,7 +276,7 @@ def _disputed(doubt: Doubt, score: float, p_value: float, how: str) -> Finding:
         about="task",
         names=(doubt.name,),
         score=score,
-        verdict=f"Task {quoted(doubt.name)}: most workers, by their record, contradict its given answer, "
+        verdict=f"Task {quote(doubt.name)}: most workers, by their record, contradict its given answer, "
         f"{doubt.doubted}: look at it.",
         evidence=f"{doubt.votes_against}. Either the answer is wrong or the task misleads; these labels cannot tell.",
         p_value=p_value,
@@ -291,7 +291,7 @@ def _doubted_majority(doubt: Doubt, score: float, p_value: float, how: str) -> F
         about="task",
         names=(doubt.name,),
         score=score,
-        verdict=f"Task {quoted(doubt.name)} is probably {doubt.likely}, not {doubt.doubted}, its majority's label.",
+        verdict=f"Task {quote(doubt.name)} is probably {doubt.likely}, not {doubt.doubted}, its majority's label.",
         evidence=f"{doubt.votes_against}, but those who do are right more often elsewhere than the others.",
         p_value=p_value,
         how=how,
@@ -347,4 +347,4 @@ def _draws(labels: CrowdLabels) -> int:
 
 
 def _class(labels: CrowdLabels, k: int) -> str:
-    return quoted(labels.classes[k].as_py())
+    return quote(labels.classes[k].as_py())

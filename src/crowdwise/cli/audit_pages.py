@@ -13,8 +13,8 @@ from rich.text import Text
 from crowdwise.audit.findings import FACT
 from crowdwise.cli import console_tables, work
 from crowdwise.cli.escaping import shell, shown, visible
-from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.source_location import format_count
 from crowdwise.report.claims import Claim, consensus_claims, skill_sentences
 from crowdwise.report.kinds import kind_of
 from crowdwise.report.scores import score_consensus
@@ -91,7 +91,7 @@ def _named(given: str | None, names: pa.Array) -> list[Any] | None:
     strange = [name for name in asked if name not in known]
     if strange:
         raise InputError(
-            f"--trusted: no worker of these labels is called {listed(strange)}; there are {listed(known)}."
+            f"--trusted: no worker of these labels is called {listing(strange)}; there are {listing(known)}."
         )
     return [known[name] for name in asked]
 
@@ -208,11 +208,12 @@ class AuditPage:
 
     def _begin(self, console: Console) -> None:
         labels, time = self.found.labels, self.time_column
-        drift = "" if time is None else f" Drift is looked for over the times in column {quoted(time)}."
+        drift = "" if time is None else f" Drift is looked for over the times in column {quote(time)}."
         console_tables.paragraph(
             console,
-            f"Audit of {counted(labels.n_labels, 'label')} by {counted(labels.n_workers, 'worker')} on "
-            f"{counted(labels.n_tasks, 'task')}. In a crowd where there is nothing to find, the chance that anyone is "
+            f"Audit of {format_count(labels.n_labels, 'label')} by {format_count(labels.n_workers, 'worker')} on "
+            f"{format_count(labels.n_tasks, 'task')}. In a crowd where there is nothing to find, the chance that "
+            "anyone is "
             f"flagged is at most {100 * self.found.level:.3g}%.{visible(drift)}",
         )
         model = self.found.model
@@ -282,7 +283,7 @@ class AuditPage:
 def _left_out(console: Console, prune_to: str, pruned: Any) -> None:
     """Say who was left out of the labels written, and why."""
     console_tables.heading(console, "Left out")
-    who = counted(len(pruned), "worker is", "workers are")
+    who = format_count(len(pruned), "worker is", "workers are")
     console_tables.paragraph(console, f"{who} left out of {visible(prune_to)}{':' if len(pruned) else '.'}")
     for row in pruned.to_pylist()[:MOST_NAMED]:
         console.print(Padding(Text.assemble(shown(row["worker"], 40), visible(f": {row['why']}")), (0, 0, 0, 4)))

@@ -11,7 +11,7 @@ from crowdwise.cli import output
 from crowdwise.cli.escaping import shell
 from crowdwise.evaluate.tables import reading, results
 from crowdwise.evaluate.tables.checks import check_jobs
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.report.paper import reported
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def chosen(table: Table, text: str) -> list[str]:
                 break
         else:
             known = ", ".join(method.name for method in table.methods)
-            raise InputError(f"{table.name} has no method {quoted(pieces[0].strip())}; it has {known}.")
+            raise InputError(f"{table.name} has no method {quote(pieces[0].strip())}; it has {known}.")
         found += [name for name in names if name not in found]
         pieces = pieces[size:]
     return found

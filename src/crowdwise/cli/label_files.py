@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli import console_tables
-from crowdwise.labels.errors import InputError, InputWarning, quoted
+from crowdwise.labels.errors import InputError, InputWarning, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,7 +113,7 @@ def listed_names(given: str, option: str = "--classes") -> list[str]:
     try:
         names = next(csv.reader([given], skipinitialspace=True, strict=True), [])
     except csv.Error as error:
-        raise InputError(f"{option} {quoted(given)} cannot be read as a list of names: {error}.") from error
+        raise InputError(f"{option} {quote(given)} cannot be read as a list of names: {error}.") from error
     if not names or not all(name.strip() for name in names):
-        raise InputError(f"{option} {quoted(given)} holds an empty name. Give names with commas between: cat,dog.")
+        raise InputError(f"{option} {quote(given)} holds an empty name. Give names with commas between: cat,dog.")
     return [name.strip() for name in names]

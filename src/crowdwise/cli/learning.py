@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from crowdwise.cli import work
 from crowdwise.cli.escaping import visible
-from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
     from crowdwise.labels import CrowdLabels
@@ -236,7 +236,7 @@ def predicted(asking: Asking) -> Predicted:
     model = load(asking.model)
     if not hasattr(model, "network_"):
         raise InputError(
-            f"The model in {quoted(asking.model)} is of labels alone ({model.slug}). Give one that `crowdwise train` "
+            f"The model in {quote(asking.model)} is of labels alone ({model.slug}). Give one that `crowdwise train` "
             "wrote, or use predict_proba(labels) in Python."
         )
     from crowdwise.learn.alignment import aligned_to_rows
@@ -277,7 +277,11 @@ def _strangers(model: Learner, answers: CrowdLabels) -> list[str]:
     from crowdwise.labels.vocabulary import positions
 
     new = int((positions(answers.workers, model.workers_) < 0).sum())
-    return [f"{counted(new, 'worker')} the model has not met: each counts as the average of its crowd."] if new else []
+    return (
+        [f"{format_count(new, 'worker')} the model has not met: each counts as the average of its crowd."]
+        if new
+        else []
+    )
 
 
 def _nobody(tasks: pa.Array, classes: pa.Array) -> CrowdLabels:

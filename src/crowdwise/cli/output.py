@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.tables import defused, write_csv, written_file, written_folder
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.tables import defuse_text, replace_file, replace_folder, write_csv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,11 +32,11 @@ def checked_place(out: str, option: str = "--out") -> Path:
     try:
         nearest = next(folder for folder in (place, *place.absolute().parents) if os.path.lexists(folder))
     except (OSError, ValueError) as error:
-        raise InputError(f"{option} {quoted(out)} is no name for a folder: {error}.") from error
+        raise InputError(f"{option} {quote(out)} is no name for a folder: {error}.") from error
     if not nearest.is_dir():
-        raise InputError(f"{option}: {quoted(str(nearest))} exists and is not a folder. Choose another name.")
+        raise InputError(f"{option}: {quote(str(nearest))} exists and is not a folder. Choose another name.")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise InputError(f"{option}: you may not write in {quoted(str(nearest))}. Choose another place.")
+        raise InputError(f"{option}: you may not write in {quote(str(nearest))}. Choose another place.")
     return place
 
 
@@ -54,16 +54,16 @@ def checked_file(out: str, option: str, inputs: Iterable[str | None]) -> None:
     except FileNotFoundError:
         there = False
     except (OSError, ValueError) as error:
-        raise InputError(f"{option} {quoted(out)} is no name for a file: {error}.") from error
+        raise InputError(f"{option} {quote(out)} is no name for a file: {error}.") from error
     if place.is_dir() or out.endswith(("/", os.sep)):
-        raise InputError(f"{option} {quoted(out)} is a folder. Give the name of a file in it.")
+        raise InputError(f"{option} {quote(out)} is a folder. Give the name of a file in it.")
     if there and any(given and Path(given).exists() and place.samefile(given) for given in inputs):
-        raise InputError(f"{option} {quoted(out)} is a file that is read, and would be lost. Choose another name.")
+        raise InputError(f"{option} {quote(out)} is a file that is read, and would be lost. Choose another name.")
 
 
 def write(result: Fitted, place: Path, **more: pa.Table) -> None:
     """Write consensus.csv, workers.csv, `more` tables and model/ into the folder: all of them, or none."""
-    with written_folder(place) as draft:
+    with replace_folder(place) as draft:
         try:
             for name, table in {"consensus": result.consensus, "workers": result.workers, **more}.items():
                 write_csv(table, draft / f"{name}.csv")
@@ -74,7 +74,7 @@ def write(result: Fitted, place: Path, **more: pa.Table) -> None:
 
 def write_text(text: str, path: Path) -> None:
     """Write a file, whole or not at all."""
-    with written_file(path) as draft:
+    with replace_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
@@ -88,7 +88,7 @@ def put_csv(table: pa.Table, out: str) -> None:
 
 def print_csv(table: pa.Table) -> None:
     """Write a table to standard output as CSV, names defused."""
-    safe = pa.table([defused(column) for column in table.columns], names=table.column_names)
+    safe = pa.table([defuse_text(column) for column in table.columns], names=table.column_names)
     for number, batch in enumerate(safe.combine_chunks().to_batches(max_chunksize=BATCH)):
         sink = pa.BufferOutputStream()
         pacsv.write_csv(batch, sink, pacsv.WriteOptions(include_header=number == 0))

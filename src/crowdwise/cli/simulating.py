@@ -11,7 +11,7 @@ from rich.text import Text
 
 from crowdwise.cli import console_tables
 from crowdwise.cli.escaping import shell
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,8 +45,7 @@ def simulate_crowd(slug: str, options: dict[str, int]) -> Simulation:
         for option in options:
             if option not in taken:
                 raise InputError(
-                    f"The crowd {quoted(slug)} takes no --{option}. It takes "
-                    f"{', '.join(f'--{name}' for name in taken)}."
+                    f"The crowd {quote(slug)} takes no --{option}. It takes {', '.join(f'--{name}' for name in taken)}."
                 )
     return simulate(slug, **{PARAMETERS[name]: value for name, value in options.items()})
 

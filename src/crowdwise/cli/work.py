@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.cli.label_files import Reading, describe_files, listed_names, read, read_timed
-from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.source_location import counted
-from crowdwise.labels.tables import defused
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.source_location import format_count
+from crowdwise.labels.tables import defuse_text
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _with_gold_classes(gold: Truth | None, labels: CrowdLabels, model: Any) -> t
         return labels, []
     extended = add_classes_of_truth(gold, labels)
     added = extended.classes.to_pylist()[labels.n_classes :]
-    return extended, [f"No worker said {listed(added)}, which --gold names: counted as a class."] if added else []
+    return extended, [f"No worker said {listing(added)}, which --gold names: counted as a class."] if added else []
 
 
 def _shares(given: str, classes: list[str]) -> list[float]:
@@ -207,14 +207,14 @@ def _shares(given: str, classes: list[str]) -> list[float]:
     for part in listed_names(given, "--class-prior"):
         name, _, share = part.rpartition("=")
         if name not in shares:
-            raise InputError(f"--class-prior: {quoted(part)} names no class; give NAME=SHARE for {listed(classes)}.")
+            raise InputError(f"--class-prior: {quote(part)} names no class; give NAME=SHARE for {listing(classes)}.")
         try:
             shares[name] = float(share)
         except ValueError as error:
-            raise InputError(f"--class-prior: {quoted(share)} is no number, in {quoted(part)}.") from error
+            raise InputError(f"--class-prior: {quote(share)} is no number, in {quote(part)}.") from error
     silent = [name for name, share in shares.items() if math.isnan(share)]
     if silent:
-        raise InputError(f"--class-prior gives no share to {listed(silent)}. Name every class, 0 for one never true.")
+        raise InputError(f"--class-prior gives no share to {listing(silent)}. Name every class, 0 for one never true.")
     return list(shares.values())
 
 
@@ -243,20 +243,20 @@ def known_truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[str]]:
     said = positions(truth.labels, labels.classes) >= 0
     if met.any() and not (met & said).any():
         raise InputError(
-            f"No class of the truth {quoted(file)} is a class of the labels: their tasks have "
-            f"{listed(pc.unique(truth.labels.filter(pa.array(met))).to_pylist())}, the labels have "
-            f"{listed(labels.classes.to_pylist())}. "
+            f"No class of the truth {quote(file)} is a class of the labels: their tasks have "
+            f"{listing(pc.unique(truth.labels.filter(pa.array(met))).to_pylist())}, the labels have "
+            f"{listing(labels.classes.to_pylist())}. "
             "Use the same names in both."
         )
     notes = []
     if not met.all():
-        notes.append(f"{counted(int((~met).sum()), 'truth')} left out of the scores: no label for the task.")
+        notes.append(f"{format_count(int((~met).sum()), 'truth')} left out of the scores: no label for the task.")
     unsaid = met & ~said
     if unsaid.any():
         names = pc.unique(truth.labels.filter(pa.array(unsaid))).to_pylist()
         notes.append(
-            f"{counted(int(unsaid.sum()), 'truth')} left out of the scores: of a class that nobody said, "
-            f"{listed(names)}. Name all classes with --classes to count them."
+            f"{format_count(int(unsaid.sum()), 'truth')} left out of the scores: of a class that nobody said, "
+            f"{listing(names)}. Name all classes with --classes to count them."
         )
     usable = pa.array(said | ~met)
     return truth_codes(Truth(truth.tasks.filter(usable), truth.labels.filter(usable)), labels), notes
@@ -271,7 +271,7 @@ def _untold(codes: IntArray, gold: Any, labels: CrowdLabels) -> tuple[IntArray, 
         return codes, []
     if (told == (codes >= 0)).all():
         raise InputError("Every task of --truth is also in --gold: none is left to score with. Give other truths.")
-    note = f"{counted(int(told.sum()), 'truth')} left out of the scores: told by --gold."
+    note = f"{format_count(int(told.sum()), 'truth')} left out of the scores: told by --gold."
     return np.where(told, -1, codes), [note]
 
 
@@ -316,10 +316,10 @@ def defused_names(*tables: pa.Table) -> list[str]:
     changed = 0
     for table in tables:
         first = table.column(0)
-        safe = defused(first)
+        safe = defuse_text(first)
         if safe is not first:
             changed += sum(new != old for new, old in zip(safe.to_pylist(), first.to_pylist(), strict=True))
     if not changed:
         return []
-    names = f"{counted(changed, 'name')} that a spreadsheet may take for a formula, or with control characters"
+    names = f"{format_count(changed, 'name')} that a spreadsheet may take for a formula, or with control characters"
     return [f"Defused in CSV: {names}. The saved model keeps {'it' if changed == 1 else 'them'} as given."]

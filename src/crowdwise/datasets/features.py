@@ -11,7 +11,7 @@ from pyarrow import csv
 
 from crowdwise.datasets.folders import find_file, folders
 from crowdwise.datasets.pictures import load_pictures
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def load_features(dataset: Dataset) -> TaskFeatures | None:
             try:
                 file = dict(np.load(path, allow_pickle=False))
             except (OSError, ValueError) as error:
-                raise InputError(f"The features in {quoted(str(path))} cannot be read: {error}.") from error
+                raise InputError(f"The features in {quote(str(path))} cannot be read: {error}.") from error
             return _aligned(file, dataset)
     return None
 
@@ -74,19 +74,19 @@ def _texts(path: Path) -> dict[str, Any]:
     try:
         table = csv.read_csv(path, parse_options=parsing, convert_options=options)
     except (OSError, KeyError, pa.ArrowInvalid) as error:
-        raise InputError(f"The texts in {quoted(str(path))} cannot be read: {error}.") from error
+        raise InputError(f"The texts in {quote(str(path))} cannot be read: {error}.") from error
     return {"X_train": np.array(table["text"].to_pylist()), "id_train": np.array(table["task"].to_pylist())}
 
 
 def _aligned(file: dict[str, Any], dataset: Dataset) -> TaskFeatures:
     needed = {"X_train"} | {f"y_{name}" for name in ("valid", "test") if f"X_{name}" in file}
     if needed - set(file):
-        raise InputError(f"The features of {dataset.name} lack {listed(sorted(needed - set(file)))}.")
+        raise InputError(f"The features of {dataset.name} lack {listing(sorted(needed - set(file)))}.")
     rows = file.get("id_train", np.arange(len(file["X_train"])))
     at = positions(dataset.labels.tasks, pa.array(rows))
     if (at < 0).any():
         missing = dataset.labels.tasks.filter(pa.array(at < 0)).to_pylist()
-        raise InputError(f"{dataset.name} has no features of {len(missing)} of its tasks: {listed(missing)}.")
+        raise InputError(f"{dataset.name} has no features of {len(missing)} of its tasks: {listing(missing)}.")
     parts = [_part(file, name, dataset) if f"X_{name}" in file else None for name in ("valid", "test")]
     return TaskFeatures(file["X_train"][at], *parts)
 
@@ -97,5 +97,5 @@ def _part(file: dict[str, Any], name: str, dataset: Dataset) -> tuple[Any, IntAr
     codes = positions(pa.array(said), dataset.labels.classes)
     if (codes < 0).any():
         strange = sorted(set(said[codes < 0].tolist()))
-        raise InputError(f"{dataset.name} has {name} tasks of classes that its labels do not have: {listed(strange)}.")
+        raise InputError(f"{dataset.name} has {name} tasks of classes that its labels do not have: {listing(strange)}.")
     return file[f"X_{name}"], codes

@@ -14,8 +14,8 @@ from crowdwise.datasets.anaesthetists import anaesthetists
 from crowdwise.datasets.catalogue import CATALOGUE, OTHER_KINDS
 from crowdwise.datasets.folders import VARIABLE, find_file, folders
 from crowdwise.datasets.truth import aligned, read_truth, strangers
-from crowdwise.labels.errors import InputError, InputWarning, quoted
-from crowdwise.labels.vocabulary import as_text, numbered, union
+from crowdwise.labels.errors import InputError, InputWarning, quote
+from crowdwise.labels.vocabulary import as_text, parse_integers, union
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,7 @@ def load(name: str) -> Dataset:
     CrowdLabels: 315 labels by 5 workers on 45 tasks, 4 classes (1, 2, 3, 4)
     """
     if name in OTHER_KINDS:
-        raise InputError(f"The data set {quoted(name)} holds {OTHER_KINDS[name]}, not class labels.")
+        raise InputError(f"The data set {quote(name)} holds {OTHER_KINDS[name]}, not class labels.")
     if name == BUILT_IN:
         return _described(name, anaesthetists(), None)
     labels_file, folder = _located(name)
@@ -124,7 +124,7 @@ def _read(file: Path, truth: pa.Table | None, on_duplicate: Duplicates) -> Crowd
     labels = read()
     unsaid = None if truth is None else strangers(truth, labels)
     if unsaid:  # rare: read once more, with the classes of both in one order
-        classes = numbered(as_text(union([labels.classes, unsaid]))).to_pylist()
+        classes = parse_integers(as_text(union([labels.classes, unsaid]))).to_pylist()
         labels = read(sorted(classes))
     return labels
 
@@ -150,15 +150,15 @@ def _located(name: str) -> tuple[Path, Path]:
     unset = "" if len(searched) > 1 else f" (the environment variable {VARIABLE} is not set)"
     if name not in CATALOGUE:
         close = get_close_matches(name, CATALOGUE, 1)
-        hint = f" Did you mean {quoted(close[0])}?" if close else ""
+        hint = f" Did you mean {quote(close[0])}?" if close else ""
         raise InputError(
-            f"There is no data set {quoted(name)}.{hint} The catalogue has {', '.join(names())}. "
+            f"There is no data set {quote(name)}.{hint} The catalogue has {', '.join(names())}. "
             f"A data set of your own is a folder with labels.csv in it. Searched: {places}{unset}."
         )
     wanted = searched[0] / name
     needs_truth = CATALOGUE[name].n_truth > 0
     raise InputError(
-        f"The data set {quoted(name)} is not on this machine. Put its labels (columns task, worker, label) "
+        f"The data set {quote(name)} is not on this machine. Put its labels (columns task, worker, label) "
         f"at {wanted / 'labels.csv'} or labels.csv.gz"
         + (f", and its truth (columns task, label) at {wanted / 'truth.csv'}" if needs_truth else "")
         + f". Searched: {places}{unset}. Source: {CATALOGUE[name].citation}."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.datasets.folders import VARIABLE, folders
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ class Pictures:
         """The images of some classes, numbered as the names are given."""
         strange = [name for name in names if name not in self.classes]
         if strange:
-            raise InputError(f"There is no class {quoted(strange[0])}; there are {', '.join(self.classes)}.")
+            raise InputError(f"There is no class {quote(strange[0])}; there are {', '.join(self.classes)}.")
         code = np.full(len(self.classes), -1)
         code[[self.classes.index(name) for name in names]] = np.arange(len(names))
         found: dict[str, Any] = {}
@@ -60,16 +60,16 @@ def load_pictures(name: str) -> Pictures:
     test_01.jpg hold them in the usual order.
     """
     if name not in _READERS:
-        raise InputError(f"There are no images {quoted(name)}; there are {', '.join(_READERS)}.")
+        raise InputError(f"There are no images {quote(name)}; there are {', '.join(_READERS)}.")
     for folder in folders():
         if (folder / name).is_dir():
             try:
                 return _READERS[name](folder / name)
             except (OSError, KeyError, ValueError) as error:
-                raise InputError(f"The images in {quoted(str(folder / name))} cannot be read: {error}.") from error
+                raise InputError(f"The images in {quote(str(folder / name))} cannot be read: {error}.") from error
     searched = ", ".join(str(folder) for folder in folders())
     raise InputError(
-        f"The images {quoted(name)} are not on this machine. Put them into a folder {name} of the folder that the "
+        f"The images {quote(name)} are not on this machine. Put them into a folder {name} of the folder that the "
         f"environment variable {VARIABLE} names. Searched: {searched}."
     )
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.vocabulary import numbered, positions
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.vocabulary import parse_integers, positions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,9 +29,9 @@ def read_truth(file: Path) -> pa.Table:
     try:
         table = csv.read_csv(file, convert_options=options)
     except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"{file} cannot be read as CSV: {quoted(str(error))}.") from error
+        raise InputError(f"{file} cannot be read as CSV: {quote(str(error))}.") from error
     if not set(COLUMNS) <= set(table.column_names):
-        raise InputError(f"{file} has the columns {listed(table.column_names)}; the truth needs 'task' and 'label'.")
+        raise InputError(f"{file} has the columns {listing(table.column_names)}; the truth needs 'task' and 'label'.")
     table = table.group_by(list(COLUMNS), use_threads=False).aggregate([])
     tasks, label = (table[name].combine_chunks() for name in COLUMNS)
     if "" in tasks.to_pylist() or "" in label.to_pylist():
@@ -39,8 +39,8 @@ def read_truth(file: Path) -> pa.Table:
     once, how_often = np.unique(tasks.to_numpy(zero_copy_only=False).astype(str), return_counts=True)
     torn = once[how_often > 1].tolist()
     if torn:
-        raise InputError(f"{file} gives two truths to {len(torn)} tasks: {listed(torn)}. Keep one line for each task.")
-    return pa.table({"task": numbered(tasks), "label": numbered(label)})
+        raise InputError(f"{file} gives two truths to {len(torn)} tasks: {listing(torn)}. Keep one line for each task.")
+    return pa.table({"task": parse_integers(tasks), "label": parse_integers(label)})
 
 
 def strangers(truth: pa.Table, labels: CrowdLabels) -> pa.Array[Any]:

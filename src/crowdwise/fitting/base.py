@@ -11,7 +11,7 @@ import pyarrow as pa
 from crowdwise.fitting.crowd_model import CrowdModel, Fit, ModelNotFittedError
 from crowdwise.fitting.knowledge import GOLD, knowledge_of
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import add_classes_of_truth, read_truth
 
@@ -31,7 +31,7 @@ def check_enough(labels: CrowdLabels) -> None:
     if labels.n_labels == 0:
         raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
     if labels.n_classes < 2:
-        only = listed(labels.classes.to_pylist())
+        only = listing(labels.classes.to_pylist())
         raise InputError(
             f"Labels need at least two classes to choose from; there is only {only}. "
             "Declare all that could have been chosen with classes= in read_labels (on the command line --classes)."

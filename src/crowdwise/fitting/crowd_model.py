@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from crowdwise.fitting.intervals import beta_interval
 from crowdwise.fitting.shared_errors import FEWEST_LABELS, labels_can_tell
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.tables import native_table
 from crowdwise.labels.vocabulary import positions
@@ -202,8 +202,8 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
         strangers = [labels.classes[int(code)].as_py() for code in used if classes[code] < 0]
         if strangers:
             raise InputError(
-                f"The labels hold classes that the model has not seen: {listed(strangers)}. It knows "
-                f"{listed(self.classes_.to_pylist())}."
+                f"The labels hold classes that the model has not seen: {listing(strangers)}. It knows "
+                f"{listing(self.classes_.to_pylist())}."
             )
         found = positions(labels.workers, self.workers_)
         workers = np.where(found < 0, len(self.workers_), found)

@@ -10,7 +10,7 @@ import numpy as np
 
 from crowdwise.fitting.parameters import as_numbers, check_number
 from crowdwise.kernels import NO_GOLD
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import as_vocabulary, positions, same_names
 
@@ -91,7 +91,7 @@ def _check_agree(known: Knowledge, labels: CrowdLabels) -> None:
     barred = [labels.classes[int(place)].as_py() for place in named if known.class_prior[place] == 0]
     if barred:
         raise InputError(
-            f"class_prior gives no share to {listed(barred)}, which gold names as the truth of some task. Give every "
+            f"class_prior gives no share to {listing(barred)}, which gold names as the truth of some task. Give every "
             "class that occurs a share above 0."
         )
 
@@ -103,13 +103,14 @@ def _shares(given: Any, labels: CrowdLabels) -> FloatArray:
         strange = [name for name, place in zip(given, places, strict=True) if place < 0]
         if strange:
             raise InputError(
-                f"class_prior names classes that the labels do not have: {listed(strange)}. They have "
-                f"{listed(labels.classes.to_pylist())}."
+                f"class_prior names classes that the labels do not have: {listing(strange)}. They have "
+                f"{listing(labels.classes.to_pylist())}."
             )
         silent = np.setdiff1d(np.flatnonzero(labels.class_shares), places)
         if silent.size:
             raise InputError(
-                f"class_prior gives no share to {listed([labels.classes[int(k)].as_py() for k in silent])}, which some "
+                f"class_prior gives no share to {listing([labels.classes[int(k)].as_py() for k in silent])}, which "
+                "some "
                 "labels name. Give every class a share, 0 for one that is never true."
             )
         shares = np.zeros(labels.n_classes)
@@ -122,7 +123,7 @@ def _shares(given: Any, labels: CrowdLabels) -> FloatArray:
         )
     total = shares.sum()
     if not np.isfinite(shares).all() or (shares < 0).any() or abs(total - 1) > 1e-6:
-        raise InputError(f"class_prior must hold shares that sum to 1; these are {quoted(shares.tolist())}.")
+        raise InputError(f"class_prior must hold shares that sum to 1; these are {quote(shares.tolist())}.")
     fixed: FloatArray = shares / total
     return fixed
 
@@ -166,8 +167,8 @@ def _of_workers(labels: CrowdLabels, names: pa.Array, matrices: FloatArray, weig
     places = positions(names, labels.workers)
     if (places < 0).all():
         raise InputError(
-            f"None of the known workers ({listed(names.slice(0, 5).to_pylist())}, …) is among those of the labels "
-            f"({listed(labels.workers.slice(0, 5).to_pylist())}, …). Use the same worker names in both."
+            f"None of the known workers ({listing(names.slice(0, 5).to_pylist())}, …) is among those of the labels "
+            f"({listing(labels.workers.slice(0, 5).to_pylist())}, …). Use the same worker names in both."
         )
     counts[places[places >= 0]] = weight * matrices[places >= 0]
     return counts
@@ -185,8 +186,9 @@ def _in_classes_of(labels: CrowdLabels, old: pa.Array, answers: FloatArray) -> F
     kept = np.flatnonzero(places >= 0)
     if kept.size == 0:
         raise InputError(
-            f"known_workers was fitted with the classes {listed(old.to_pylist())}; these labels have none of them, but "
-            f"{listed(labels.classes.to_pylist())}. Use the same class names in both."
+            f"known_workers was fitted with the classes {listing(old.to_pylist())}; these labels have none of them, "
+            "but "
+            f"{listing(labels.classes.to_pylist())}. Use the same class names in both."
         )
     found = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
     found[:, kept[:, None], kept] = answers[:, places[kept][:, None], places[kept]]

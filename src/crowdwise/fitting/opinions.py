@@ -11,7 +11,7 @@ import numpy as np
 
 from crowdwise.fitting.company import divided, find_company
 from crowdwise.fitting.parameters import check_count
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
@@ -75,7 +75,7 @@ def groups_of(given: Any, labels: CrowdLabels, seed: int) -> IntArray:
     if isinstance(given, str):
         if given != "found":
             raise InputError(
-                f"groups is {quoted(given)}; it must be 'found', a number of groups, or a mapping from worker to group."
+                f"groups is {quote(given)}; it must be 'found', a number of groups, or a mapping from worker to group."
             )
         company = find_company(labels, level=LEVEL, seed=seed)
         return np.full(labels.n_workers, -1) if company is None else company.groups
@@ -86,7 +86,7 @@ def groups_of(given: Any, labels: CrowdLabels, seed: int) -> IntArray:
         places = positions(as_vocabulary(list(given), "worker"), labels.workers)
         strange = [name for name, place in zip(given, places, strict=True) if place < 0]
         if strange:
-            raise InputError(f"groups names workers that the labels do not have: {listed(strange)}.")
+            raise InputError(f"groups names workers that the labels do not have: {listing(strange)}.")
         names: list[Any] = [None] * labels.n_workers
         for place, name in zip(places, given.values(), strict=True):
             names[place] = name

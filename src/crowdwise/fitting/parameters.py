@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ def check_number(name: str, value: Any, *, low: float, high: float = math.inf, a
     if not number or value < low or value > high or (above and value == low):
         start = f"above {low:g}" if above else f"{low:g} or more"
         end = "" if high == math.inf else f" and at most {high:g}"
-        raise InputError(f"{name} is {quoted(value)}; it must be a number, {start}{end}.")
+        raise InputError(f"{name} is {quote(value)}; it must be a number, {start}{end}.")
 
 
 def check_count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> None:
@@ -41,19 +41,19 @@ def check_count(name: str, value: Any, *, low: int = 1, high: int | None = None)
         or (high is not None and int(value) > high)
     ):
         end = "" if high is None else f" and at most {high}"
-        raise InputError(f"{name} is {quoted(value)}; it must be a whole number, {low} or more{end}.")
+        raise InputError(f"{name} is {quote(value)}; it must be a whole number, {low} or more{end}.")
 
 
 def check_flag(name: str, value: Any) -> None:
     """Refuse a parameter that is neither True nor False."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} is {quoted(value)}; it must be True or False.")
+        raise InputError(f"{name} is {quote(value)}; it must be True or False.")
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse a parameter that is not one of the choices."""
     if not isinstance(value, str) or value not in choices:
-        raise InputError(f"{name} is {quoted(value)}; it must be one of {', '.join(map(repr, choices))}.")
+        raise InputError(f"{name} is {quote(value)}; it must be one of {', '.join(map(repr, choices))}.")
 
 
 def check_climb(max_iter: Any, tol: Any) -> None:

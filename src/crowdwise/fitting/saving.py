@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from crowdwise.fitting.crowd_model import Fit
 from crowdwise.fitting.parameters import check_choice
-from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.tables import written_folder
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.tables import replace_folder
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ KINDS = ("pyarrow", "pandas", "polars")
 
 def save(model: CrowdModel, folder: str | Path) -> None:
     """Write a fitted model; the folder appears whole or not at all."""
-    with written_folder(Path(folder)) as draft:
+    with replace_folder(Path(folder)) as draft:
         write(model, draft)
 
 
@@ -84,12 +84,12 @@ def read_header(folder: str | Path) -> dict[str, Any]:
         header["slug"], header["parameters"], header["kind"]  # all must be there
     except FileNotFoundError as error:
         hint = " Did you mean the folder model in it?" if (Path(folder) / "model" / HEADER).is_file() else ""
-        raise InputError(f"{quoted(str(folder))} holds no saved model: there is no {HEADER} in it.{hint}") from error
+        raise InputError(f"{quote(str(folder))} holds no saved model: there is no {HEADER} in it.{hint}") from error
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"{quoted(str(path))} cannot be read as a saved model: {quoted(str(error))}.") from error
+        raise InputError(f"{quote(str(path))} cannot be read as a saved model: {quote(str(error))}.") from error
     if schema != SCHEMA:
         raise InputError(
-            f"{quoted(str(path))} has schema {schema!r}; this version reads {SCHEMA}. Install the version of "
+            f"{quote(str(path))} has schema {schema!r}; this version reads {SCHEMA}. Install the version of "
             "crowdwise that wrote it, or fit again."
         )
     return header
@@ -102,7 +102,7 @@ def damage_refused(folder: str | Path) -> Iterator[None]:
         yield
     except Exception as error:
         raise InputError(
-            f"The saved model in {quoted(str(folder))} is damaged: {quoted(str(error))}. Fit and save it again."
+            f"The saved model in {quote(str(folder))} is damaged: {quote(str(error))}. Fit and save it again."
         ) from error
 
 
@@ -155,7 +155,7 @@ def _check(arrays: dict[str, Any], n: int, m: int, k: int) -> None:
     for name, values in arrays.items():
         group = name.partition("/")[0]
         if (group not in COLUMN_SETS) if "/" in name else (name not in shapes):
-            raise InputError(f"{ARRAYS} holds {quoted(name)}, which no model has")
+            raise InputError(f"{ARRAYS} holds {quote(name)}, which no model has")
         expected = {"worker_columns": (m,), "task_columns": (n,), "extra": None}[group] if "/" in name else shapes[name]
         if values.dtype.kind not in "fi" or (expected is not None and values.shape != expected):
             raise InputError(f"{name} has type {values.dtype} and shape {values.shape}, not {expected}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.errors import SHOWN, InputError, InputWarning, quoted
+from crowdwise.labels.errors import SHOWN, InputError, InputWarning, quote
 
 __all__ = ["as_column"]
 
@@ -19,7 +19,7 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
     if isinstance(values, pa.ChunkedArray):
         return values
     if isinstance(values, str | bytes) or not (hasattr(values, "__iter__") or hasattr(values, "__arrow_c_stream__")):
-        raise InputError(f"{origin}: {name} is {quoted(values)}; it must be an array with one entry a label.")
+        raise InputError(f"{origin}: {name} is {quote(values)}; it must be an array with one entry a label.")
     if isinstance(values, pa.Array):
         return pa.chunked_array([values])
     if isinstance(values, np.ndarray) and values.ndim != 1:
@@ -53,7 +53,7 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
     for row, value in enumerate(values):
         if isinstance(value, list | tuple | dict | set | np.ndarray):
             raise InputError(
-                f"{origin}: column {quoted(name)} holds lists or records (row {row}: {quoted(value)}). "
+                f"{origin}: column {quote(name)} holds lists or records (row {row}: {quote(value)}). "
                 "Each row must hold one name: one row for each answer."
             )
         missing = value is None or (isinstance(value, float) and math.isnan(value)) or str(value) == "<NA>"
@@ -61,10 +61,10 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
         if not missing and type(first.setdefault(str(value), value)) is not type(value):
             met.setdefault(str(value), (first[str(value)], value))
     if met:
-        pairs = "; ".join(f"{quoted(one)} and {quoted(other)}" for one, other in list(met.values())[:SHOWN])
+        pairs = "; ".join(f"{quote(one)} and {quote(other)}" for one, other in list(met.values())[:SHOWN])
         more = f" and {len(met) - SHOWN:,} more" if len(met) > SHOWN else ""
         warnings.warn(
-            f"{origin}: column {quoted(name)} holds names of several types, which are taken as one where their text is "
+            f"{origin}: column {quote(name)} holds names of several types, which are taken as one where their text is "
             f"the same: {pairs}{more}. Give all the same type.",
             InputWarning,
             stacklevel=2,
@@ -73,5 +73,5 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
         return pa.array(texts, pa.string())
     except (pa.ArrowException, UnicodeEncodeError) as error:
         raise InputError(
-            f"{origin}: column {quoted(name)} holds text that is not Unicode: {error}. Clean it first."
+            f"{origin}: column {quote(name)} holds text that is not Unicode: {error}. Clean it first."
         ) from error

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from crowdwise.labels.columns import Columns, candidates
 from crowdwise.labels.encode import encode
-from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.read import opened
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.read import open_source
 from crowdwise.labels.vocabulary import plain, positions
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
         return ()
     if isinstance(source, tuple) and all(isinstance(each, Attribute) for each in source):
         return source
-    columns = opened(_as_columns(source, role))
+    columns = open_source(_as_columns(source, role))
     if not isinstance(columns, Columns):
-        raise InputError(f"Attributes of {role}s need a table with a column {quoted(role)}, or a mapping from {role}.")
+        raise InputError(f"Attributes of {role}s need a table with a column {quote(role)}, or a mapping from {role}.")
     keys = candidates(role, columns.names)
     if len(keys) != 1 or len(columns.names) < 2:
         raise InputError(
-            f"{columns.place.origin}: attributes of {role}s need one column {quoted(role)} and at least one other; the "
-            f"columns are {listed(columns.names)}."
+            f"{columns.place.origin}: attributes of {role}s need one column {quote(role)} and at least one other; the "
+            f"columns are {listing(columns.names)}."
         )
     table = columns.together(columns.names)
     who = encode(table[keys[0]], role, name=keys[0], place=columns.place, text=columns.text)
@@ -79,13 +79,13 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
         counts = np.bincount(who.codes)
         repeated = who.names.take(pa.array(np.flatnonzero(counts > 1))).to_pylist()
         raise InputError(
-            f"{columns.place.origin} names {role} {listed(repeated)} more than once. Keep one row for each."
+            f"{columns.place.origin} names {role} {listing(repeated)} more than once. Keep one row for each."
         )
     place = positions(who.names, names)[who.codes]
     if (place < 0).all():
         raise InputError(
-            f"The attributes are about other {role}s ({listed(who.names.slice(0, 5).to_pylist())}, …) than the labels "
-            f"({listed(names.slice(0, 5).to_pylist())}, …): no name matches. Use the same {role} names in both."
+            f"The attributes are about other {role}s ({listing(who.names.slice(0, 5).to_pylist())}, …) than the labels "
+            f"({listing(names.slice(0, 5).to_pylist())}, …): no name matches. Use the same {role} names in both."
         )
     others = [name for name in columns.names if name != keys[0]]
     return tuple(_attribute(name, table[name], place, len(names)) for name in others)
@@ -115,7 +115,7 @@ def _attribute(name: str, column: pa.ChunkedArray, place: IntArray, size: int) -
 
 def _too_many(values: pa.Array) -> str:
     """Why values make no groups, if they are too many; "" if they make some."""
-    shown = f"{listed(values.slice(0, 3).to_pylist())}, …"
+    shown = f"{listing(values.slice(0, 3).to_pylist())}, …"
     if len(values) > MOST_NUMBERS and _are_numbers(values):
         return (
             f"It has {len(values):,} different numbers ({shown}): groups would be too small to compare. Put them into "
@@ -148,8 +148,8 @@ def _as_columns(source: Any, role: str) -> Any:
         bad = [name for name, value in source.items() if isinstance(value, list | tuple | set | dict | np.ndarray)]
         if bad:
             raise InputError(
-                f"The attribute of {role} {listed(bad)} is a list. Give one value for each {role}, or a table with a "
-                f"column {quoted(role)}."
+                f"The attribute of {role} {listing(bad)} is a list. Give one value for each {role}, or a table with a "
+                f"column {quote(role)}."
             )
         return {role: list(source), "attribute": list(source.values())}
     called = list(dict.fromkeys(name for values in nested.values() for name in values))

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Blob", "opened_blob"]
+__all__ = ["Blob", "open_blob"]
 
 HEAD = 1 << 16
 GZIP = b"\x1f\x8b"
@@ -84,7 +84,7 @@ class Blob:
         return result
 
 
-def opened_blob(source: Any) -> Blob:
+def open_blob(source: Any) -> Blob:
     """Take a path, "-" for standard input, or an open file, and check that it can be read at all."""
     if source == "-":
         return _held("standard input", sys.stdin.buffer.read())
@@ -103,10 +103,10 @@ def opened_blob(source: Any) -> Blob:
     except IsADirectoryError:
         raise InputError(_folder(path)) from None
     except PermissionError:
-        raise InputError(f"{quoted(str(path))} may not be read by you. Change its permissions.") from None
+        raise InputError(f"{quote(str(path))} may not be read by you. Change its permissions.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{quoted(str(source))} cannot be opened: {reason}.") from error
+        raise InputError(f"{quote(str(source))} cannot be opened: {reason}.") from error
     return Blob(path.name, path, b"", magic == GZIP)
 
 
@@ -120,12 +120,12 @@ def _absent(path: Path) -> str:
     near = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     close = difflib.get_close_matches(path.name, near, n=3)
     if close:
-        return f"There is no file {quoted(str(path))}. Did you mean {listed(close)}?"
-    here = quoted(str(Path.cwd()))
-    return f"There is no file {quoted(str(path))}. Check the path; relative ones start in {here}."
+        return f"There is no file {quote(str(path))}. Did you mean {listing(close)}?"
+    here = quote(str(Path.cwd()))
+    return f"There is no file {quote(str(path))}. Check the path; relative ones start in {here}."
 
 
 def _folder(path: Path) -> str:
     files = sorted(entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
-    inside = f" It holds {listed(files)}." if files else " It holds no files."
-    return f"{quoted(str(path))} is a folder; give a file in it.{inside}"
+    inside = f" It holds {listing(files)}." if files else " It holds no files."
+    return f"{quote(str(path))} is a folder; give a file in it.{inside}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import IntArray
 
-__all__ = ["checked_codes", "duplicate_message", "selection", "smallest_int"]
+__all__ = ["check_codes", "duplicate_message", "selection", "smallest_int"]
 
 MOST_NAMES = 2**31 - 1
 
@@ -25,7 +25,7 @@ def smallest_int(n: int) -> type[np.signedinteger[Any]]:
     return np.int8 if n <= 2**7 else np.int16 if n <= 2**15 else np.int32
 
 
-def checked_codes(codes: Any, n: int, what: str) -> IntArray:
+def check_codes(codes: Any, n: int, what: str) -> IntArray:
     """Codes as an array, refused if they are not positions among n names."""
     array = np.asarray(codes)
     if array.ndim != 1:
@@ -53,7 +53,7 @@ def selection(names: Sequence[Any] | None, known: pa.Array, what: str) -> tuple[
     found = positions(wanted, known)
     if (found < 0).any():
         strangers = [name for name, at in zip(wanted.to_pylist(), found, strict=True) if at < 0]
-        raise InputError(f"There is no {what} named {listed(strangers)} in these labels.")
+        raise InputError(f"There is no {what} named {listing(strangers)} in these labels.")
     mapping = np.full(len(known), -1, np.int32)
     mapping[found] = np.arange(found.size, dtype=np.int32)
     return mapping, known.take(pa.array(found))
@@ -63,7 +63,7 @@ def duplicate_message(tasks: list[Any], workers: list[Any], rows: IntArray, plac
     """Say which answers repeat earlier ones, and what can be done about it."""
     where = place or (lambda row: f"row {row}")
     shown = "; ".join(
-        f"worker {quoted(worker)} on task {quoted(task)} ({where(int(row))})"
+        f"worker {quote(worker)} on task {quote(task)} ({where(int(row))})"
         for task, worker, row in zip(tasks, workers, rows[:5], strict=True)
     )
     more = f" and {rows.size - 5} more" if rows.size > 5 else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.source_location import Place
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import TableKind
 
-__all__ = ["ROLES", "Columns", "Named", "candidates", "chosen_columns", "chosen_time_column", "chosen_truth_columns"]
+__all__ = ["ROLES", "Columns", "Named", "candidates", "choose_columns", "choose_time_column", "choose_truth_columns"]
 
 ROLES = ("task", "worker", "label")
 Named: TypeAlias = tuple[str | None, str | None, str | None]  # columns as the user named them, None where not
@@ -100,11 +100,11 @@ class Columns:
         return dict(zip(names, map(pa.chunked_array, zip(*rows, strict=True)), strict=True))
 
 
-def chosen_columns(
+def choose_columns(
     names: list[str], origin: str, task: str | None, worker: str | None, label: str | None
 ) -> tuple[str, str, str]:
     """Find the three columns: those named by the user, then the default names, then synonyms."""
-    found = _chosen(names, origin, {"task": task, "worker": worker, "label": label})
+    found = _choose(names, origin, {"task": task, "worker": worker, "label": label})
     return found[0], found[1], found[2]
 
 
@@ -112,27 +112,27 @@ COMPARED = ("winner", "loser")  # columns of a table of comparisons
 TRUTHS = ("truth", "gold", "truelabel", "goldlabel", "groundtruth", "y")
 
 
-def chosen_truth_columns(names: list[str], origin: str, task: str | None, label: str | None) -> tuple[str, str]:
+def choose_truth_columns(names: list[str], origin: str, task: str | None, label: str | None) -> tuple[str, str]:
     """Find the two columns of a table of truths, whose label may also be called truth, gold and the like."""
     if label is None and not candidates("label", names):
         label = next((name for name in names if _key(name) in TRUTHS), None)
-    found = _chosen(names, origin, {"task": task, "label": label})
+    found = _choose(names, origin, {"task": task, "label": label})
     return found[0], found[1]
 
 
-def chosen_time_column(names: list[str], origin: str, time: str, others: tuple[str, ...]) -> str:
+def choose_time_column(names: list[str], origin: str, time: str, others: tuple[str, ...]) -> str:
     """Check the column of times that the user named: it is there once, and is none of the others."""
-    name = _named(time, names, origin, "time")
+    name = _check_named(time, names, origin, "time")
     if name in others:
-        raise InputError(f"{origin}: {quoted(name)} cannot be the time, since it is the task, the worker or the label.")
+        raise InputError(f"{origin}: {quote(name)} cannot be the time, since it is the task, the worker or the label.")
     _refuse_repeated(names, origin, [name])
     return name
 
 
-def _chosen(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
+def _choose(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
     taken = {name for name in given.values() if name is not None}
     found = {
-        role: _named(name, names, origin, role) if name is not None else _guessed(role, names, origin, taken)
+        role: _check_named(name, names, origin, role) if name is not None else _guess_column(role, names, origin, taken)
         for role, name in given.items()
     }
     absent = [role for role, name in found.items() if name is None]
@@ -141,7 +141,7 @@ def _chosen(names: list[str], origin: str, given: dict[str, str | None]) -> list
     result = [str(name) for name in found.values()]
     if len(set(result)) < len(result):
         raise InputError(
-            f"{origin}: {', '.join(given)} must be {NUMBERS[len(given)]} different columns; they are {listed(result)}."
+            f"{origin}: {', '.join(given)} must be {NUMBERS[len(given)]} different columns; they are {listing(result)}."
         )
     _refuse_repeated(names, origin, result)
     return result
@@ -151,7 +151,7 @@ def _refuse_repeated(names: list[str], origin: str, chosen: list[str]) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1 and name in chosen]
     if repeated:
         raise InputError(
-            f"{origin} has more than one column named {listed(repeated)}. Rename the columns so that each "
+            f"{origin} has more than one column named {listing(repeated)}. Rename the columns so that each "
             "name occurs once."
         )
 
@@ -175,22 +175,23 @@ def _option(role: str) -> str:
     return f"{role}= in {reader} (on the command line --{role}-column)"
 
 
-def _named(name: str, names: list[str], origin: str, role: str) -> str:
+def _check_named(name: str, names: list[str], origin: str, role: str) -> str:
     if name in names:
         return name
     close = difflib.get_close_matches(str(name), names, n=1)
-    hint = f" Did you mean {quoted(close[0])}?" if close else ""
+    hint = f" Did you mean {quote(close[0])}?" if close else ""
     raise InputError(
-        f"{origin} has no column {quoted(name)}; it has {listed(names)}.{hint} "
+        f"{origin} has no column {quote(name)}; it has {listing(names)}.{hint} "
         f"Give the name of an existing column as {_option(role)}."
     )
 
 
-def _guessed(role: str, names: list[str], origin: str, taken: set[str]) -> str | None:
+def _guess_column(role: str, names: list[str], origin: str, taken: set[str]) -> str | None:
     hits = candidates(role, names, taken) or candidates(role, names)
     if len(hits) > 1:
         raise InputError(
-            f"{origin} has more than one column that may be the {role}: {listed(hits)}. Say which with {_option(role)}."
+            f"{origin} has more than one column that may be the {role}: {listing(hits)}. Say which with "
+            f"{_option(role)}."
         )
     return hits[0] if hits else None
 
@@ -202,17 +203,18 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
         return f"{origin} has no columns. Labels need three: task, worker and label."
     if set(COMPARED) <= {_key(name) for name in names}:
         return (
-            f"{origin} holds comparisons ({listed(names)}), not labels of tasks. Make each pair of items a task, in an "
+            f"{origin} holds comparisons ({listing(names)}), not labels of tasks. Make each pair of items a task, in "
+            "an "
             "order of your own (a|b, never b|a), and its label which of the two won: first or second."
         )
     if len(names) == 1:
         return (
-            f"{origin} has a single column, {quoted(names[0])}. It needs {len(roles)}: {', '.join(roles)}, "
+            f"{origin} has a single column, {quote(names[0])}. It needs {len(roles)}: {', '.join(roles)}, "
             "separated by commas, semicolons, tabs or bars."
         )
     if all(re.fullmatch(r"\s*[-+]?[0-9.]+\s*", str(name)) for name in names):
         return (
-            f"{origin} has no {what}; its first line, {listed(names)}, looks like data. "
+            f"{origin} has no {what}; its first line, {listing(names)}, looks like data. "
             f"Put a header line above it: {','.join(roles)}."
         )
     wide = (
@@ -220,6 +222,6 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
         "only where some cells are empty (no answer)."
     )
     return (
-        f"{origin} has no {what}; its columns are {listed(names)}. Name what is missing with {options}."
+        f"{origin} has no {what}; its columns are {listing(names)}. Name what is missing with {options}."
         f"{wide if 'worker' in roles else ''}"
     )

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from crowdwise.labels.columns import ROLES, Columns, candidates
-from crowdwise.labels.errors import SHOWN, InputError, listed, quoted
-from crowdwise.labels.source_location import Place, counted
+from crowdwise.labels.errors import SHOWN, InputError, listing, quote
+from crowdwise.labels.source_location import Place, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,8 +95,8 @@ class _Delimited:
         if found:
             shown = ", ".join(f"line {number} has {fields}" for number, fields in found)
             return InputError(
-                f"{self.blob.name}: the header has {counted(width, 'field')}, but {shown}. Quote a field "
-                f"that contains {quoted(self.delimiter)} or a line break, and give every row the same fields."
+                f"{self.blob.name}: the header has {format_count(width, 'field')}, but {shown}. Quote a field "
+                f"that contains {quote(self.delimiter)} or a line break, and give every row the same fields."
             )
         if "straddl" in str(error):
             return InputError(
@@ -167,5 +167,5 @@ def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
     if best is None:
         raise InputError(f"{blob.name} cannot be read as a table. Give CSV, TSV, JSON lines, Parquet or Arrow.")
     if all(not name for name in best[2]):
-        raise InputError(f"{blob.name}, line 1: the header is empty. Name the columns: {listed(ROLES)}.")
+        raise InputError(f"{blob.name}, line 1: the header is empty. Name the columns: {listing(ROLES)}.")
     return best[1], best[2]

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from crowdwise.labels.errors import listed, quoted
+from crowdwise.labels.errors import listing, quote
 from crowdwise.labels.sorting import repeats
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.source_location import format_count
 from crowdwise.labels.twins import twin_notes
 from crowdwise.labels.values import describe_values
 
@@ -91,12 +91,12 @@ class Description:
 
     def __str__(self) -> str:
         shares = sorted(self.class_shares.items(), key=lambda item: -item[1])
-        shown = ", ".join(f"{quoted(name)} {share:.1%}" for name, share in shares[:10])
+        shown = ", ".join(f"{quote(name)} {share:.1%}" for name, share in shares[:10])
         more = f" and {len(shares) - 10} more" if len(shares) > 10 else ""
         agreement = "no task has two answers" if self.agreement is None else f"{self.agreement:.1%} of pairs agree"
         sizes = (
-            f"{counted(self.n_labels, 'label')} by {counted(self.n_workers, 'worker')} on "
-            f"{counted(self.n_tasks, 'task')}, {counted(self.n_classes, 'class', 'classes')}"
+            f"{format_count(self.n_labels, 'label')} by {format_count(self.n_workers, 'worker')} on "
+            f"{format_count(self.n_tasks, 'task')}, {format_count(self.n_classes, 'class', 'classes')}"
         )
         lines = [
             sizes,
@@ -157,14 +157,14 @@ def _about_tasks(labels: CrowdLabels, repeated: int) -> Iterator[str]:
     per_task = labels.labels_per_task
     none, one = int((per_task == 0).sum()), int((per_task == 1).sum())
     if none:
-        yield f"{counted(none, 'task')} without any label: {_some(labels.tasks, per_task == 0)}."
+        yield f"{format_count(none, 'task')} without any label: {_some(labels.tasks, per_task == 0)}."
     if one:
         yield (
-            f"{counted(one, 'task')} with a single label ({one / labels.n_tasks:.0%}): nothing checks "
+            f"{format_count(one, 'task')} with a single label ({one / labels.n_tasks:.0%}): nothing checks "
             "that answer but the worker's record elsewhere."
         )
     if repeated:
-        yield f"{counted(repeated, 'answer')} given again by the same worker to the same task; each counts."
+        yield f"{format_count(repeated, 'answer')} given again by the same worker to the same task; each counts."
     parts = _components(labels)
     if len(parts) > 1:
         sizes = ", ".join(f"{size:,}" for size in parts[:5])
@@ -206,7 +206,7 @@ def _about_workers(labels: CrowdLabels) -> Iterator[str]:
     top = int(per_worker.argmax()) if per_worker.size else 0
     if labels.n_workers > 2 and per_worker[top] > labels.n_labels / 2:
         share = per_worker[top] / labels.n_labels
-        yield f"Worker {quoted(labels.workers[top].as_py())} gave {share:.0%} of all labels."
+        yield f"Worker {quote(labels.workers[top].as_py())} gave {share:.0%} of all labels."
     if labels.n_workers == 1:
         yield "There is a single worker: nobody to compare with."
     lowest = np.full(labels.n_workers, labels.n_classes, np.int64)
@@ -216,22 +216,22 @@ def _about_workers(labels: CrowdLabels) -> Iterator[str]:
     constant = (lowest == highest) & (per_worker >= ENOUGH)
     if constant.any():
         yield (
-            f"{counted(int(constant.sum()), 'worker')} always gave the same answer in {ENOUGH} or more: "
+            f"{format_count(int(constant.sum()), 'worker')} always gave the same answer in {ENOUGH} or more: "
             f"{_some(labels.workers, constant)}."
         )
     silent = per_worker == 0
     if silent.any():
-        yield f"{counted(int(silent.sum()), 'worker')} without any label: {_some(labels.workers, silent)}."
+        yield f"{format_count(int(silent.sum()), 'worker')} without any label: {_some(labels.workers, silent)}."
 
 
 def _about_classes(labels: CrowdLabels) -> Iterator[str]:
     shares = labels.class_shares
     unused = shares == 0
     if unused.any():
-        yield f"{counted(int(unused.sum()), 'class', 'classes')} never used: {_some(labels.classes, unused)}."
+        yield f"{format_count(int(unused.sum()), 'class', 'classes')} never used: {_some(labels.classes, unused)}."
     rare = (shares > 0) & (shares < min(RARE, 0.1 / labels.n_classes))
     if rare.any():
-        number = counted(int(rare.sum()), "class", "classes")
+        number = format_count(int(rare.sum()), "class", "classes")
         yield f"{number} hardly ever used: {_some(labels.classes, rare)}."
     values = describe_values(labels)
     if values:
@@ -240,7 +240,7 @@ def _about_classes(labels: CrowdLabels) -> Iterator[str]:
         yield f"{labels.n_classes:,} classes for {labels.n_tasks:,} tasks: are these free text?"
     words = [name for name in labels.classes.to_pylist() if str(name).strip().casefold() in MISSING_WORDS]
     if words:
-        yield f"Class {listed(words)} looks like a missing value, but is counted as a class."
+        yield f"Class {listing(words)} looks like a missing value, but is counted as a class."
 
 
 def _about_names(labels: CrowdLabels) -> Iterator[str]:
@@ -256,8 +256,8 @@ def _about_names(labels: CrowdLabels) -> Iterator[str]:
         ):
             hit = pc.match_substring_regex(names, pattern).to_numpy(zero_copy_only=False)
             if hit.any():
-                yield f"{counted(int(hit.sum()), what, plural)} with names {fault}: {_some(names, hit)}."
+                yield f"{format_count(int(hit.sum()), what, plural)} with names {fault}: {_some(names, hit)}."
 
 
 def _some(names: pa.Array, mask: Any) -> str:
-    return listed(names.filter(pa.array(mask)).to_pylist())
+    return listing(names.filter(pa.array(mask)).to_pylist())

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.codes import smallest_int
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.sorting import first_seen
-from crowdwise.labels.source_location import Place, counted
+from crowdwise.labels.source_location import Place, format_count
 from crowdwise.labels.string_encoder import Interner
 from crowdwise.labels.values import refuse_values
-from crowdwise.labels.vocabulary import as_vocabulary, numbered, plain, positions
+from crowdwise.labels.vocabulary import as_vocabulary, parse_integers, plain, positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +54,7 @@ class ColumnEncoder:
 
     def __init__(self, what: str, name: str | None = None, place: Place | None = None, *, text: bool = False) -> None:
         self.what, self.place, self.text = what, place or Place(), text
-        self.called = f"column {quoted(name if name is not None else what)}"
+        self.called = f"column {quote(name if name is not None else what)}"
         self.rows = 0
         self.missing: list[IntArray] = []
         self.chunks: list[pa.Array] = []
@@ -101,7 +101,7 @@ class ColumnEncoder:
         if pa.types.is_string(names.type):
             _check_blanks(codes, names, self.what, self.called, self.place)
             if self.text:
-                names = numbered(names)
+                names = parse_integers(names)
         return Encoded(codes, names, ordered)
 
 
@@ -134,9 +134,9 @@ def labels_from_encoded(
     """
     place = place or Place()
     if classes is not None:
-        mapping, names = _declared(label, classes, place)
+        mapping, names = _apply_declared_classes(label, classes, place)
     else:
-        mapping, names = _found(label, place)
+        mapping, names = _infer_classes(label, place)
     codes = mapping.astype(smallest_int(len(names)))[label.codes]
     labels = CrowdLabels._sorted(
         task.codes, worker.codes, codes, task.names, worker.names, names, on_duplicate, kind, place
@@ -219,7 +219,7 @@ def _numpy(chunks: Iterable[pa.Array]) -> IntArray:
 # ---- classes --------------------------------------------------------------------------------------------
 
 
-def _found(label: Encoded, place: Place) -> tuple[IntArray, pa.Array]:
+def _infer_classes(label: Encoded, place: Place) -> tuple[IntArray, pa.Array]:
     """Classes from the labels that occur: in the order of their scale, or sorted."""
     names = label.names
     _refuse_class_twins(label, place)
@@ -231,22 +231,22 @@ def _found(label: Encoded, place: Place) -> tuple[IntArray, pa.Array]:
     return mapping, names.take(pa.array(order))
 
 
-def _declared(label: Encoded, classes: Iterable[Any], place: Place) -> tuple[IntArray, pa.Array]:
+def _apply_declared_classes(label: Encoded, classes: Iterable[Any], place: Place) -> tuple[IntArray, pa.Array]:
     """Classes as the user declared them; a label outside is an error."""
     if isinstance(classes, str):
-        raise InputError(f"classes is the text {quoted(classes)}; give a list of class names.")
+        raise InputError(f"classes is the text {quote(classes)}; give a list of class names.")
     names = as_vocabulary(classes, "class")
     if pa.types.is_integer(label.names.type):
-        names = numbered(names)
+        names = parse_integers(names)
     mapping = positions(label.names, names)
     used = np.zeros(len(mapping), np.bool_)
     used[label.codes] = True
     strange = np.flatnonzero((mapping < 0) & used)
     if strange.size:
         rows = np.flatnonzero(np.isin(label.codes, strange))
-        shown = listed(label.names.take(pa.array(strange)).to_pylist())
+        shown = listing(label.names.take(pa.array(strange)).to_pylist())
         raise InputError(
-            f"{counted(rows.size, 'label')} outside the declared classes ({listed(names.to_pylist())}): "
+            f"{format_count(rows.size, 'label')} outside the declared classes ({listing(names.to_pylist())}): "
             f"{shown} ({place.many(rows.tolist())}). Add to classes= (on the command line --classes), or "
             "remove those rows."
         )
@@ -268,7 +268,7 @@ def _refuse_nested(kind: pa.DataType, called: str, place: Place) -> None:
 
 def _refuse_missing(rows: IntArray, called: str, place: Place) -> None:
     raise InputError(
-        f"{called} has {counted(rows.size, 'missing value')}: {place.many(rows.tolist())}. Every row "
+        f"{called} has {format_count(rows.size, 'missing value')}: {place.many(rows.tolist())}. Every row "
         "needs a task, a worker and a label: fill in what is missing, or remove those rows."
     )
 
@@ -317,5 +317,5 @@ def _refuse_class_twins(label: Encoded, place: Place) -> None:
 
 def _twins(column: Encoded, pair: IntArray, fault: str, place: Place, remedy: str) -> InputError:
     rows = [int(np.argmax(column.codes == code)) for code in pair[:5]]
-    shown = listed(column.names.take(pa.array(pair)).to_pylist())
+    shown = listing(column.names.take(pa.array(pair)).to_pylist())
     return InputError(f"{fault}: {shown} ({place.many(rows)}). They are probably one. {remedy}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CrowdwiseError", "InputError", "InputWarning", "UnclearInputError", "listed", "quoted"]
+__all__ = ["CrowdwiseError", "InputError", "InputWarning", "UnclearInputError", "listing", "quote"]
 
 SHOWN = 5
 LONGEST_NAME = 60
@@ -39,7 +39,7 @@ class InputWarning(UserWarning):
     """Data that were read as they are, although something about them is probably not meant."""
 
 
-def quoted(name: object) -> str:
+def quote(name: object) -> str:
     r"""Show a name on one line, control characters escaped and long ones cut.
 
     >>> print(quoted("two\nlines"))
@@ -49,7 +49,7 @@ def quoted(name: object) -> str:
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 2] + "…" + text[-1]
 
 
-def listed(names: Iterable[object]) -> str:
+def listing(names: Iterable[object]) -> str:
     """Show the first five names, then how many more there are.
 
     >>> listed(["a", "b"])
@@ -58,5 +58,5 @@ def listed(names: Iterable[object]) -> str:
     '0, 1, 2, 3, 4 and 3 more'
     """
     every = list(names)
-    shown = ", ".join(quoted(name) for name in every[:SHOWN])
+    shown = ", ".join(quote(name) for name in every[:SHOWN])
     return shown if len(every) <= SHOWN else f"{shown} and {len(every) - SHOWN} more"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from crowdwise.labels.byte_source import Blob, opened_blob
+from crowdwise.labels.byte_source import Blob, open_blob
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.delimited import delimited_columns
 from crowdwise.labels.errors import InputError
@@ -41,7 +41,7 @@ ARRAYS = (
 
 def file_source(source: Any) -> Columns | Mapping[Any, Any]:
     """Open a path, standard input ("-") or a stream: its columns, or the mapping if it is nested JSON."""
-    blob = opened_blob(source)
+    blob = open_blob(source)
     head = blob.head()
     if head.startswith(b"PAR1"):
         return _parquet(blob)

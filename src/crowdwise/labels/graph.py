@@ -11,8 +11,8 @@ import numpy as np
 from crowdwise.labels.arrays import as_column
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.encode import encode
-from crowdwise.labels.errors import InputError, listed
-from crowdwise.labels.read import opened
+from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.read import open_source
 from crowdwise.labels.source_location import Place
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
@@ -77,7 +77,7 @@ def read_graph(source: Any, tasks: Any) -> TaskGraph:
     known = (first >= 0) & (second >= 0)
     if not known.any():
         raise InputError(
-            f"graph: no pair joins two of the tasks ({listed(names.slice(0, 5).to_pylist())}, …). Use the same task "
+            f"graph: no pair joins two of the tasks ({listing(names.slice(0, 5).to_pylist())}, …). Use the same task "
             "names as in the labels."
         )
     loops = np.flatnonzero(known & (first == second))
@@ -100,12 +100,12 @@ def _pairs(source: Any) -> Columns | None:
         bad = [task for task, others in source.items() if not isinstance(others, list | tuple | set | np.ndarray)]
         if bad:
             raise InputError(
-                f"graph: a mapping must go from task to a list of neighbours; it does not for {listed(bad)}."
+                f"graph: a mapping must go from task to a list of neighbours; it does not for {listing(bad)}."
             )
         source = [(task, other) for task, others in source.items() for other in others]
     if isinstance(source, np.ndarray) and source.dtype.names is None:
         if source.ndim == 2 and source.shape[1] == 2 and source.size:
-            return _joined(source[:, 0], source[:, 1])
+            return _join_pairs(source[:, 0], source[:, 1])
         source = source.tolist()
     if isinstance(source, list | tuple | set) and not any(isinstance(pair, Mapping) for pair in source):
         pairs = list(source)
@@ -113,15 +113,15 @@ def _pairs(source: Any) -> Columns | None:
             return None
         if not all(isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2 for pair in pairs):
             raise InputError("graph: a list must hold pairs of task names, such as [('t1', 't2'), ('t2', 't3')].")
-        return _joined([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    columns = opened(source)
+        return _join_pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    columns = open_source(source)
     if not isinstance(columns, Columns) or len(columns.names) != 2:
-        shown = listed(columns.names) if isinstance(columns, Columns) else "no columns"
+        shown = listing(columns.names) if isinstance(columns, Columns) else "no columns"
         raise InputError(f"graph: a table of pairs needs exactly two columns, one for each task; it has {shown}.")
     return columns
 
 
-def _joined(first: Any, second: Any) -> Columns:
+def _join_pairs(first: Any, second: Any) -> Columns:
     ends = dict(zip(ENDS, (first, second), strict=True))
     return Columns(list(ENDS), lambda name: as_column(ends[name], name), place=Place("the list", "pair"))
 

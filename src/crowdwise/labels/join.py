@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from crowdwise.labels.columns import Columns
-from crowdwise.labels.errors import SHOWN, InputError, listed, quoted
+from crowdwise.labels.errors import SHOWN, InputError, listing, quote
 from crowdwise.labels.files import file_source
 from crowdwise.labels.source_location import JoinedPlace
 from crowdwise.labels.vocabulary import as_text, plain
@@ -55,7 +55,7 @@ def _exists(path: str | Path) -> bool:
         return True
 
 
-def joined_source(paths: Sequence[str | Path]) -> Columns:
+def join_sources(paths: Sequence[str | Path]) -> Columns:
     """Open several files as one table, in the order given."""
     short = Counter(Path(path).name for path in paths)
     parts: list[Columns] = []
@@ -80,8 +80,8 @@ def _refuse_other_columns(first: Columns, other: Columns) -> None:
     lacking = [name for name in first.names if name not in other.names]
     more = [name for name in other.names if name not in first.names]
     if lacking or more:
-        differs = [f"lacks {listed(lacking)}"] if lacking else []
-        differs += [f"has {listed(more)} besides"] if more else []
+        differs = [f"lacks {listing(lacking)}"] if lacking else []
+        differs += [f"has {listing(more)} besides"] if more else []
         raise InputError(
             f"{other.place.origin} {' and '.join(differs)}, unlike {first.place.origin}. Files that are read together "
             "must have the same columns: rename or remove them, or read the files one by one."
@@ -111,7 +111,7 @@ class _Joined:
             return pa.chunked_array([chunk for column in columns for chunk in column.chunks], columns[0].type)
         for part, column in zip(self.parts, columns, strict=True):
             if pa.types.is_nested(column.type):
-                raise InputError(f"{part.place.origin}: column {quoted(name)} holds lists or records ({column.type}).")
+                raise InputError(f"{part.place.origin}: column {quote(name)} holds lists or records ({column.type}).")
         chunks = [plain(chunk) for column in columns for chunk in column.chunks if len(chunk)]
         if len({chunk.type for chunk in chunks}) > 1:
             chunks = [as_text(chunk) for chunk in chunks]
@@ -130,4 +130,4 @@ class _Joined:
 def open_paths(given: str | Path | Sequence[str | Path]) -> Columns | Mapping[Any, Any]:
     """Open one path or several: the columns, or the mapping if it is one file of nested JSON."""
     paths = expand_paths([given] if isinstance(given, str | Path) else given)
-    return file_source(paths[0]) if len(paths) == 1 else joined_source(paths)
+    return file_source(paths[0]) if len(paths) == 1 else join_sources(paths)

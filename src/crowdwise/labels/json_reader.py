@@ -11,7 +11,7 @@ import pyarrow.json as pajson
 
 from crowdwise.labels.arrays import as_column
 from crowdwise.labels.columns import Columns
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.source_location import Place
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ ARROW_TYPES: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), bool:
 def json_source(blob: Blob) -> Columns | Mapping[Any, Any]:
     """Columns of JSON lines or records; a nested mapping is handed on as it is."""
     lines = list(islice((line for line in blob.lines() if line.removeprefix(b"\xef\xbb\xbf").strip()), 2))
-    record = _parsed(lines[0]) if lines else None
+    record = _parse_line(lines[0]) if lines else None
     if record is None:
         return _whole(blob)
     # On a single line, an object of objects or of lists is the whole table; on the first of several, it is one record.
@@ -38,7 +38,7 @@ def json_source(blob: Blob) -> Columns | Mapping[Any, Any]:
     return _Lines(blob).columns()
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parse_line(line: bytes) -> dict[str, Any] | None:
     """The object that a line holds, if it holds one."""
     try:
         value = json.loads(line.decode("utf-8-sig"))
@@ -61,7 +61,7 @@ class _Lines:
         self.blob = blob
         self.names: dict[str, type] = {}  # and the type of the first value that is there
         for line in islice(blob.lines(), SAMPLED):
-            for name, value in (_parsed(line) or {}).items():
+            for name, value in (_parse_line(line) or {}).items():
                 if self.names.get(name, type(None)) is type(None):
                     self.names[name] = type(value)
         self.records: list[dict[str, Any]] | None = None
@@ -106,7 +106,7 @@ class _Lines:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{where} is not JSON ({error}). Mend or remove that line.") from error
         if not isinstance(value, dict):
-            raise InputError(f"{where} holds {quoted(value)}, not an object. Give {SHAPES}.")
+            raise InputError(f"{where} holds {quote(value)}, not an object. Give {SHAPES}.")
         return value
 
     def line(self, row: int) -> int:
@@ -121,7 +121,7 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         repeated = dict.fromkeys(name for name in names if names.count(name) > 1)
-        raise InputError(f"A JSON object names {listed(repeated)} more than once. Keep one answer for each name.")
+        raise InputError(f"A JSON object names {listing(repeated)} more than once. Keep one answer for each name.")
     return found
 
 

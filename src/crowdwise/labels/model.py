@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.codes import checked_codes, duplicate_message, selection, smallest_int
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.codes import check_codes, duplicate_message, selection, smallest_int
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.sorting import group_by, group_offsets, repeats, spread
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
 
@@ -100,7 +100,7 @@ class CrowdLabels:
             for names, what in ((tasks, "task"), (workers, "worker"), (classes, "class"))
         ]
         columns = [
-            checked_codes(codes, len(names), what)
+            check_codes(codes, len(names), what)
             for codes, names, what in zip((task, worker, label), vocabularies, ("task", "worker", "label"), strict=True)
         ]
         if len({column.size for column in columns}) > 1:
@@ -181,7 +181,7 @@ class CrowdLabels:
         place: Callable[[int], str] | None,
     ) -> CrowdLabels:
         if on_duplicate not in ("error", "first", "last", "all"):
-            raise InputError(f"on_duplicate is {quoted(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
+            raise InputError(f"on_duplicate is {quote(on_duplicate)}; it must be 'error', 'first', 'last' or 'all'.")
         task = task.astype(np.int32, copy=False)
         worker = worker.astype(np.int32, copy=False)
         label = label.astype(smallest_int(len(classes)), copy=False)
@@ -244,29 +244,29 @@ class CrowdLabels:
         return (
             f"CrowdLabels: {count(self.n_labels, 'label')} by {count(self.n_workers, 'worker')} on "
             f"{count(self.n_tasks, 'task')}, {count(self.n_classes, 'class')} "
-            f"({listed(self.classes.to_pylist())})"
+            f"({listing(self.classes.to_pylist())})"
         )
 
     @cached_property
     def by_worker(self) -> WorkerOrder:
         """The worker-major order of the edges, made on first use."""
         ptr = group_offsets(self.worker, self.n_workers)
-        return WorkerOrder(_locked(group_by(self.worker, ptr)), _locked(ptr))
+        return WorkerOrder(_lock(group_by(self.worker, ptr)), _lock(ptr))
 
     @cached_property
     def labels_per_task(self) -> IntArray:
         """Number of answers of each task."""
-        return _locked(np.diff(self.task_ptr))
+        return _lock(np.diff(self.task_ptr))
 
     @cached_property
     def labels_per_worker(self) -> IntArray:
         """Number of answers of each worker."""
-        return _locked(np.bincount(self.worker, minlength=self.n_workers))
+        return _lock(np.bincount(self.worker, minlength=self.n_workers))
 
     @cached_property
     def class_shares(self) -> FloatArray:
         """Share of all answers that each class has."""
-        return _locked(np.bincount(self.label, minlength=self.n_classes) / max(self.n_labels, 1))
+        return _lock(np.bincount(self.label, minlength=self.n_classes) / max(self.n_labels, 1))
 
     def vote_counts(self) -> IntArray:
         """Answers for each class, tasks × classes."""
@@ -371,6 +371,6 @@ def _three(vocabularies: list[pa.Array]) -> tuple[pa.Array, pa.Array, pa.Array]:
     return tasks, workers, classes
 
 
-def _locked(array: A) -> A:
+def _lock(array: A) -> A:
     array.flags.writeable = False
     return array

@@ -20,8 +20,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from crowdwise.labels.columns import candidates
-from crowdwise.labels.errors import InputError, InputWarning, UnclearInputError, listed, quoted
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.errors import InputError, InputWarning, UnclearInputError, listing, quote
+from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -59,7 +59,7 @@ def by_task(nested: Mapping[Any, Mapping[Any, Any]], outer: Outer | None) -> Map
         What its own keys are, "tasks" or "workers", where the user says so.
     """
     if outer not in (None, "tasks", "workers"):
-        raise InputError(f"outer is {quoted(outer)}; it must be 'tasks' or 'workers'.")
+        raise InputError(f"outer is {quote(outer)}; it must be 'tasks' or 'workers'.")
     inner = list(dict.fromkeys(name for answers in nested.values() for name in answers))
     if not inner or outer == "tasks":
         return nested
@@ -70,13 +70,15 @@ def by_task(nested: Mapping[Any, Mapping[Any, Any]], outer: Outer | None) -> Map
             raise _unclear(nested, inner)
         if outer == "workers":
             warnings.warn(
-                f"The outer names ({listed(nested)}) were taken for {counted(len(nested), 'worker')}, the inner ones "
-                f"({listed(inner)}) for {counted(len(inner), 'task')}. If it is the other way round, say outer='tasks' "
+                f"The outer names ({listing(nested)}) were taken for {format_count(len(nested), 'worker')}, the "
+                "inner ones "
+                f"({listing(inner)}) for {format_count(len(inner), 'task')}. If it is the other way round, say "
+                "outer='tasks' "
                 "in read_labels (on the command line --outer tasks).",
                 InputWarning,
                 stacklevel=2,
             )
-    return nested if outer == "tasks" else _turned(nested)
+    return nested if outer == "tasks" else _swap_levels(nested)
 
 
 def infer_outer(outer: list[Any], inner: list[Any]) -> Outer | None:
@@ -87,7 +89,7 @@ def infer_outer(outer: list[Any], inner: list[Any]) -> Outer | None:
     >>> infer_outer(["a", "b"], ["c", "d"]) is None
     True
     """
-    told = _spoken_of(outer), _spoken_of(inner)
+    told = _find_topic(outer), _find_topic(inner)
     if told[0] != told[1]:
         return "workers" if told[0] == "worker" or told[1] == "task" else "tasks"
     if len(inner) >= LARGER * len(outer) and len(outer) > 1 and _are_words(outer) and _are_numbered(inner):
@@ -97,7 +99,7 @@ def infer_outer(outer: list[Any], inner: list[Any]) -> Outer | None:
     return None
 
 
-def _spoken_of(names: list[Any]) -> Literal["worker", "task"] | None:
+def _find_topic(names: list[Any]) -> Literal["worker", "task"] | None:
     """What most names of a level speak of, if they speak of one thing only."""
     sample = [str(name) for name in islice(names, SAMPLED)]
     worker, task = (
@@ -121,7 +123,8 @@ def _refuse_records(inner: list[Any]) -> None:
     names = [str(name) for name in inner]
     if len(names) <= MOST_FIELDS and candidates("worker", names) and candidates("label", names):
         raise InputError(
-            f"The inner names of this mapping are fields of records ({listed(names)}), neither tasks nor workers. Give "
+            f"The inner names of this mapping are fields of records ({listing(names)}), neither tasks nor workers. "
+            "Give "
             "a list of records, or a table with a row for each answer."
         )
 
@@ -129,7 +132,7 @@ def _refuse_records(inner: list[Any]) -> None:
 def _unclear(nested: Mapping[Any, Any], inner: list[Any]) -> UnclearInputError:
     return UnclearInputError(
         f"It cannot be told whether this is {{task: {{worker: label}}}} or {{worker: {{task: label}}}}. Outer names, "
-        f"{len(nested):,}: {listed(nested)}. Inner names, {len(inner):,}: {listed(inner)}. Say what the outer names "
+        f"{len(nested):,}: {listing(nested)}. Inner names, {len(inner):,}: {listing(inner)}. Say what the outer names "
         "are with outer='tasks' or outer='workers' in read_labels (on the command line --outer).",
         [
             ("The outer names are tasks:", ("--outer", "tasks")),
@@ -138,7 +141,7 @@ def _unclear(nested: Mapping[Any, Any], inner: list[Any]) -> UnclearInputError:
     )
 
 
-def _turned(nested: Mapping[Any, Mapping[Any, Any]]) -> dict[Any, dict[Any, Any]]:
+def _swap_levels(nested: Mapping[Any, Mapping[Any, Any]]) -> dict[Any, dict[Any, Any]]:
     turned: dict[Any, dict[Any, Any]] = {}
     for outer, answers in nested.items():
         for inner, label in answers.items():

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.columns import candidates
-from crowdwise.labels.errors import InputError, InputWarning, listed
-from crowdwise.labels.source_location import SelectedPlace, counted
+from crowdwise.labels.errors import InputError, InputWarning, listing
+from crowdwise.labels.source_location import SelectedPlace, format_count
 
 if TYPE_CHECKING:
     from crowdwise.labels.columns import Columns, Named
@@ -67,13 +67,14 @@ def prodigy_answers(source: Columns, named: Named) -> tuple[Columns, Named] | No
         raise InputError(f"{source.place.origin}: every answer is 'ignore'. There is no label to read.")
     if kept.size < len(answer):
         warnings.warn(
-            f"{source.place.origin}: {counted(len(answer) - kept.size, 'answer')} 'ignore' left out: a task that was "
+            f"{source.place.origin}: {format_count(len(answer) - kept.size, 'answer')} 'ignore' left out: a task "
+            "that was "
             "skipped has no label.",
             InputWarning,
             stacklevel=2,
         )
     columns = (named[0] or _task_column(source), named[1] or _worker_column(source, kept), "answer")
-    return _selected(source, kept), columns
+    return _select_rows(source, kept), columns
 
 
 def _refuse_other_answers(source: Columns, said: set[str]) -> None:
@@ -81,7 +82,7 @@ def _refuse_other_answers(source: Columns, said: set[str]) -> None:
     others = sorted(said - set(ANSWERS))
     if said & set(ANSWERS) and {*HASHES, *WORKERS, "_view_id"} & set(source.names):
         raise InputError(
-            f"{source.place.origin} looks like an export of Prodigy, but the column 'answer' holds {listed(others)} "
+            f"{source.place.origin} looks like an export of Prodigy, but the column 'answer' holds {listing(others)} "
             f"besides {', '.join(ANSWERS)}. Mend these answers, or name the columns yourself (on the command line "
             "--task-column, --worker-column, --label-column)."
         )
@@ -92,7 +93,7 @@ def _refuse_other_views(source: Columns) -> None:
     others = [name for name in views if name not in BINARY]
     elsewhere = [name for name in ELSEWHERE if name in source.names and not (views and name == "spans")]
     if others or elsewhere:
-        what = f"of the view {listed(others)}" if others else f"with the fields {listed(elsewhere)}"
+        what = f"of the view {listing(others)}" if others else f"with the fields {listing(elsewhere)}"
         raise InputError(
             f"{source.place.origin} looks like an export of Prodigy {what}, whose answers are not read yet: they are "
             f"not in the columns 'label' or 'answer'. {BY_HAND}."
@@ -109,7 +110,7 @@ def _task_column(source: Columns) -> str:
             return tasks[0]
     raise InputError(
         f"{source.place.origin} looks like an export of Prodigy (answers {', '.join(ANSWERS)} about "
-        f"{listed(suggested) if suggested else 'a label'}) without the field '_task_hash', which tells the tasks "
+        f"{listing(suggested) if suggested else 'a label'}) without the field '_task_hash', which tells the tasks "
         "apart. Export it with its hashes, or name the column that does with task= in read_labels (on the command line "
         "--task-column). If another column than 'answer' is the label, name that with label= (--label-column)."
     )
@@ -128,7 +129,7 @@ def _worker_column(source: Columns, kept: IntArray) -> str:
     )
 
 
-def _selected(source: Columns, rows: IntArray) -> Columns:
+def _select_rows(source: Columns, rows: IntArray) -> Columns:
     """The table with some of its rows."""
     taken = pa.array(rows)
     return replace(

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.arrays import as_column
-from crowdwise.labels.columns import ROLES, Columns, Named, chosen_columns
+from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns
 from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.files import file_source
 from crowdwise.labels.join import open_paths
 from crowdwise.labels.model import CrowdLabels
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import Duplicates, LabelKind, Outer, TableKind
 
-__all__ = ["Options", "labels_from_table", "labels_of", "opened", "opened_answers", "read_labels"]
+__all__ = ["Options", "labels_from_opened", "labels_from_table", "open_answers", "open_source", "read_labels"]
 
 Opened: TypeAlias = Columns | Mapping[Any, Any] | np.ndarray[Any, Any]
 
@@ -48,7 +48,7 @@ class Options:
         """Refuse kinds that there are not."""
         if self.kind not in (None, "labels"):
             raise InputError(
-                f"kind is {quoted(self.kind)}; the only kind of answers that is read is 'labels' (classes)."
+                f"kind is {quote(self.kind)}; the only kind of answers that is read is 'labels' (classes)."
             )
 
 
@@ -112,20 +112,20 @@ def read_labels(
     if isinstance(source, CrowdLabels):
         return source
     options = Options((task, worker, label), classes, on_duplicate, kind, outer)
-    labels = labels_of(source, *opened_answers(source, options))
+    labels = labels_from_opened(source, *open_answers(source, options))
     warn_of_twins(labels, declared=classes is not None)
     return labels
 
 
-def opened_answers(source: Any, options: Options) -> tuple[Opened, Options]:
+def open_answers(source: Any, options: Options) -> tuple[Opened, Options]:
     """Open a source of answers, those that were skipped left out, with the columns that are found by its format."""
-    found = opened(source)
+    found = open_source(source)
     told = prodigy_answers(found, options.named) if isinstance(found, Columns) else None
     return (found, options) if told is None else (told[0], replace(options, named=told[1]))
 
 
-def labels_of(source: Any, found: Opened, options: Options) -> CrowdLabels:
-    """Read labels from what `opened_answers` made of the source."""
+def labels_from_opened(source: Any, found: Opened, options: Options) -> CrowdLabels:
+    """Read labels from what `open_answers` made of the source."""
     classes, as_classes = options.classes, options.kind == "labels"
     if isinstance(found, np.ndarray):
         return labels_from_matrix(found, classes=classes, as_classes=as_classes)
@@ -136,7 +136,7 @@ def labels_of(source: Any, found: Opened, options: Options) -> CrowdLabels:
     wide = as_wide(found) if options.named == (None, None, None) else None
     if wide is not None:
         return labels_from_wide(wide, classes=classes, as_classes=as_classes)
-    return _labels(found, chosen_columns(found.names, found.place.origin, *options.named), options)
+    return _labels(found, choose_columns(found.names, found.place.origin, *options.named), options)
 
 
 def labels_from_table(table: Mapping[str, Any], options: Options) -> CrowdLabels:
@@ -184,7 +184,7 @@ def _pump(batches: Iterable[list[pa.Array]], encoders: list[ColumnEncoder], pool
 # ---- what the source is ---------------------------------------------------------------------------------
 
 
-def opened(source: Any) -> Opened:
+def open_source(source: Any) -> Opened:
     """Tell the source's kind: columns, a nested mapping, or a matrix."""
     if _is_path(source) or (isinstance(source, list | tuple) and source and all(map(_is_path, source))):
         return open_paths(source)
@@ -260,7 +260,7 @@ def _from_frame(source: Any) -> Columns:
         raise InputError(
             f"{type(source).__name__} is not something labels can be read from. Give a path, a table (pandas, "
             "polars, pyarrow or another with the Arrow stream interface), or a dict of columns "
-            f"({quoted(str(error)[:80])})."
+            f"({quote(str(error)[:80])})."
         ) from error
     return Columns(list(table.column_names), lambda name: _only(table, name), kind=kind)
 

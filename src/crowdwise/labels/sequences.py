@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.encode import encode
-from crowdwise.labels.errors import InputError, listed
-from crowdwise.labels.read import opened
+from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.read import open_source
 from crowdwise.labels.vocabulary import as_vocabulary, plain, positions
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def read_sequences(source: Any, tasks: Any) -> Sequences:
     if source is None or (_is_names(source) and not pa.types.is_string(names.type)):
         return Sequences(alone, np.arange(len(names) + 1, dtype=np.int64))
     if _is_names(source):
-        return _ordered(names, *_from_names(names))
-    return _ordered(names, *_from_table(source, names))
+        return _order_tasks(names, *_from_names(names))
+    return _order_tasks(names, *_from_table(source, names))
 
 
 def rule_for_new(source: Any) -> str | None:
@@ -112,13 +112,13 @@ def _from_table(source: Any, names: pa.Array) -> tuple[IntArray, IntArray]:
     """Sequence and position of each task from a table or a mapping."""
     if isinstance(source, Mapping) and not set(COLUMNS) <= set(source):
         source = _columns_of_pairs(source)
-    columns = opened(source)
+    columns = open_source(source)
     if not isinstance(columns, Columns):
         raise InputError("sequences must be 'names', a mapping from task to (sequence, position), or a table.")
     lacking = [name for name in COLUMNS if name not in columns.names]
     if lacking:
         raise InputError(
-            f"sequences: {columns.place.origin} has no column {listed(lacking)}; it has {listed(columns.names)}. "
+            f"sequences: {columns.place.origin} has no column {listing(lacking)}; it has {listing(columns.names)}. "
             f"Give it the columns {', '.join(COLUMNS)}."
         )
     table = columns.together(list(COLUMNS))
@@ -130,12 +130,12 @@ def _from_table(source: Any, names: pa.Array) -> tuple[IntArray, IntArray]:
     repeated = np.flatnonzero(np.bincount(task.codes, minlength=len(task.names)) > 1)
     if repeated.size:
         raise InputError(
-            f"sequences: {columns.place.origin} holds {listed(task.names.take(pa.array(repeated)).to_pylist())} more "
+            f"sequences: {columns.place.origin} holds {listing(task.names.take(pa.array(repeated)).to_pylist())} more "
             "than once. Give each task one sequence and position."
         )
     if not pa.types.is_int64(plain(position.names).type):
         raise InputError(
-            f"sequences: positions must be whole numbers; these are {listed(position.names.to_pylist())}. Number the "
+            f"sequences: positions must be whole numbers; these are {listing(position.names.to_pylist())}. Number the "
             "tasks of each sequence in their order."
         )
     row_of = np.empty(len(task.names), np.int64)
@@ -144,7 +144,7 @@ def _from_table(source: Any, names: pa.Array) -> tuple[IntArray, IntArray]:
     if (places < 0).any():
         missing = names.filter(pa.array(places < 0)).to_pylist()
         raise InputError(
-            f"sequences: {columns.place.origin} lacks the tasks {listed(missing)}. Give every task a sequence and a "
+            f"sequences: {columns.place.origin} lacks the tasks {listing(missing)}. Give every task a sequence and a "
             "position; a task that stands alone is a sequence of its own."
         )
     rows = row_of[places]
@@ -156,7 +156,7 @@ def _columns_of_pairs(source: Mapping[Any, Any]) -> dict[str, list[Any]]:
     pairs = list(source.values())
     wrong = [task for task, pair in source.items() if not isinstance(pair, tuple | list) or len(pair) != 2]
     if wrong or not pairs:
-        shown = listed(wrong) if wrong else "no task"
+        shown = listing(wrong) if wrong else "no task"
         raise InputError(
             f"sequences: a mapping must go from task to (sequence, position); it does not for {shown}. For example "
             "{'w1': ('sentence 1', 0), 'w2': ('sentence 1', 1)}."
@@ -164,7 +164,7 @@ def _columns_of_pairs(source: Mapping[Any, Any]) -> dict[str, list[Any]]:
     return dict(zip(COLUMNS, (list(source), [pair[0] for pair in pairs], [pair[1] for pair in pairs]), strict=True))
 
 
-def _ordered(names: pa.Array, sequence: IntArray, position: IntArray) -> Sequences:
+def _order_tasks(names: pa.Array, sequence: IntArray, position: IntArray) -> Sequences:
     """Tasks sorted into their sequences, which come in the order of their first task; no position twice."""
     _, first, codes = np.unique(sequence, return_index=True, return_inverse=True)
     rank = np.empty(first.size, np.int64)
@@ -175,6 +175,6 @@ def _ordered(names: pa.Array, sequence: IntArray, position: IntArray) -> Sequenc
     if same.size:
         twins = names.take(pa.array(order[[same[0], same[0] + 1]])).to_pylist()
         raise InputError(
-            f"sequences: the tasks {listed(twins)} have the same position in one sequence. Give each its own."
+            f"sequences: the tasks {listing(twins)} have the same position in one sequence. Give each its own."
         )
     return Sequences(order, np.append(0, np.cumsum(np.bincount(codes))).astype(np.int64))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import IntArray
 
-__all__ = ["JoinedPlace", "Place", "SelectedPlace", "counted"]
+__all__ = ["JoinedPlace", "Place", "SelectedPlace", "format_count"]
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class JoinedPlace(_Rows):
         raise IndexError(row)
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
+def format_count(number: int, noun: str, plural: str | None = None) -> str:
     """Put a number before its noun.
 
     >>> counted(1, "label"), counted(2, "class", "classes")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import TableKind
 
-__all__ = ["defused", "native_table", "write_csv", "written_file", "written_folder"]
+__all__ = ["defuse_text", "native_table", "replace_file", "replace_folder", "write_csv"]
 
 # A spreadsheet runs a cell that begins like this as a formula; plain numbers are let be.
 FORMULA = "^[=+\\-@\t\r]"
@@ -44,13 +44,13 @@ def native_table(columns: dict[str, Any], kind: TableKind) -> Any:
 
 
 def write_csv(table: pa.Table, path: Path) -> None:
-    """Write a table as CSV that is safe to open in a spreadsheet (see `defused`), whole or not at all."""
-    columns = [defused(column) for column in table.columns]
-    with written_file(path) as draft:
+    """Write a table as CSV that is safe to open in a spreadsheet (see `defuse_text`), whole or not at all."""
+    columns = [defuse_text(column) for column in table.columns]
+    with replace_file(path) as draft:
         pacsv.write_csv(pa.table(columns, names=table.column_names), str(draft))
 
 
-def defused(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def defuse_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     r"""Make text harmless for spreadsheets and terminals; other columns pass.
 
     A cell that begins like a formula (= + - @, tab, return) and is no plain number gets an apostrophe in
@@ -73,7 +73,7 @@ def defused(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 @contextlib.contextmanager
-def written_file(target: Path) -> Iterator[Path]:
+def replace_file(target: Path) -> Iterator[Path]:
     """Give a name beside `target` to write to; it takes the target's place once all is written."""
     target = Path(target).resolve()  # what a link points to is written, the link stays
     if target.is_dir():
@@ -92,13 +92,13 @@ def written_file(target: Path) -> Iterator[Path]:
         yield draft
         draft.replace(target)
     except OSError as error:
-        raise _failed(target, error) from error
+        raise _write_error(target, error) from error
     finally:
         draft.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def written_folder(target: Path) -> Iterator[Path]:
+def replace_folder(target: Path) -> Iterator[Path]:
     """Give a new folder beside `target` that takes its place once all is written, and not on failure."""
     target = Path(target)
     try:
@@ -112,7 +112,7 @@ def written_folder(target: Path) -> Iterator[Path]:
         _refuse_clashes(draft, target)
         _move_in(draft, target)
     except OSError as error:
-        raise _failed(target, error) from error
+        raise _write_error(target, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -152,7 +152,7 @@ def _cannot_write(folder: Path, error: OSError) -> InputError:
     return InputError(f"Cannot write in {str(folder)!r}: {error.strerror or error}. Choose another place.")
 
 
-def _failed(target: Path, error: OSError) -> InputError:
+def _write_error(target: Path, error: OSError) -> InputError:
     reason = os.strerror(error.errno) if error.errno else str(error)  # Arrow's own text repeats itself
     return InputError(
         f"Writing {str(target)!r} failed: {reason}. Nothing was changed; free some space or choose another place."

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray
 
-__all__ = ["OUTSIDE", "followers", "parsed_tag"]
+__all__ = ["OUTSIDE", "followers", "parse_tag"]
 
 OUTSIDE = "O"
 TAG = re.compile(r"([BI])(?:-(.+))?")
 
 
-def parsed_tag(tag: Any) -> tuple[str, str] | None:
+def parse_tag(tag: Any) -> tuple[str, str] | None:
     """Letter and type of a tag, None if it is not one.
 
     >>> parsed_tag("B-PER"), parsed_tag("I"), parsed_tag("O"), parsed_tag("noun")
@@ -38,7 +38,7 @@ def followers(classes: Iterable[Any]) -> BoolArray | None:
     >>> followers(["B", "I", "O"]).tolist()[2:]
     [[True, False, True], [True, False, True]]
     """
-    tags = [parsed_tag(name) for name in classes]
+    tags = [parse_tag(name) for name in classes]
     known = [tag for tag in tags if tag is not None]
     if len(known) < len(tags) or {letter for letter, _ in known} != {"B", "I", OUTSIDE}:
         return None

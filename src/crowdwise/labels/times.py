@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.columns import Columns, candidates, chosen_columns, chosen_time_column
+from crowdwise.labels.columns import Columns, candidates, choose_columns, choose_time_column
 from crowdwise.labels.encode import encode
-from crowdwise.labels.errors import SHOWN, InputError, listed, quoted
-from crowdwise.labels.read import Options, labels_of, opened_answers
+from crowdwise.labels.errors import SHOWN, InputError, listing, quote
+from crowdwise.labels.read import Options, labels_from_opened, open_answers
 from crowdwise.labels.sorting import group_by, group_offsets, repeats
 from crowdwise.labels.twins import warn_of_twins
 
@@ -87,30 +87,30 @@ def read_timed_labels(
     [30.0, 20.0, 10.0]
     """
     asked = Options((task, worker, label), classes, on_duplicate, kind, outer)
-    found, options = opened_answers(source, asked)
-    labels = labels_of(source, found, options)
+    found, options = open_answers(source, asked)
+    labels = labels_from_opened(source, found, options)
     warn_of_twins(labels, declared=classes is not None)
     named = options.named
     if not isinstance(found, Columns) or (named == (None, None, None) and not candidates("worker", found.names)):
         if time is not None:
-            raise InputError(f"There is no column {quoted(time)}: only a table with a row for each answer has times.")
+            raise InputError(f"There is no column {quote(time)}: only a table with a row for each answer has times.")
         return TimedLabels(labels, why_not="There is no time column: the table does not have a row for each answer.")
-    columns = chosen_columns(found.names, found.place.origin, *named)
+    columns = choose_columns(found.names, found.place.origin, *named)
     if time is not None:
-        chosen = chosen_time_column(found.names, found.place.origin, time, columns)
-        return TimedLabels(labels, _lined_up(found, columns, chosen, on_duplicate), chosen)
+        chosen = choose_time_column(found.names, found.place.origin, time, columns)
+        return TimedLabels(labels, _align_times(found, columns, chosen, on_duplicate), chosen)
     likely = candidates("time", found.names, set(columns))
     if not likely:
         return TimedLabels(labels, why_not=f"There is no time column. If there is one of an unusual name, {NAME_IT}.")
     if len(likely) > 1:
-        return TimedLabels(labels, why_not=f"More than one column may be the time ({listed(likely)}): {NAME_IT}.")
+        return TimedLabels(labels, why_not=f"More than one column may be the time ({listing(likely)}): {NAME_IT}.")
     try:
-        return TimedLabels(labels, _lined_up(found, columns, likely[0], on_duplicate), likely[0])
+        return TimedLabels(labels, _align_times(found, columns, likely[0], on_duplicate), likely[0])
     except InputError as error:  # nobody asked for it, and the labels are good without
         return TimedLabels(labels, why_not=str(error))
 
 
-def _lined_up(found: Columns, columns: tuple[str, str, str], time: str, on_duplicate: Duplicates) -> Any:
+def _align_times(found: Columns, columns: tuple[str, str, str], time: str, on_duplicate: Duplicates) -> Any:
     """Times in the order of the labels, which are sorted by task, and in the order of the table within one."""
     table = found.together([*columns[:2], time])
     task, worker = (
@@ -139,7 +139,7 @@ def _as_times(column: pa.ChunkedArray, name: str, place: Place) -> Any:
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return array.cast(DATE, safe=False).to_numpy(zero_copy_only=False)
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
-        raise InputError(f"{place.origin}: column {quoted(name)} holds no times, but {kind}. {REMEDY}.")
+        raise InputError(f"{place.origin}: column {quote(name)} holds no times, but {kind}. {REMEDY}.")
     text = pc.utf8_trim_whitespace(array.cast(pa.string()))
     text = pc.if_else(pc.equal(text, ""), None, text)
     first = next((value for value in text if value.is_valid), None)
@@ -168,5 +168,5 @@ def _unreadable(text: pa.Array, form: pa.DataType | None, name: str, place: Plac
             rows.append(row)
         if len(rows) == SHOWN:
             break
-    where, what = place.many(rows), listed(text[row].as_py() for row in rows)
-    return f"Column {quoted(name)} cannot be read as times: {what} ({where}). {REMEDY}."
+    where, what = place.many(rows), listing(text[row].as_py() for row in rows)
+    return f"Column {quote(name)} cannot be read as times: {what} ({where}). {REMEDY}."

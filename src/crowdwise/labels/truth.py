@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.columns import Columns, chosen_truth_columns
+from crowdwise.labels.columns import Columns, choose_truth_columns
 from crowdwise.labels.encode import encode
-from crowdwise.labels.errors import InputError, listed
-from crowdwise.labels.read import opened
-from crowdwise.labels.vocabulary import as_text, numbered, positions, union
+from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.read import open_source
+from crowdwise.labels.vocabulary import as_text, parse_integers, positions, union
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -53,10 +53,10 @@ def read_truth(source: Any, *, task: str | None = None, label: str | None = None
     if hasattr(source, "index") and hasattr(source, "to_dict") and not hasattr(source, "columns"):  # a pandas Series
         source = source.to_dict()
         source = {"task": list(source.keys()), "label": list(source.values())}
-    columns = opened(source)
+    columns = open_source(source)
     if not isinstance(columns, Columns):
         raise InputError("A truth needs two columns, task and label, or a mapping from task to label.")
-    names = chosen_truth_columns(columns.names, columns.place.origin, task, label)
+    names = choose_truth_columns(columns.names, columns.place.origin, task, label)
     tasks, labels = (
         encode(columns.column(name), role, name=name, place=columns.place, text=columns.text)
         for role, name in zip(("task", "label"), names, strict=True)
@@ -92,15 +92,15 @@ def truth_codes(source: Any, labels: CrowdLabels) -> IntArray:
     tasks = positions(truth.tasks, labels.tasks)
     if (tasks < 0).all():
         raise InputError(
-            f"The truth is about other tasks ({listed(truth.tasks.to_pylist()[:5])}, …) than the labels "
-            f"({listed(labels.tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
+            f"The truth is about other tasks ({listing(truth.tasks.to_pylist()[:5])}, …) than the labels "
+            f"({listing(labels.tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
         )
     classes = positions(truth.labels, labels.classes)
     strange = np.unique(np.flatnonzero((classes < 0) & (tasks >= 0)))
     if strange.size:
         names = dict.fromkeys(truth.labels.take(pa.array(strange)).to_pylist())
         raise InputError(
-            f"The truth holds classes that the labels do not have: {listed(names)}. Declare all classes with classes= "
+            f"The truth holds classes that the labels do not have: {listing(names)}. Declare all classes with classes= "
             "(on the command line --classes) when reading the labels."
         )
     codes = np.full(labels.n_tasks, -1, np.int32)
@@ -128,19 +128,20 @@ def add_classes_of_truth(source: Any, labels: CrowdLabels) -> CrowdLabels:
         return labels
     if not known.any():
         raise InputError(
-            f"No class of the known truths ({listed(named.to_pylist())}) is a class of the labels "
-            f"({listed(labels.classes.to_pylist())}). Use the same names in both, or declare all classes with classes= "
+            f"No class of the known truths ({listing(named.to_pylist())}) is a class of the labels "
+            f"({listing(labels.classes.to_pylist())}). Use the same names in both, or declare all classes with "
+            "classes= "
             "(on the command line --classes) when reading the labels."
         )
     classes = union([labels.classes, named.filter(pa.array(~known))])
     was_numbered = pa.types.is_integer(labels.classes.type)
-    return replace(labels, classes=numbered(as_text(classes)) if was_numbered else classes)
+    return replace(labels, classes=parse_integers(as_text(classes)) if was_numbered else classes)
 
 
 def _refuse_contradiction(truth: IntArray, tasks: IntArray, labels: IntArray, names: pa.Array, place: Place) -> None:
     wrong = np.flatnonzero(truth[tasks] != labels)
     if wrong.size:
-        shown = listed(dict.fromkeys(names.take(pa.array(tasks[wrong])).to_pylist()))
+        shown = listing(dict.fromkeys(names.take(pa.array(tasks[wrong])).to_pylist()))
         raise InputError(
             f"The truth contradicts itself about task {shown} ({place.many(wrong.tolist())}). Keep one truth for each "
             "task."

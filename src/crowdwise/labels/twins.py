@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.errors import SHOWN, InputWarning, quoted
+from crowdwise.labels.errors import SHOWN, InputWarning, quote
 from crowdwise.labels.string_encoder import Interner
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _repeat(keys: pa.Array, names: pa.Array) -> bool:
 
 def _side_by_side(one: str, other: str) -> str:
     """Show two names so that they are seen to differ: code points where both look the same."""
-    text = f"{quoted(one)} and {quoted(other)}"
+    text = f"{quote(one)} and {quote(other)}"
     if unicodedata.normalize("NFKC", one) == unicodedata.normalize("NFKC", other):
         return text.encode("ascii", "backslashreplace").decode()
     return text

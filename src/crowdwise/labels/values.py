@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import UnclearInputError
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -78,7 +78,8 @@ def describe_values(labels: CrowdLabels) -> str:
         return ""
     low, high = numbers[used].min(), numbers[used].max()
     return (
-        f"{size:,} distinct numbers among {counted(labels.n_labels, 'label')}: these look like values, not classes "
+        f"{size:,} distinct numbers among {format_count(labels.n_labels, 'label')}: these look like values, not "
+        "classes "
         f"(from {low:g} to {high:g}; {why})."
     )
 
@@ -89,7 +90,7 @@ def _reason(labels: CrowdLabels, numbers: FloatArray, used: BoolArray, size: int
         return "some are fractions"
     answered = int((labels.labels_per_task > 0).sum())
     if answered < FEWEST_TASKS * size:
-        return f"there are only {counted(answered, 'task')}"
+        return f"there are only {format_count(answered, 'task')}"
     kept = used[labels.label]
     rank = np.empty(used.size, np.int64)
     rank[np.argsort(numbers)] = np.arange(used.size)

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from crowdwise.labels.types import IntArray
 
-__all__ = ["as_text", "as_vocabulary", "numbered", "plain", "positions", "same_names", "union"]
+__all__ = ["as_text", "as_vocabulary", "parse_integers", "plain", "positions", "same_names", "union"]
 
 
 def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
@@ -35,7 +35,7 @@ def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
     counts = pc.value_counts(array)
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
-        raise InputError(f"The {what} names repeat {listed(repeated.to_pylist())}. Name each {what} once.")
+        raise InputError(f"The {what} names repeat {listing(repeated.to_pylist())}. Name each {what} once.")
     return array
 
 
@@ -54,7 +54,7 @@ def plain(array: pa.Array) -> pa.Array:
     return array.cast(pa.string())
 
 
-def numbered(array: pa.Array) -> pa.Array:
+def parse_integers(array: pa.Array) -> pa.Array:
     """Turn names read from text into integers if, and only if, every one is written as a plain integer.
 
     >>> numbered(pa.array(["2", "10"])).to_pylist()
@@ -108,7 +108,7 @@ def _from_python(names: Iterable[Any], what: str) -> pa.Array:
     try:
         return pa.array([None if value is None else str(value) for value in values])
     except Exception as error:
-        raise InputError(f"The {what} names cannot be read: {quoted(str(error))}.") from error
+        raise InputError(f"The {what} names cannot be read: {quote(str(error))}.") from error
 
 
 def _first_null(array: pa.Array) -> int:

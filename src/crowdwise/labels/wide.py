@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from crowdwise.labels.arrays import as_column
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.source_location import Place
-from crowdwise.labels.vocabulary import as_vocabulary, numbered, plain
+from crowdwise.labels.vocabulary import as_vocabulary, parse_integers, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,7 +52,7 @@ def labels_from_matrix(
         workers = matrix.column_names if workers is None else workers
         matrix = np.column_stack([column.to_numpy() for column in matrix.columns])
     matrix = _two_dimensional(matrix)
-    task, worker = np.nonzero(_answered(matrix, missing))
+    task, worker = np.nonzero(_mark_answers(matrix, missing))
     return _labels(
         task, worker, as_column(matrix[task, worker], "label", "the matrix"),
         _names(tasks, matrix.shape[0], "task"), _names(workers, matrix.shape[1], "worker"),
@@ -81,7 +81,8 @@ def labels_from_nested(
     tasks = as_vocabulary(nested.keys(), "task")
     return _labels(
         task, workers.codes, as_column(said, "label", "the mapping"),
-        numbered(tasks) if text else tasks, workers.names, classes, "pyarrow", "the mapping", as_classes=as_classes,
+        parse_integers(tasks) if text else tasks, workers.names,
+        classes, "pyarrow", "the mapping", as_classes=as_classes,
     )  # fmt: skip
 
 
@@ -153,7 +154,7 @@ def labels_from_wide(wide: Wide, *, classes: Iterable[Any] | None = None, as_cla
     workers = as_vocabulary(answers, "worker")
     return _labels(
         np.concatenate([np.flatnonzero(mask) for mask in masks]), worker, said,
-        tasks, numbered(workers) if source.text else workers,
+        tasks, parse_integers(workers) if source.text else workers,
         classes, source.kind, source.place.origin, text=source.text, as_classes=as_classes,
     )  # fmt: skip
 
@@ -189,7 +190,7 @@ class _CellPlace(Place):
 
     def __call__(self, row: int) -> str:
         task, worker, tasks, workers = self.cells  # type: ignore[attr-defined]
-        names = quoted(tasks[int(task[row])].as_py()), quoted(workers[int(worker[row])].as_py())
+        names = quote(tasks[int(task[row])].as_py()), quote(workers[int(worker[row])].as_py())
         return f"{self.origin}, task {names[0]}, worker {names[1]}"
 
     def many(self, rows: Iterable[int]) -> str:
@@ -223,7 +224,7 @@ def _no_cell(cell: Any) -> bool:
     return cell is None or (str(cell) in ("nan", "NaT", "<NA>") and not isinstance(cell, str))
 
 
-def _answered(matrix: np.ndarray[Any, Any], missing: Any) -> np.ndarray[Any, Any]:
+def _mark_answers(matrix: np.ndarray[Any, Any], missing: Any) -> np.ndarray[Any, Any]:
     if matrix.dtype.kind == "f":
         answered = ~np.isnan(matrix)
     elif matrix.dtype.kind == "O":

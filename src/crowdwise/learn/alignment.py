@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.vocabulary import as_text, as_vocabulary, positions
 
@@ -36,8 +36,8 @@ def aligned_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) 
     if strangers.size:
         few = [labels.tasks[int(t)].as_py() for t in strangers[:5]]
         raise InputError(
-            f"{strangers.size:,} of {labels.n_tasks:,} tasks have labels but no features: {listed(few)}. The rows "
-            f"of the features are {listed(names[:3].to_pylist())}, …: use the same names in both, or keep only the "
+            f"{strangers.size:,} of {labels.n_tasks:,} tasks have labels but no features: {listing(few)}. The rows "
+            f"of the features are {listing(names[:3].to_pylist())}, …: use the same names in both, or keep only the "
             "labels of tasks that have features."
         )
     return CrowdLabels.from_codes(
@@ -74,7 +74,7 @@ def truth_of_rows(truth: Truth, features: Features) -> pa.Array:
     if unknown.size:
         few = [names[int(at)].as_py() for at in unknown[:5]]
         raise InputError(
-            f"{unknown.size:,} of {len(features):,} rows of the features have no truth: {listed(few)}. Give every row "
+            f"{unknown.size:,} of {len(features):,} rows of the features have no truth: {listing(few)}. Give every row "
             "one."
         )
     return truth.labels.take(pa.array(place))
@@ -95,7 +95,7 @@ def true_classes(truth: Any, classes: pa.Array, n_rows: int) -> Tensor:
     if (found < 0).any():
         few = [given[int(row)].as_py() for row in np.flatnonzero(found < 0)[:5]]
         raise InputError(
-            f"True labels hold classes that no worker used: {listed(few)}. There are {listed(classes.to_pylist())}."
+            f"True labels hold classes that no worker used: {listing(few)}. There are {listing(classes.to_pylist())}."
         )
     return torch.as_tensor(found.astype(np.int64))
 
@@ -109,7 +109,7 @@ def _in_order(tasks: Any) -> Any:
         or isinstance(tasks, str | bytes | Set | Mapping)
         or getattr(tasks, "ndim", 1) != 1
     ):
-        raise InputError(f"tasks is {quoted(tasks)}; it must be a list of names in the order of the rows.")
+        raise InputError(f"tasks is {quote(tasks)}; it must be a list of names in the order of the rows.")
     return tasks
 
 
@@ -121,7 +121,7 @@ def _row_numbers(wanted: pa.Array, n_rows: int) -> Any:
             names = as_text(names).cast(pa.int64())
         except pa.ArrowInvalid as error:
             raise InputError(
-                f"The labels name tasks ({listed(wanted[:3].to_pylist())}, …), but the rows of the features have "
+                f"The labels name tasks ({listing(wanted[:3].to_pylist())}, …), but the rows of the features have "
                 "no names. Give them in tasks=, one for each row; in a file, as a column task or, beside X in an .npz, "
                 "an array task."
             ) from error

@@ -16,7 +16,7 @@ from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.categorical_em import portrait
 from crowdwise.fitting.crowd_model import CrowdModel
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.tables import native_table
 from crowdwise.learn.alignment import aligned_to_rows, true_classes
@@ -163,7 +163,7 @@ class Learner(CrowdModel):
         validation = None
         if valid is not None:
             if not isinstance(valid, tuple | list) or len(valid) != 2:
-                raise InputError(f"valid is {quoted(valid)}; it must be a pair, features and true classes.")
+                raise InputError(f"valid is {quote(valid)}; it must be a pair, features and true classes.")
             held = features_of(valid[0])
             if held.shape != features.shape:
                 raise InputError(f"valid has features of shape {held.shape}, the training tasks of {features.shape}.")
@@ -381,7 +381,7 @@ class Learner(CrowdModel):
         if path is not None and not (
             isinstance(path, str | Path) and str(path) not in ("", ".") and "\0" not in str(path)
         ):
-            raise InputError(f"checkpoint is {quoted(path)}; it must be the name of a folder.")
+            raise InputError(f"checkpoint is {quote(path)}; it must be the name of a folder.")
         self._check()
 
     def _check_shape(self, features: Features) -> None:
@@ -390,6 +390,6 @@ class Learner(CrowdModel):
         if self.columns_ and features.columns and features.columns != self.columns_:
             at = next(i for i, (own, new) in enumerate(zip(self.columns_, features.columns, strict=True)) if own != new)
             raise InputError(
-                f"Column {at + 1} of the features is {quoted(features.columns[at])}; in training it was "
-                f"{quoted(self.columns_[at])}. Give the same columns in the same order."
+                f"Column {at + 1} of the features is {quote(features.columns[at])}; in training it was "
+                f"{quote(self.columns_[at])}. Give the same columns in the same order."
             )

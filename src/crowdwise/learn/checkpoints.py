@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.tables import written_folder
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.tables import replace_folder
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -49,7 +49,7 @@ class Checkpoint:
             "best_score": state.best_score,
             "history": state.history,
         }
-        with written_folder(self.folder) as draft:
+        with replace_folder(self.folder) as draft:
             save_file(
                 {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, draft / TENSORS
             )
@@ -78,7 +78,7 @@ class Checkpoint:
             raise
         except Exception as error:  # whatever a damaged file can raise
             raise InputError(
-                f"The checkpoint in {quoted(str(self.folder))} cannot be used: {quoted(str(error))}. It may belong to "
+                f"The checkpoint in {quote(str(self.folder))} cannot be used: {quote(str(error))}. It may belong to "
                 "other data or another network; give another folder, or remove it."
             ) from error
         return state
@@ -87,7 +87,7 @@ class Checkpoint:
         if plan != json.loads(json.dumps(self.plan)):
             differ = [name for name, value in self.plan.items() if plan.get(name) != value]
             raise InputError(
-                f"The checkpoint in {quoted(str(self.folder))} was written with another {', '.join(differ)}. "
+                f"The checkpoint in {quote(str(self.folder))} was written with another {', '.join(differ)}. "
                 "Give the same settings to go on, or another folder to start anew."
             )
 

@@ -36,7 +36,7 @@ from sklearn.utils.validation import has_fit_parameter
 from torch import nn
 
 from crowdwise.fitting.parameters import check_count, check_number
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.base import Learner
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.loop import FORWARD, forecasts
@@ -129,8 +129,8 @@ def fit_weighted(classifier: Any, x: FloatArray, posterior: FloatArray) -> Any:
         return clone(classifier).fit(x[task], label, sample_weight=posterior[task, label])
     except Exception as error:  # whatever a stranger's classifier can raise
         raise InputError(
-            f"{quoted(classifier)} cannot be fitted to {np.unique(label).size} classes of {len(x)} tasks: "
-            f"{quoted(str(error))}."
+            f"{quote(classifier)} cannot be fitted to {np.unique(label).size} classes of {len(x)} tasks: "
+            f"{quote(str(error))}."
         ) from error
 
 
@@ -145,7 +145,7 @@ class Foreign(nn.Module):
         """Logits (B, K); a class that had no weight is as good as impossible."""
         given = torch.as_tensor(self.fitted.predict_proba(x.flatten(1).numpy()), dtype=torch.float32)
         if given.shape != (len(x), len(self.fitted.classes_)) or not given.isfinite().all():
-            raise InputError(f"{quoted(self.fitted)} gives no probability of every class it has met for every task.")
+            raise InputError(f"{quote(self.fitted)} gives no probability of every class it has met for every task.")
         chances = given.new_zeros(len(x), self.n_classes)
         chances[:, torch.as_tensor(self.fitted.classes_)] = given
         return chances.clamp(min=SMALLEST).log()
@@ -203,7 +203,7 @@ class GeneralizedEm(Learner):
         wanted = hasattr(self.classifier, "predict_proba") and not isinstance(self.classifier, type)
         if not wanted or not has_fit_parameter(self.classifier, "sample_weight"):
             raise InputError(
-                f"classifier is {quoted(self.classifier)}; it must be a scikit-learn classifier with predict_proba, "
+                f"classifier is {quote(self.classifier)}; it must be a scikit-learn classifier with predict_proba, "
                 "whose fit takes sample_weight, such as LogisticRegression(). Scale features beforehand, not in a "
                 "pipeline."
             )

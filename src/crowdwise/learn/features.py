@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _tensor_of(given: Any) -> Tensor:
     except ValueError as error:
         raise InputError("Features must be one table of numbers: the rows have different lengths.") from error
     except (TypeError, RuntimeError) as error:  # a list of tensors with gradients
-        raise InputError(f"Features cannot be made an array: {quoted(str(error))}.") from error
+        raise InputError(f"Features cannot be made an array: {quote(str(error))}.") from error
     if array.dtype.kind == "O":
         try:
             array = array.astype(np.float64)
@@ -239,7 +239,7 @@ def _plain_tensor(given: Tensor) -> Tensor:
             raise InputError(f"Features must be one table of numbers, not a tensor of {given.dtype}.")
         return values.float() if values.is_floating_point() and values.dtype != torch.float64 else values
     except (RuntimeError, NotImplementedError) as error:  # one of another layout, or of a device without memory
-        raise InputError(f"Features cannot be read from this tensor: {quoted(str(error))}.") from error
+        raise InputError(f"Features cannot be read from this tensor: {quote(str(error))}.") from error
 
 
 def _check_dense(shape: tuple[int, ...]) -> None:

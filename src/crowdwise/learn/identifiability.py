@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.labels.errors import listed
+from crowdwise.labels.errors import listing
 from crowdwise.metrics.dominance import contrast, crowd_confusion, not_dominant, unanchored
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
     reasons: list[str] = []
     if weak:
         reasons.append(
-            f"the crowd as a whole says {listed([names[k] for k in weak])} no more often when it is true than when "
+            f"the crowd as a whole says {listing([names[k] for k in weak])} no more often when it is true than when "
             "something else is (its mean confusion matrix is not diagonally dominant), so classes may have been swapped"
         )
     if contrast(f[:, used]) < FLAT:
@@ -48,7 +48,8 @@ def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
     alone = unanchored(f[:, used], confusion, said[:, used])
     if alone:
         reasons.append(
-            f"there is neither a task that is surely {listed([names[k] for k in alone])} nor a worker who is an expert "
+            f"there is neither a task that is surely {listing([names[k] for k in alone])} nor a worker who is an "
+            "expert "
             "of it"
         )
     if reasons:

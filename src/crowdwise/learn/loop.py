@@ -22,7 +22,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.nn.parallel import DistributedDataParallel
 
 from crowdwise.fitting.progress import progress
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.batches import Seen, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.losses import SMALLEST
@@ -181,7 +181,7 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
             raise
         raise KeyboardInterrupt(
             f"Training was stopped in epoch {state.epoch + 1} of {n_epochs}. The checkpoint in "
-            f"{quoted(str(plan.checkpoint))} holds epoch {state.epoch}: fit again with the same settings to go on."
+            f"{quote(str(plan.checkpoint))} holds epoch {state.epoch}: fit again with the same settings to go on."
         ) from stopped
     pair.load_state_dict(state.best)
     pair.eval()

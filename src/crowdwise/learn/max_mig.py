@@ -49,7 +49,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import nn
 
 from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.base import Learner
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.worker_models import log_bayes, vote_confusions
@@ -248,7 +248,7 @@ class MaxMig(Learner):
             given = as_numbers(self.prior, "prior")
             if given.shape != prior.shape or (given <= 0).any():
                 raise InputError(
-                    f"prior is {quoted(self.prior)}; it must be 'uniform', 'learnt', or {crowd.n_classes} probabilities"
+                    f"prior is {quote(self.prior)}; it must be 'uniform', 'learnt', or {crowd.n_classes} probabilities"
                     " above 0, one for each class."
                 )
             check_shares("prior", given)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.batches import Seen
 
 if TYPE_CHECKING:
@@ -189,11 +189,11 @@ def built(network: Any, features: Features, n_classes: int) -> Classifier:
         try:
             return Classifier(copy.deepcopy(network).to("cpu", torch.float32))
         except Exception as error:  # whatever a module of the user's can raise
-            raise InputError(f"The network cannot be copied: {quoted(str(error))}.") from error
+            raise InputError(f"The network cannot be copied: {quote(str(error))}.") from error
     name = default_network(features.shape) if network is None else network
     if not isinstance(name, str) or name not in NETWORKS:
         raise InputError(
-            f"network is {quoted(str(name))}; it must be one of {', '.join(NETWORKS)}, or a torch module that "
+            f"network is {quote(str(name))}; it must be one of {', '.join(NETWORKS)}, or a torch module that "
             "returns logits."
         )
     return Classifier(NETWORKS[name](features.shape, n_classes), *features.moments())
@@ -241,7 +241,7 @@ def _check_logits(classifier: Classifier, x: torch.Tensor, n_classes: int, when:
     except Exception as error:  # whatever a module of the user's can raise
         hint = " Batch normalisation needs batches of 2 tasks or more." if when and len(x) == 1 else ""
         raise InputError(
-            f"The network cannot{when} take features of shape {tuple(x.shape[1:])}: {quoted(str(error))}.{hint}"
+            f"The network cannot{when} take features of shape {tuple(x.shape[1:])}: {quote(str(error))}.{hint}"
         ) from error
     if not isinstance(logits, torch.Tensor) or tuple(logits.shape) != (len(x), n_classes):
         shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__

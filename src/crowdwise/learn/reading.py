@@ -14,10 +14,10 @@ import torch
 from torch.utils.data import Dataset
 
 from crowdwise.labels.columns import Columns, candidates
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.files import file_source
-from crowdwise.labels.source_location import counted
-from crowdwise.labels.vocabulary import as_vocabulary, numbered
+from crowdwise.labels.source_location import format_count
+from crowdwise.labels.vocabulary import as_vocabulary, parse_integers
 from crowdwise.learn.features import HeldFeatures, StreamedFeatures, features_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def read_features(source: str | Path, *, image_size: int | None = None) -> Featu
     if path.is_dir():
         return _images(path, image_size)
     if image_size is not None:
-        raise InputError(f"An image size is for a folder of images, which {quoted(str(source))} is not.")
+        raise InputError(f"An image size is for a folder of images, which {quote(str(source))} is not.")
     head = b"" if str(source) == "-" or not path.is_file() else _head(path)
     if head.startswith(b"PK\x03\x04"):
         return _npz(path, key)
@@ -77,7 +77,7 @@ def _head(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(8)
     except OSError as error:
-        raise InputError(f"{quoted(str(path))} cannot be read: {error.strerror}.") from error
+        raise InputError(f"{quote(str(path))} cannot be read: {error.strerror}.") from error
 
 
 def _named(features: Features, *names: Any) -> Features:
@@ -93,7 +93,7 @@ def _array(load: Any, path: Path) -> Any:
         return load()
     except Exception as error:  # whatever a stranger's file can raise
         hint = " Save text as text: names.astype(str)." if "Object arrays" in str(error) else ""
-        raise InputError(f"{quoted(str(path))} cannot be read as NumPy's: {quoted(str(error))}.{hint}") from error
+        raise InputError(f"{quote(str(path))} cannot be read as NumPy's: {quote(str(error))}.{hint}") from error
 
 
 def _npz(path: Path, key: str | None) -> Features:
@@ -119,15 +119,17 @@ def _npz(path: Path, key: str | None) -> Features:
 def _chosen_key(arrays: dict[str, Any], key: str | None, path: Path) -> str:
     if key is not None:
         if key not in arrays:
-            raise InputError(f"{path} has no array {quoted(key)}; it has {listed(arrays)}.")
+            raise InputError(f"{path} has no array {quote(key)}; it has {listing(arrays)}.")
         return key
     several = [name for name, values in arrays.items() if values.ndim >= 2]
     if "X" in several:
         return "X"
     if len(several) != 1:
-        what = f"more than one that may be the features: {listed(several)}" if several else "none with rows and columns"
+        what = (
+            f"more than one that may be the features: {listing(several)}" if several else "none with rows and columns"
+        )
         hint = f"{path}:{several[0]}" if several else "an array of tasks × features"
-        raise InputError(f"{path} has arrays {listed(arrays)}, {what}. Say which (or save it as X): {hint}.")
+        raise InputError(f"{path} has arrays {listing(arrays)}, {what}. Say which (or save it as X): {hint}.")
     return several[0]
 
 
@@ -137,16 +139,16 @@ def _chosen_key(arrays: dict[str, Any], key: str | None, path: Path) -> str:
 def _table(source: str | Path) -> Features:
     columns = file_source(source)
     if not isinstance(columns, Columns):
-        raise InputError(f"{quoted(str(source))} is nested JSON. Features need a table with a row for each task.")
+        raise InputError(f"{quote(str(source))} is nested JSON. Features need a table with a row for each task.")
     origin = columns.place.origin
     task = candidates("task", columns.names)
     if len(task) > 1:
-        raise InputError(f"{origin} has more than one column that may name the tasks: {listed(task)}. Keep one.")
+        raise InputError(f"{origin} has more than one column that may name the tasks: {listing(task)}. Keep one.")
     wanted = [name for name in columns.names if name not in task]
     if len(set(columns.names)) < len(columns.names):
         raise InputError(f"{origin} has columns of the same name. Rename them so that each name occurs once.")
     if not wanted:
-        raise InputError(f"{origin} has no columns but {listed(columns.names)}. Features are columns of numbers.")
+        raise InputError(f"{origin} has no columns but {listing(columns.names)}. Features are columns of numbers.")
     table = columns.together(columns.names)
     values = np.column_stack([_numbers(table[name], name, origin) for name in wanted])
     if not len(values):
@@ -156,7 +158,7 @@ def _table(source: str | Path) -> Features:
     if not task:
         return features
     names = table[task[0]].combine_chunks()
-    return _named(features, numbered(names) if columns.text else names)
+    return _named(features, parse_integers(names) if columns.text else names)
 
 
 def _numbers(column: pa.ChunkedArray, name: str, origin: str) -> Any:
@@ -166,7 +168,7 @@ def _numbers(column: pa.ChunkedArray, name: str, origin: str) -> Any:
         empty += pc.sum(pc.equal(column, "")).as_py() or 0
     if empty:
         raise InputError(
-            f"{origin}: the column {quoted(name)} has {counted(empty, 'empty cell')}. Fill in what is "
+            f"{origin}: the column {quote(name)} has {format_count(empty, 'empty cell')}. Fill in what is "
             "missing, or leave the column out."
         )
     try:
@@ -175,7 +177,7 @@ def _numbers(column: pa.ChunkedArray, name: str, origin: str) -> Any:
         return column.cast(pa.float32()).to_numpy().astype(np.float32)
     except (pa.ArrowException, TypeError) as error:
         raise InputError(
-            f"{origin}: the column {quoted(name)} does not hold numbers ({quoted(str(error))}). Turn it into numbers, "
+            f"{origin}: the column {quote(name)} does not hold numbers ({quote(str(error))}). Turn it into numbers, "
             "or leave it out; the column that names the tasks is called task."
         ) from error
 
@@ -221,7 +223,7 @@ def _images(folder: Path, image_size: int | None) -> Features:
     every = [file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES]
     files = sorted(file for file in every if not any(part[0] == "." for part in file.relative_to(folder).parts))
     if not files:
-        raise InputError(f"The folder {quoted(str(folder))} holds no images ({', '.join(sorted(SUFFIXES))}).")
+        raise InputError(f"The folder {quote(str(folder))} holds no images ({', '.join(sorted(SUFFIXES))}).")
     if image_size is not None and not 1 <= image_size <= 4096:
         raise InputError(f"The image size is {image_size}; it must be from 1 to 4096 pixels.")
     size, mode = _common(files, image_size)
@@ -250,14 +252,14 @@ def _common(files: Sequence[Path], image_size: int | None) -> tuple[tuple[int, i
             raise _unreadable(file, error) from error
         if mode not in EIGHT_BITS:
             raise InputError(
-                f"The image {quoted(file.name)} has pixels of type {mode}, not of 8 bits. Convert it, or give all "
+                f"The image {quote(file.name)} has pixels of type {mode}, not of 8 bits. Convert it, or give all "
                 "images as one array in an .npz file."
             )
         grey = grey and mode in GREY
         first = first if first[0] else size
         if image_size is None and size != first:
             raise InputError(
-                f"{quoted(file.name)} has {size[0]} × {size[1]} pixels, {quoted(files[0].name)} has "
+                f"{quote(file.name)} has {size[0]} × {size[1]} pixels, {quote(files[0].name)} has "
                 f"{first[0]} × {first[1]}. Bring all to one size with image_size= in read_features (on the command "
                 "line --image-size)."
             )
@@ -266,5 +268,5 @@ def _common(files: Sequence[Path], image_size: int | None) -> tuple[tuple[int, i
 
 def _unreadable(file: Path, error: Exception) -> InputError:
     strange = type(error).__name__ == "UnidentifiedImageError"  # whose text is the path once more
-    reason = "it is no image" if strange else quoted(str(error))
-    return InputError(f"The image {quoted(file.name)} cannot be read: {reason}. Repair or remove it.")
+    reason = "it is no image" if strange else quote(str(error))
+    return InputError(f"The image {quote(file.name)} cannot be read: {reason}. Repair or remove it.")

@@ -17,9 +17,9 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from crowdwise.fitting.saving import damage_refused, restore, stored_parameters, write
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.tables import native_table, written_folder
+from crowdwise.labels.tables import native_table, replace_folder
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import HeldFeatures
 from crowdwise.learn.networks import NETWORKS, Classifier, built, default_network, width_of
@@ -50,7 +50,7 @@ def save(model: Learner, folder: str | Path) -> None:
         if name in own and own[name].shape == value.shape
     }
     _check_as_fitted(model)
-    with written_folder(Path(folder)) as draft:
+    with replace_folder(Path(folder)) as draft:
         more = {"state": sorted(state), "best_epoch": model.best_epoch_, "n_epochs": model.n_epochs_}
         write(model, draft, room="learn", network=network, **more)
         _save_tensors(model.network_.state_dict(), draft / WEIGHTS)
@@ -104,12 +104,12 @@ def _check_network(folder: Path, header: dict[str, Any], network: Any) -> None:
     custom = stored.get("custom") if isinstance(stored, dict) else None
     if custom is not None and network is None:
         raise InputError(
-            f"The model in {quoted(str(folder))} was trained with a network of your own, {quoted(custom)}, whose code "
+            f"The model in {quote(str(folder))} was trained with a network of your own, {quote(custom)}, whose code "
             "is not saved. Give one like it: crowdwise.load(folder, network=module)."
         )
     if custom is None and network is not None:
         raise InputError(
-            f"The model in {quoted(str(folder))} was trained with one of our networks, and needs no network=."
+            f"The model in {quote(str(folder))} was trained with one of our networks, and needs no network=."
         )
     if network is not None and not isinstance(network, nn.Module):
         raise InputError(f"network is a {type(network).__name__}; it must be a torch module.")
@@ -177,7 +177,7 @@ def _as_loaded(model: Learner) -> Objective:
     except Exception as error:
         lost = [name for name, value in plain.items() if value is None and getattr(model, name) is not None]
         hint = f" A file cannot hold the object that its parameter {', '.join(lost)} is." if lost else ""
-        raise InputError(f"This {type(model).__name__} cannot be saved: {quoted(str(error))}.{hint}") from error
+        raise InputError(f"This {type(model).__name__} cannot be saved: {quote(str(error))}.{hint}") from error
 
 
 def _zeros(shape: tuple[int, ...]) -> Features:

@@ -33,7 +33,7 @@ from sklearn.base import clone
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.parameters import check_flag
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import positions
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import cross_entropy_to, winners
@@ -71,8 +71,8 @@ def consensus_of(aggregator: Any, labels: CrowdLabels) -> FloatArray:
     column = positions(labels.classes, model.classes_)
     if len(labels.classes) != len(model.classes_) or (column < 0).any():
         raise InputError(
-            f"The aggregator was fitted to the classes {listed(model.classes_.to_pylist())}, and the labels have "
-            f"{listed(labels.classes.to_pylist())}. Give one that is not fitted, or declare the same classes."
+            f"The aggregator was fitted to the classes {listing(model.classes_.to_pylist())}, and the labels have "
+            f"{listing(labels.classes.to_pylist())}. Give one that is not fitted, or declare the same classes."
         )
     return np.asarray(posterior[:, column])
 
@@ -138,7 +138,7 @@ class TwoStage(Learner):
             method(self.aggregator)
         elif not isinstance(self.aggregator, Aggregator):
             raise InputError(
-                f"aggregator is {quoted(self.aggregator)}; it must be the slug of a method of crowdwise.methods(), or "
+                f"aggregator is {quote(self.aggregator)}; it must be the slug of a method of crowdwise.methods(), or "
                 "an aggregator such as DawidSkene()."
             )
 
@@ -146,7 +146,7 @@ class TwoStage(Learner):
         """Write the fitted model to a folder, as every learner; an aggregator of yours must be named first."""
         if not isinstance(self.aggregator, str):
             raise InputError(
-                f"A file cannot hold the aggregator {quoted(self.aggregator)}. The classifier needs it no more: give "
+                f"A file cannot hold the aggregator {quote(self.aggregator)}. The classifier needs it no more: give "
                 f"its name alone, model.set_params(aggregator={self.aggregator.slug!r}), and save again."
             )
         super().save(folder)

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from crowdwise.fitting.parameters import as_numbers
 from crowdwise.fitting.variational import diagonal_prior
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -151,7 +151,7 @@ def dirichlet_rows(alpha: Any, n_classes: int, *, pair: bool = False) -> FloatAr
     shapes = [(2,)] if pair else [(2,), (n_classes, n_classes)]
     if given.shape not in shapes or not (given > 0).all() or not np.isfinite(given).all():
         also = "" if pair else f", or an array of shape {(n_classes, n_classes)}"
-        raise InputError(f"alpha is {quoted(given.tolist())}; it must be two numbers above 0{also}.")
+        raise InputError(f"alpha is {quote(given.tolist())}; it must be two numbers above 0{also}.")
     return diagonal_prior(given[0], given[1] / (n_classes - 1), n_classes) if given.shape == (2,) else given
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numba import njit
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.metrics.checks import class_positions
 from crowdwise.metrics.votes import agreeing_pairs, vote_matrix
 
@@ -120,7 +120,7 @@ def disagreement_weights(weights: Weights, n_classes: int) -> FloatArray:
         return (gap > 0).astype(np.float64)
     if isinstance(weights, str):
         if weights not in ("linear", "quadratic"):
-            raise InputError(f"weights is {quoted(weights)}; it must be None, 'linear', 'quadratic' or a matrix.")
+            raise InputError(f"weights is {quote(weights)}; it must be None, 'linear', 'quadratic' or a matrix.")
         return gap if weights == "linear" else gap**2
     given = np.asarray(weights)
     if given.ndim != 2 or given.shape[0] != given.shape[1] or given.dtype.kind not in "iuf":

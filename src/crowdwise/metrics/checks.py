@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def class_positions(given: npt.ArrayLike, what: str) -> IntArray:
         array = _numbers(array, what)
     if array.dtype.kind not in "iufb":
         raise InputError(
-            f"{what} must hold class positions (0, 1, …; -1 for unknown), not {quoted(array[0].item())}. "
+            f"{what} must hold class positions (0, 1, …; -1 for unknown), not {quote(array[0].item())}. "
             "Turn names into positions with crowdwise.truth_codes(truth, labels) first."
         )
     if array.dtype.kind == "f":
@@ -58,7 +58,7 @@ def scored(truth: npt.ArrayLike, given: npt.ArrayLike, what: str) -> tuple[IntAr
     missing = np.flatnonzero(known & (said < 0))
     if missing.size:
         raise InputError(
-            f"{what} has no class where the truth is known: rows {listed(missing.tolist())}. "
+            f"{what} has no class where the truth is known: rows {listing(missing.tolist())}. "
             "Predict these tasks, or set their truth to -1 to leave them out."
         )
     return true[known], said[known]
@@ -114,7 +114,7 @@ def stack_of_confusions(given: npt.ArrayLike, what: str) -> FloatArray:
 def one_of(given: object, allowed: Sequence[str], what: str) -> None:
     """Refuse a choice that is not offered."""
     if given not in allowed:
-        raise InputError(f"{what} is {quoted(given)}; it must be one of {', '.join(map(repr, allowed))}.")
+        raise InputError(f"{what} is {quote(given)}; it must be one of {', '.join(map(repr, allowed))}.")
 
 
 def _some_known(true: IntArray) -> BoolArray:
@@ -132,7 +132,7 @@ def _numbers(array: npt.NDArray[Any], what: str) -> FloatArray:
         return np.array([np.nan if value is None else float(value) for value in array])
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{what} must hold class positions (0, 1, …; -1 or None for unknown): {quoted(str(error))}. "
+            f"{what} must hold class positions (0, 1, …; -1 or None for unknown): {quote(str(error))}. "
             "Turn names into positions with crowdwise.truth_codes(truth, labels) first."
         ) from error
 

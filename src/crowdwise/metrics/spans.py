@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.sequences import Sequences
-from crowdwise.labels.tags import OUTSIDE, parsed_tag
+from crowdwise.labels.tags import OUTSIDE, parse_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,11 +74,11 @@ def span_scores(
 
 def _tags(given: npt.ArrayLike, what: str) -> list[tuple[str, str]]:
     names: list[Any] = np.asarray(given, dtype=object).tolist()
-    known = {name: parsed_tag(name) for name in dict.fromkeys(names)} if _hashable(names) else {}
+    known = {name: parse_tag(name) for name in dict.fromkeys(names)} if _hashable(names) else {}
     strange = [name for name, tag in known.items() if tag is None]
     if strange or (names and not known):
         raise InputError(
-            f"{what} must hold tags, one for each task: O, B-x and I-x; it holds {listed(strange or names)}. Give "
+            f"{what} must hold tags, one for each task: O, B-x and I-x; it holds {listing(strange or names)}. Give "
             "names, not class positions."
         )
     return [tag for tag in (known[name] for name in names) if tag is not None]
@@ -100,7 +100,7 @@ def _sequences(given: Any, n_tasks: int) -> Sequences:
 def _grouped(names: npt.NDArray[Any]) -> Sequences:
     """Tasks of the same sequence together, in the order given."""
     if names.ndim != 1:
-        raise InputError(f"sequences must name one sequence for each task; its shape is {quoted(names.shape)}.")
+        raise InputError(f"sequences must name one sequence for each task; its shape is {quote(names.shape)}.")
     _, codes = np.unique(names, return_inverse=True)
     return Sequences(np.argsort(codes, kind="stable"), np.append(0, np.cumsum(np.bincount(codes))))
 

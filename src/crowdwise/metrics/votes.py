@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array
 
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.model import CrowdLabels
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def vote_matrix(votes: Votes) -> csr_array[np.float64, tuple[int, int]]:
         )
     wrong = np.flatnonzero(((counts < 0) | (counts != np.floor(counts))).any(axis=1))
     if wrong.size:
-        raise InputError(f"Vote counts must be whole numbers from 0 up; rows {listed(wrong.tolist())} hold others.")
+        raise InputError(f"Vote counts must be whole numbers from 0 up; rows {listing(wrong.tolist())} hold others.")
     return csr_array(counts.astype(np.float64))
 
 
@@ -81,7 +81,7 @@ def class_numbers(votes: Votes, values: npt.ArrayLike | None, n_classes: int, wh
     if values is None:
         numbers = known_numbers(votes)
         if numbers is None:
-            named = f" ({listed(votes.classes.to_pylist())})" if isinstance(votes, CrowdLabels) else ""
+            named = f" ({listing(votes.classes.to_pylist())})" if isinstance(votes, CrowdLabels) else ""
             raise InputError(
                 f"{why} needs a number for each class, and the classes{named} are not numbers. "
                 "Give them in `values`, one for each class in order."
@@ -89,5 +89,5 @@ def class_numbers(votes: Votes, values: npt.ArrayLike | None, n_classes: int, wh
         return numbers
     array = np.asarray(values)
     if array.shape != (n_classes,) or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        raise InputError(f"values must be one finite number for each of the {n_classes} classes; got {quoted(values)}.")
+        raise InputError(f"values must be one finite number for each of the {n_classes} classes; got {quote(values)}.")
     return array.astype(np.float64)

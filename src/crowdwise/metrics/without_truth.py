@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.special import expit
 
-from crowdwise.labels.errors import InputError, listed
+from crowdwise.labels.errors import InputError, listing
 from crowdwise.metrics.agreement import disagreement_weights, pairwise_kappas
 from crowdwise.metrics.checks import class_positions, one_of, row_stochastic, stack_of_confusions
 from crowdwise.metrics.votes import agreeing_pairs, class_numbers, vote_matrix
@@ -277,6 +277,6 @@ def _predictions(predicted: npt.ArrayLike, labels: CrowdLabels) -> IntArray:
     if strange.size:
         raise InputError(
             f"predicted holds a class that the labels do not have (there are {labels.n_classes}): "
-            f"rows {listed(strange.tolist())}."
+            f"rows {listing(strange.tolist())}."
         )
     return said

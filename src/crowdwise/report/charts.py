@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from crowdwise.audit.audit import FINE
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.report.audit_page.view import drawn_workers, one_volume
 from crowdwise.report.names import labelled
@@ -80,7 +80,7 @@ def plot(model: Any, what: str = "overview", **options: Any) -> Chart | alt.HCon
         "calibration": calibration,
     }
     if what not in kinds:
-        raise InputError(f"There is no chart {quoted(what)}. There are: overview, {', '.join(kinds)}.")
+        raise InputError(f"There is no chart {quote(what)}. There are: overview, {', '.join(kinds)}.")
     return kinds[what](model, **options)
 
 
@@ -111,7 +111,7 @@ def confusion(model: Any, worker: Any = None) -> Chart:
     else:
         at = int(positions(as_vocabulary([worker], "worker"), model.workers_)[0])
         if at < 0:
-            raise InputError(f"The model knows no worker {quoted(worker)}.")
+            raise InputError(f"The model knows no worker {quote(worker)}.")
         matrix = model.confusion_[at]
     return confusion_chart(matrix, labelled(model.classes_.to_pylist(), LONGEST_TICK))
 

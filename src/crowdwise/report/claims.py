@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.source_location import format_count
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.metrics.calibration import wilson_interval
 from crowdwise.report.scores import LEVEL, gold_calibration, gold_tasks
@@ -75,7 +75,7 @@ def rests_on(n_gold: int) -> str:
     >>> rests_on(0), rests_on(50)
     ('the labels alone', 'the labels and 50 gold answers')
     """
-    return f"the labels and {counted(n_gold, 'gold answer')}" if n_gold else "the labels alone"
+    return f"the labels and {format_count(n_gold, 'gold answer')}" if n_gold else "the labels alone"
 
 
 # ---- what the model says ----------------------------------------------------------------------------------
@@ -108,7 +108,9 @@ def confidence_claims(model: Any, n_gold: int = 0, *, measured: bool = False) ->
     sure = confidences(model)
     most, few = int((sure >= SURE).sum()), int((sure < UNSURE).sum())
     all_of = "all" if most == sure.size else f"{most:,} of"
-    text = f"The consensus is at least 90% sure of {all_of} {counted(sure.size, 'task')}, and less than 60% sure of "
+    text = (
+        f"The consensus is at least 90% sure of {all_of} {format_count(sure.size, 'task')}, and less than 60% sure of "
+    )
     text += f"{few:,}." if few else "none."
     wrong, bins = expected_wrong(model), gold_calibration(model, n_gold)
     if wrong is None and not bins:
@@ -116,15 +118,14 @@ def confidence_claims(model: Any, n_gold: int = 0, *, measured: bool = False) ->
     found = [Claim(text, rests_on(n_gold))]
     if wrong is not None and sure.size > n_gold:
         low, high = interval_of(wrong)
-        of_all = f"{counted(sure.size - n_gold, 'answer')}{' that are not gold' if n_gold else ''} are wrong"
+        of_all = f"{format_count(sure.size - n_gold, 'answer')}{' that are not gold' if n_gold else ''} are wrong"
         about = f"About {wrong.count:,.0f} of its {of_all} (90% interval {low:,} to {high:,})."
         found.append(Claim(about, wrong.basis))
     if bins:
         n = sum(each.n for each in bins)
         right, says = (sum(each.n * getattr(each, name) for each in bins) / n for name in ("right", "confidence"))
-        judged = (
-            f"On {counted(n, 'gold answer')}, each judged as if it were not known, it is right {right:.1%} of the time"
-        )
+        answers = format_count(n, "gold answer")
+        judged = f"On {answers}, each judged as if it were not known, it is right {right:.1%} of the time"
         found.append(Claim(f"{judged}, where its confidence says {says:.1%}.", "the labels and the other gold answers"))
     return found
 
@@ -157,7 +158,8 @@ def measured_accuracy(score: Score) -> Claim:
     if not low <= sure <= high:
         told = "less often than that" if sure > accuracy else "more often than that"
     return Claim(
-        f"Measured on {counted(n, 'task')}: {round(accuracy * n):,} answers are right, {accuracy:.1%} (90% interval "
+        f"Measured on {format_count(n, 'task')}: {round(accuracy * n):,} answers are right, {accuracy:.1%} (90% "
+        "interval "
         f"{low:.1%} to {high:.1%}), where its confidence says {sure:.1%}: right {told}. Confidence is off by "
         f"{score.calibration_error:.1%} on average (the calibration error).",
         TRUTH,

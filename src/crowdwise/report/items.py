@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from crowdwise.labels.columns import Columns, candidates
 from crowdwise.labels.encode import encode
-from crowdwise.labels.errors import InputError, listed, quoted
-from crowdwise.labels.read import opened
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.read import open_source
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.report.names import shown
 
@@ -131,11 +131,11 @@ class Items:
             with file.open("rb") as stream:
                 content = stream.read(MOST_BYTES + 1)
         except (OSError, ValueError) as error:
-            task = quoted(self.tasks[place].as_py())
+            task = quote(self.tasks[place].as_py())
             why = getattr(error, "strerror", None) or error
             raise InputError(
-                f"The picture {quoted(path)} of task {task} cannot be read: {why}. Paths in the table of items begin "
-                f"where the table is, in {quoted(str(self.folder))}."
+                f"The picture {quote(path)} of task {task} cannot be read: {why}. Paths in the table of items begin "
+                f"where the table is, in {quote(str(self.folder))}."
             ) from error
         kind = next((kind for kind, magic in KINDS if magic.match(content)), None)
         if kind is None:
@@ -180,7 +180,7 @@ def read_items(source: Any, tasks: pa.Array) -> Items:
     """
     if isinstance(source, Items):
         return source
-    columns = opened(source)
+    columns = open_source(source)
     if not isinstance(columns, Columns):
         raise InputError(f"Items need a table with a column 'task' and a column {_wanted()}.")
     text = _called((TEXT,), columns.names)
@@ -192,18 +192,18 @@ def read_items(source: Any, tasks: pa.Array) -> Items:
     if len(keys) != 1 or not shows or keys[0] in shows:
         raise InputError(
             f"{columns.place.origin}: items need one column 'task' and a column {_wanted()}; the columns are "
-            f"{listed(columns.names)}."
+            f"{listing(columns.names)}."
         )
     table = columns.together([keys[0], *shows])
     who = encode(table[keys[0]], "task", name=keys[0], place=columns.place, text=columns.text)
     if who.codes.size != len(who.names):
         twice = who.names.take(pa.array(np.flatnonzero(np.bincount(who.codes) > 1))).to_pylist()
-        raise InputError(f"{columns.place.origin} names task {listed(twice)} more than once. Keep one row for each.")
+        raise InputError(f"{columns.place.origin} names task {listing(twice)} more than once. Keep one row for each.")
     place = positions(who.names, tasks)[who.codes] if who.codes.size else np.empty(0, np.int64)
     if (place < 0).all():
         raise InputError(
-            f"The items are about other tasks ({listed(who.names.slice(0, 5).to_pylist())}, …) than the labels "
-            f"({listed(tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
+            f"The items are about other tasks ({listing(who.names.slice(0, 5).to_pylist())}, …) than the labels "
+            f"({listing(tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
         )
     row = np.full(len(tasks), -1, np.int64)
     row[place[place >= 0]] = np.flatnonzero(place >= 0)
@@ -218,7 +218,7 @@ def read_items(source: Any, tasks: pa.Array) -> Items:
 
 
 def _wanted() -> str:
-    return f"{quoted(TEXT)}, or one with the paths of pictures ({', '.join(map(quoted, PICTURES))})"
+    return f"{quote(TEXT)}, or one with the paths of pictures ({', '.join(map(quote, PICTURES))})"
 
 
 def _called(wanted: Sequence[str], names: list[str]) -> str | None:
@@ -232,7 +232,7 @@ def _strings(column: pa.ChunkedArray, name: str, columns: Columns) -> pa.Array:
         return pc.cast(column, pa.string()).combine_chunks()
     except pa.ArrowException as error:
         raise InputError(
-            f"{columns.place.origin}: column {quoted(name)} does not hold text. Give the text, or the path of a "
+            f"{columns.place.origin}: column {quote(name)} does not hold text. Give the text, or the path of a "
             "picture, of each task."
         ) from error
 

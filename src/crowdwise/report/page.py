@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.audit.findings import FACT
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.source_location import counted
-from crowdwise.labels.tables import written_file
+from crowdwise.labels.source_location import format_count
+from crowdwise.labels.tables import replace_file
 from crowdwise.report.audit_page import sentences, tables
 from crowdwise.report.audit_page.charts import CONFIG, audit_charts
 from crowdwise.report.audit_page.view import Portrait
@@ -79,7 +79,7 @@ def write_report(
         pictures. Shown beside tasks in dispute or in doubt.
     """
     text = made_report(audit, truth=truth, league=league, title=title, items=items)
-    with written_file(Path(path)) as draft:
+    with replace_file(Path(path)) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
@@ -115,7 +115,7 @@ def made_report(
     }  # fmt: skip
     return _template().render(
         fact=FACT,
-        title=shown(title, 200) if title else f"Audit of {counted(audit.labels.n_workers, 'worker')}",
+        title=shown(title, 200) if title else f"Audit of {format_count(audit.labels.n_workers, 'worker')}",
         policy=_policy(bundle, script),
         styles=Markup(styles),  # noqa: S704
         bundle=Markup(bundle),  # noqa: S704

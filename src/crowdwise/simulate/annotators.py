@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.simulate.checks import check_share
 from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.workers import draw_flipper_confusion, hammer_confusion, symmetric_confusion
@@ -76,7 +76,7 @@ def hammer_spammers(
         only (caption of figure 8: right with p).
     """
     if uniform_over not in ("all", "others"):
-        raise InputError(f"uniform_over is {quoted(uniform_over)}; it must be 'all' or 'others'.")
+        raise InputError(f"uniform_over is {quote(uniform_over)}; it must be 'all' or 'others'.")
     population = hammer_confusion if uniform_over == "all" else symmetric_confusion
     confusion = population(_draw_skills(setting, skill, noise), setting.n_classes)
     return setting.simulate_independent(*setting.draw_truth(), confusion)
@@ -118,5 +118,5 @@ def cifar_annotators(setting: Setting) -> Simulation:
 def _draw_skills(setting: Setting, skill: float, noise: float) -> FloatArray:
     mean = check_share(skill, "skill")
     if not 0 <= noise < np.inf:
-        raise InputError(f"noise is {quoted(noise)}; it must be a standard deviation, 0 or more.")
+        raise InputError(f"noise is {quote(noise)}; it must be a standard deviation, 0 or more.")
     return np.clip(mean + noise * setting.rng.standard_normal(setting.n_workers), 0, 1)

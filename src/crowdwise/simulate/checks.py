@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
@@ -23,14 +23,14 @@ def as_generator(seed: Seed) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed is {quoted(seed)}; it must be a whole number from 0, or a numpy Generator.")
+        raise InputError(f"seed is {quote(seed)}; it must be a whole number from 0, or a numpy Generator.")
     return np.random.default_rng(int(seed))
 
 
 def check_count(value: Any, name: str, least: int = 1) -> int:
     """Return a whole number that is at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} is {quoted(value)}; it must be a whole number, at least {least}.")
+        raise InputError(f"{name} is {quote(value)}; it must be a whole number, at least {least}.")
     return int(value)
 
 
@@ -41,7 +41,7 @@ def check_share(value: Any, name: str) -> float:
     except (TypeError, ValueError):
         number = np.nan
     if not 0 <= number <= 1:
-        raise InputError(f"{name} is {quoted(value)}; it must be a number from 0 to 1.")
+        raise InputError(f"{name} is {quote(value)}; it must be a number from 0 to 1.")
     return number
 
 

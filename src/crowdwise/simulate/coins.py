@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.simulate.assignment import Assignment, assign_everyone, assign_regular, join_assignments
 from crowdwise.simulate.checks import check_count
 from crowdwise.simulate.draws import draw_labels
@@ -77,7 +77,7 @@ def _check_alpha(alpha: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         right, wrong = np.nan, np.nan
     if not (0 < right < np.inf and 0 < wrong < np.inf):
-        raise InputError(f"alpha is {quoted(alpha)}; it must be two positive numbers (α₁ for right, α₂ for wrong).")
+        raise InputError(f"alpha is {quote(alpha)}; it must be two positive numbers (α₁ for right, α₂ for wrong).")
     return right, wrong
 
 

@@ -6,7 +6,7 @@ import inspect
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.simulate.adversaries import colluders, malicious, spammers
 from crowdwise.simulate.annotators import cifar_annotators, hammer_spammers, pairwise_flippers
 from crowdwise.simulate.coins import one_coin, two_coin
@@ -55,13 +55,11 @@ def simulate(slug: str, **parameters: Any) -> Simulation:
     """
     if slug not in CROWDS:
         close = get_close_matches(slug, CROWDS, 1)
-        hint = f" Did you mean {quoted(close[0])}?" if close else ""
-        raise InputError(f"There is no crowd {quoted(slug)}.{hint} Crowds: {', '.join(CROWDS)}.")
+        hint = f" Did you mean {quote(close[0])}?" if close else ""
+        raise InputError(f"There is no crowd {quote(slug)}.{hint} Crowds: {', '.join(CROWDS)}.")
     crowd = CROWDS[slug]
     known = inspect.signature(crowd).parameters
     strangers = [name for name in parameters if name not in known]
     if strangers:
-        raise InputError(
-            f"The crowd {quoted(slug)} has no parameter {quoted(strangers[0])}; it has {', '.join(known)}."
-        )
+        raise InputError(f"The crowd {quote(slug)} has no parameter {quote(strangers[0])}; it has {', '.join(known)}.")
     return crowd(**parameters)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.simulate.annotators import CIFAR10
 from crowdwise.simulate.assignment import assign_everyone
 from crowdwise.simulate.checks import check_count
@@ -128,7 +128,7 @@ def senior_confusion(data: str, level: str) -> FloatArray:
     """Confusion matrices of the seniors of appendix B.1: five (H) or ten (L)."""
     if data not in CLASSES or level not in ("high", "low"):
         raise InputError(
-            f"data is {quoted(data)} and level is {quoted(level)}; data must be one of "
+            f"data is {quote(data)} and level is {quote(level)}; data must be one of "
             f"{', '.join(map(repr, CLASSES))} and level 'high' or 'low'."
         )
     if level == "low":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.simulate.setting import Setting, with_setting
 from crowdwise.simulate.workers import unrelated_confusion
 
@@ -60,7 +60,7 @@ def kappa_raters(setting: Setting, *, kappas: Sequence[float] = (0.8, 0.75, 0.7)
         or wanted.dtype.kind not in "iuf"
         or not ((wanted >= 0) & (wanted <= 1)).all()
     ):
-        raise InputError(f"kappas is {quoted(kappas)}; it must hold a number from 0 to 1 for each rater.")
+        raise InputError(f"kappas is {quote(kappas)}; it must hold a number from 0 to 1 for each rater.")
     codes, shares = setting.draw_truth()
     raters = replace(setting, n_workers=wanted.size)
     confusion = kappa_confusion(wanted.astype(np.float64), shares)

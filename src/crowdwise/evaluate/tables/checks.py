@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.evaluate.tables.measures import MEASURES
 from crowdwise.evaluate.tables.problems import problem_of
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.learner_registry import learner
 from crowdwise.registry import method, methods
 
@@ -24,7 +24,7 @@ def check_jobs(jobs: list[Job]) -> None:
         asked = job["run"]
         for name in asked["measures"]:
             if name not in MEASURES:
-                raise InputError(f"There is no measure {quoted(name)}; there are {', '.join(MEASURES)}.")
+                raise InputError(f"There is no measure {quote(name)}; there are {', '.join(MEASURES)}.")
         model = (asked["model"]["slug"], *sorted(asked["model"]), *sorted(asked["training"]))
         if model not in seen:
             _check_model(asked)
@@ -48,4 +48,4 @@ def _check_model(asked: dict[str, Any]) -> None:
     known = list(inspect.signature(made).parameters)
     strange = [name for name in given if name not in known]
     if strange:
-        raise InputError(f"{model['slug']} has no parameter {quoted(strange[0])}; it has {', '.join(known)}.")
+        raise InputError(f"{model['slug']} has no parameter {quote(strange[0])}; it has {', '.join(known)}.")

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.aggregate.majority_vote import MajorityVote
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.metrics.dominance import not_dominant
 from crowdwise.simulate.crowds import simulate
@@ -49,7 +49,7 @@ def _of_kind(drawn: Simulation, kind: str) -> Simulation:
     """A crowd without the workers of other kinds."""
     kept = np.array([each == kind for each in drawn.kinds or ()], np.bool_)
     if not kept.any():
-        raise InputError(f"The crowd has no workers of the kind {quoted(kind)}; it has {listed(drawn.kinds or ())}.")
+        raise InputError(f"The crowd has no workers of the kind {quote(kind)}; it has {listing(drawn.kinds or ())}.")
     labels = drawn.labels.select(workers=drawn.labels.workers.filter(pa.array(kept)).to_pylist())
     return replace(drawn, labels=labels, confusion=drawn.confusion[kept], kinds=(kind,) * int(kept.sum()), groups=None)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.metrics import adjusted_rand_score
 
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.vocabulary import positions
 from crowdwise.metrics.with_truth import accuracy, confusion_error, log_loss
 from crowdwise.metrics.without_truth import agreement_ratio
@@ -208,5 +208,5 @@ MEASURES: dict[str, Callable[[Fitted], float]] = {
 def measured(name: str, fitted: Fitted) -> float:
     """The measure of this name."""
     if name not in MEASURES:
-        raise InputError(f"There is no measure {quoted(name)}; there are {', '.join(MEASURES)}.")
+        raise InputError(f"There is no measure {quote(name)}; there are {', '.join(MEASURES)}.")
     return MEASURES[name](fitted)

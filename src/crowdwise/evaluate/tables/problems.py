@@ -15,7 +15,7 @@ from crowdwise.datasets.features import load_features
 from crowdwise.datasets.load import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
 from crowdwise.evaluate.tables.crowds import TEST_SEED, changed, drawn_crowd, voted
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.datasets.load import Dataset
@@ -118,7 +118,7 @@ def _with_own_crowd(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], 
     valid = (features.x[held], real.truth_codes[held]) if held.size else None
     if data.get("validation") == "own":
         if features.valid is None:
-            raise InputError(f"The data {quoted(real.name)} have no validation set of their own. Give a share instead.")
+            raise InputError(f"The data {quote(real.name)} have no validation set of their own. Give a share instead.")
         valid = features.valid
     test = features.test
     if test is not None and "test" in data:
@@ -195,6 +195,6 @@ def _said_of(truth: IntArray, problem: Problem, crowd: dict[str, Any], seed: int
     later = drawn_crowd(crowd, seed + TEST_SEED, truth)
     if problem.confusion is None or not np.array_equal(later.confusion, problem.confusion):
         raise InputError(
-            f"The crowd {quoted(crowd['name'])} draws its workers anew: it cannot be asked about new tasks."
+            f"The crowd {quote(crowd['name'])} draws its workers anew: it cannot be asked about new tasks."
         )
     return later.labels

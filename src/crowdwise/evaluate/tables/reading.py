@@ -25,7 +25,7 @@ from crowdwise.evaluate.tables.spec import (
     X,
 )
 from crowdwise.fitting.parameters import check_choice
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 
 __all__ = ["names", "parsed", "read"]
 
@@ -56,14 +56,14 @@ def read(name: str | Path) -> Table:
     path = Path(name)
     if path.suffix != ".toml":
         close = get_close_matches(str(name), names(), 1)
-        hint = f" Did you mean {quoted(close[0])}?" if close else ""
+        hint = f" Did you mean {quote(close[0])}?" if close else ""
         raise InputError(
-            f"There is no table {quoted(str(name))}.{hint} Tables: {', '.join(names())}; or give a file of TOML."
+            f"There is no table {quote(str(name))}.{hint} Tables: {', '.join(names())}; or give a file of TOML."
         )
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{quoted(str(path))} cannot be read: {error}.") from error
+        raise InputError(f"{quote(str(path))} cannot be read: {error}.") from error
     return parsed(text, path.stem)
 
 
@@ -72,11 +72,11 @@ def parsed(text: str, name: str) -> Table:
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"The table {quoted(name)} is no TOML: {error}.") from error
+        raise InputError(f"The table {quote(name)} is no TOML: {error}.") from error
     try:
         return _table(given, name)
     except InputError as error:
-        raise InputError(f"The table {quoted(name)}: {error}") from error
+        raise InputError(f"The table {quote(name)}: {error}") from error
 
 
 def _table(given: dict[str, Any], name: str) -> Table:
@@ -114,7 +114,7 @@ def _published(block: Any) -> list[Published]:
         raise InputError("published must have measure, tolerance and values.")
     strange = [key for key in block if key not in ("measure", "tolerance", "values", "x")]
     if strange:
-        raise InputError(f"published has no field {quoted(strange[0])}; it has measure, tolerance, values, x.")
+        raise InputError(f"published has no field {quote(strange[0])}; it has measure, tolerance, values, x.")
     found = []
     for setting, row in (block["values"] if isinstance(block["values"], dict) else {"": None}).items():
         if not isinstance(row, dict):
@@ -122,7 +122,7 @@ def _published(block: Any) -> list[Published]:
         for method, value in row.items():
             told = list(value) if isinstance(value, list) else [value, math.nan]
             if len(told) != 2 or not all(_fits(each, "float") for each in told):
-                raise InputError(f"{setting}.{method} of published is {quoted(value)}; it must be [value, deviation].")
+                raise InputError(f"{setting}.{method} of published is {quote(value)}; it must be [value, deviation].")
             shared = {name: block.get(name) for name in ("measure", "tolerance", "x")}
             cell = {"setting": setting, "method": method, "value": float(told[0]), "deviation": float(told[1])}
             found.append(_made(Published, cell | {key: each for key, each in shared.items() if each is not None}))
@@ -132,11 +132,11 @@ def _published(block: Any) -> list[Published]:
 def _made(kind: Any, entry: dict[str, Any]) -> Any:
     what = kind.__name__.lower()
     if not isinstance(entry, dict):
-        raise InputError(f"{what} must be a table of TOML, not {quoted(entry)}.")
+        raise InputError(f"{what} must be a table of TOML, not {quote(entry)}.")
     fields = kind.__dataclass_fields__
     strange = [key for key in entry if key not in fields]
     if strange:
-        raise InputError(f"{what} has no field {quoted(strange[0])}; it has {', '.join(fields)}.")
+        raise InputError(f"{what} has no field {quote(strange[0])}; it has {', '.join(fields)}.")
     needed = (key for key, each in fields.items() if each.default is MISSING and each.default_factory is MISSING)
     missing = [key for key in needed if key not in entry]
     if missing:
@@ -145,7 +145,7 @@ def _made(kind: Any, entry: dict[str, Any]) -> Any:
     for key, value in made.items():
         wanted = fields[key].type
         if not _fits(value, wanted):
-            raise InputError(f"{key} of {what} is {quoted(entry[key])}; it must be {_in_words(wanted)}.")
+            raise InputError(f"{key} of {what} is {quote(entry[key])}; it must be {_in_words(wanted)}.")
     return kind(**made)
 
 
@@ -203,7 +203,7 @@ def _check_names(table: Table) -> None:
         for name in (*claim.reaches, *claim.alike, *claim.beats, *claim.falls, *ordered):
             _known(name, methods, "method")
             if all(claim.measure not in table.measures_of(setting, name) for setting in claim.settings):
-                raise InputError(f"The measure {quoted(claim.measure)} is not asked of {quoted(name)}.")
+                raise InputError(f"The measure {quote(claim.measure)} is not asked of {quote(name)}.")
         for name in claim.beats.values():
             _known(name, set(table.measures), "measure")
     for figure in table.figures:
@@ -222,7 +222,7 @@ def _check_names(table: Table) -> None:
         for name in method.settings or ():
             _known(name, settings, "setting")
         if method.remove is not None:
-            check_choice(f"remove of {quoted(method.name)}", method.remove, tuple(REMOVALS))
+            check_choice(f"remove of {quote(method.name)}", method.remove, tuple(REMOVALS))
     if len(settings) < len(table.settings) or len(methods) < len(table.methods):
         raise InputError("Two settings or two methods have the same name.")
 
@@ -241,13 +241,13 @@ def _check_numbers(table: Table) -> None:
             part, _, key = place.partition(".")
             if part not in PLACES or not key:
                 named = ", ".join(f"{each}.NAME" for each in PLACES)
-                raise InputError(f"sets of axis is {quoted(place)}; it must be one of {named}.")
+                raise InputError(f"sets of axis is {quote(place)}; it must be one of {named}.")
         if not values:
             raise InputError("values of axis is empty.")
     for claim in table.claims:
         if len(claim.order) == 1 or replace(claim, **HOW) == Claim(claim.says, claim.measure, claim.settings):
             raise InputError(
-                f"The claim {quoted(claim.says)} says nothing: it needs an order of two or more, or reaches."
+                f"The claim {quote(claim.says)} says nothing: it needs an order of two or more, or reaches."
             )
     asked = [x for each in table.settings for x in each.axis or ()] + [
         x for each in table.claims for x in each.at or ()
@@ -255,7 +255,7 @@ def _check_numbers(table: Table) -> None:
     told: list[Published | Note | Figure] = [*table.published, *table.notes, *table.figures]
     for x in (*asked, *(each.x for each in told)):
         if x is not None and x not in values:
-            raise InputError(f"The axis has no value {quoted(x)}; it has {listed(values) or 'none'}.")
+            raise InputError(f"The axis has no value {quote(x)}; it has {listing(values) or 'none'}.")
     if table.axis is not None and any(each.x is None for each in table.published):
         raise InputError("published must say x, the value of the axis that it is for.")
 
@@ -266,9 +266,9 @@ def _check_quick(quick: dict[str, Any]) -> None:
         _known(key, set(QUICK), "field of quick")
         wanted = "int" if key == "seeds" else "dict[str, Any]" if key in PARTS else "tuple[X, ...]"
         if not _fits(_frozen(value), wanted):
-            raise InputError(f"{key} of quick is {quoted(value)}; it must be {_in_words(wanted)}.")
+            raise InputError(f"{key} of quick is {quote(value)}; it must be {_in_words(wanted)}.")
 
 
 def _known(name: str | None, known: set[str], what: str) -> None:
     if name is not None and name not in known:
-        raise InputError(f"There is no {what} {quoted(name)}; there are {listed(sorted(known))}.")
+        raise InputError(f"There is no {what} {quote(name)}; there are {listing(sorted(known))}.")

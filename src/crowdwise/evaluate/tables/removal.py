@@ -13,7 +13,7 @@ import numpy as np
 from crowdwise.audit.colluders import find_colluders
 from crowdwise.audit.covariance import covariance_spammers
 from crowdwise.audit.spammers import find_spammers
-from crowdwise.labels.errors import InputError, quoted
+from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,5 +65,5 @@ def removed_workers(name: str, problem: Problem, seed: int) -> BoolArray:
     """Whether each worker (M,) is left out, by the search of this name."""
     found = REMOVALS[name](problem, seed)
     if found[problem.labels.worker].all():
-        raise InputError(f"{quoted(name)} removes all workers who have labels: nothing is left to learn from.")
+        raise InputError(f"{quote(name)} removes all workers who have labels: nothing is left to learn from.")
     return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.evaluate.tables.run import run
 from crowdwise.fitting.progress import counted_work
-from crowdwise.labels.errors import CrowdwiseError, InputError, quoted
+from crowdwise.labels.errors import CrowdwiseError, InputError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ def read_rows(path: Path) -> list[Row]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{quoted(str(path))} cannot be read: {error}.") from error
+        raise InputError(f"{quote(str(path))} cannot be read: {error}.") from error
     rows = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -40,7 +40,7 @@ def read_rows(path: Path) -> list[Row]:
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines):
                 break
-            raise InputError(f"Line {number} of {quoted(str(path))} is no run of a table: {error}.") from error
+            raise InputError(f"Line {number} of {quote(str(path))} is no run of a table: {error}.") from error
     return rows
 
 

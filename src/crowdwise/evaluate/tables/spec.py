@@ -13,7 +13,7 @@ from functools import reduce
 from typing import Any
 
 from crowdwise.fitting.parameters import check_choice
-from crowdwise.labels.errors import InputError, listed, quoted
+from crowdwise.labels.errors import InputError, listing, quote
 
 __all__ = [
     "PARTS",
@@ -79,7 +79,7 @@ class Method:
 
     def __post_init__(self) -> None:
         if (self.learner is None) == (self.aggregator is None):
-            raise InputError(f"The method {quoted(self.name)} must have either a learner or an aggregator.")
+            raise InputError(f"The method {quote(self.name)} must have either a learner or an aggregator.")
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Axis:
     def __post_init__(self) -> None:
         for place, given in self.sets.items() if isinstance(self.sets, dict) else ():
             if not isinstance(given, list) or len(given) != len(self.values):
-                raise InputError(f"axis.sets: {quoted(place)} must have a list of {len(self.values)} values.")
+                raise InputError(f"axis.sets: {quote(place)} must have a list of {len(self.values)} values.")
 
     def only(self, values: tuple[X, ...]) -> Axis:
         """The same with some of its values."""
@@ -232,7 +232,7 @@ class Table:
         known = [method.name for method in self.methods]
         for name in methods or ():
             if name not in known:
-                raise InputError(f"{self.name} has no method {quoted(name)}; it has {', '.join(known)}.")
+                raise InputError(f"{self.name} has no method {quote(name)}; it has {', '.join(known)}.")
         most = self.seeds if seeds is None else seeds
         return [
             self._job(setting, x, method, seed)
@@ -293,7 +293,7 @@ def _replaced(value: Any, let: dict[str, Any]) -> Any:
     if not isinstance(value, str) or not value.startswith("$"):
         return value
     if value[1:] not in let:
-        raise InputError(f"Nothing says what {quoted(value)} stands for; `let` has {listed(sorted(let))}.")
+        raise InputError(f"Nothing says what {quote(value)} stands for; `let` has {listing(sorted(let))}.")
     return let[value[1:]]
 
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.labels.errors import InputError, quoted
-from crowdwise.labels.tables import written_folder
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.tables import replace_folder
 from crowdwise.report import charts
 from crowdwise.report.audit_page.view import Portrait, drawn_workers
 from crowdwise.report.scores import gold_calibration, score_consensus
@@ -76,7 +76,7 @@ def plot(audit: Audit, what: str, truth: Any = None) -> Chart:
     """One chart of an audit, by name; see `Audit.plot`."""
     made = audit_charts(Portrait(audit), score_consensus(audit, truth))
     if what not in made:
-        raise InputError(f"This audit has no chart {quoted(what)}. It has: {', '.join(made)}.")
+        raise InputError(f"This audit has no chart {quote(what)}. It has: {', '.join(made)}.")
     return made[what]
 
 
@@ -97,7 +97,7 @@ def write_charts(audit: Audit, folder: str | Path, *, truth: Any = None) -> list
         Names of the charts; the files are NAME.svg and NAME.png.
     """
     made = audit_charts(Portrait(audit), score_consensus(audit, truth))
-    with written_folder(Path(folder)) as draft:
+    with replace_folder(Path(folder)) as draft:
         for name, chart in made.items():
             spec = chart.to_dict()
             picture = vl_convert.vegalite_to_svg(spec, config=FILE_CONFIG)

@@ -10,7 +10,7 @@ import numpy as np
 
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.source_location import format_count
 from crowdwise.learner_registry import learner
 from crowdwise.metrics.dominance import not_dominant
 from crowdwise.registry import method
@@ -86,9 +86,9 @@ def _crowd(portrait: Portrait) -> str:
     labels = portrait.labels
     average = labels.n_labels / max(labels.n_tasks, 1)
     return (
-        f"{counted(labels.n_workers, 'worker')} gave {counted(labels.n_labels, 'label')} on "
-        f"{counted(labels.n_tasks, 'task')}, {f'{average:,.1f}'.removesuffix('.0')} a task, choosing between "
-        f"{counted(labels.n_classes, 'class', 'classes')}."
+        f"{format_count(labels.n_workers, 'worker')} gave {format_count(labels.n_labels, 'label')} on "
+        f"{format_count(labels.n_tasks, 'task')}, {f'{average:,.1f}'.removesuffix('.0')} a task, choosing between "
+        f"{format_count(labels.n_classes, 'class', 'classes')}."
     )
 
 
@@ -115,7 +115,8 @@ def _flags(portrait: Portrait) -> str:
     flagged, n_workers = sum(times.values()), portrait.labels.n_workers
     if not flagged:
         return "No worker is flagged. That is no proof of honesty: those with few labels cannot be told from chance."
-    told = f"{flagged:,} of {counted(n_workers, 'worker')} {'is' if flagged == 1 else 'are'} flagged: {_counts(times)}."
+    verb = "is" if flagged == 1 else "are"
+    told = f"{flagged:,} of {format_count(n_workers, 'worker')} {verb} flagged: {_counts(times)}."
     return f"{told} {promise(portrait.audit.level)}"
 
 
@@ -214,7 +215,8 @@ def _settled(model: Any) -> tuple[bool, str]:
         steps = f" ({model.n_iter_:,} iterations)" if model.n_iter_ > 1 else ""
         return True, f"The fit has settled{steps}."
     return False, (
-        f"The fit was still changing after {counted(int(model.n_iter_), 'iteration')}. Give it more (max_iter) before "
+        f"The fit was still changing after {format_count(int(model.n_iter_), 'iteration')}. Give it more (max_iter) "
+        "before "
         "trusting small differences."
     )
 
@@ -225,7 +227,8 @@ def _one_voice(portrait: Portrait) -> list[tuple[bool, str]]:
     if not dependent or portrait.model.slug.startswith("group-"):
         return []
     told = (
-        f"{counted(dependent, 'worker')} depend on others, and the consensus counts each of them as a voice of their "
+        f"{format_count(dependent, 'worker')} depend on others, and the consensus counts each of them as a voice of "
+        "their "
         "own. Leave copies out (crowdwise audit --prune-to), or count each group once: --method group-dawid-skene."
     )
     return [(False, told)]

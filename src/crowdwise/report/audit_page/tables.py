@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.audit.audit import FINE
-from crowdwise.labels.errors import quoted
-from crowdwise.labels.source_location import counted
+from crowdwise.labels.errors import quote
+from crowdwise.labels.source_location import format_count
 from crowdwise.report.audit_page.view import drawn_workers, one_volume
 from crowdwise.report.claims import skill_sentences
 from crowdwise.report.graph import MOST_GROUPS, busiest
@@ -55,7 +55,7 @@ def map_note(portrait: Portrait) -> str:
     drawn = drawn_workers(portrait.flagged, per_worker)
     told = "Skill against the number of labels"
     if one_volume(per_worker[drawn]):
-        told = f"Workers by skill; each gave {counted(int(per_worker[drawn[0]]), 'label')}"
+        told = f"Workers by skill; each gave {format_count(int(per_worker[drawn[0]]), 'label')}"
     told = f"{told}. The dashed line is guessing."
     if drawn.size == there.sum():
         return f"{told} Every worker with a label is drawn."
@@ -145,7 +145,7 @@ def _shared_advice(findings: list[Finding]) -> str:
 def _told(finding: Finding) -> dict[str, Any]:
     verdict = shown(finding.verdict, LONGEST_SENTENCE)
     alone = verdict[:1].isupper()  # a sentence by itself, and not what is said of those named
-    named = alone and all(quoted(name) in verdict for name in finding.names)
+    named = alone and all(quote(name) in verdict for name in finding.names)
     return {
         "names": [] if named else [shown(name) for name in finding.names[:MOST_NAMES]],
         "more": max(0, len(finding.names) - MOST_NAMES),
@@ -169,7 +169,7 @@ def told_tests(audit: Audit) -> list[tuple[str, str, str]]:
     """Every test, what it asks, and what came of it."""
     rows = []
     for screen in audit.screens:
-        found = counted(len(screen.findings), "finding") if screen.findings else kind_of(screen.kind).nothing
+        found = format_count(len(screen.findings), "finding") if screen.findings else kind_of(screen.kind).nothing
         skipped = f"Not tested: {shown(screen.skipped, LONGEST_SENTENCE)}"
         kind = kind_of(screen.kind)
         rows.append((shown(kind.title), kind.asks, skipped if screen.skipped else found))
@@ -239,5 +239,5 @@ def graph_note(portrait: Portrait) -> str:
     told = f"Drawn are {graph.workers.size} of {portrait.labels.n_workers:,} workers"
     if not n_groups:
         return f"{told}, the busiest first."
-    rest = f", and {counted(others, 'busy worker')} of no group" if others else ""
+    rest = f", and {format_count(others, 'busy worker')} of no group" if others else ""
     return f"{told}: the busiest of {'the group' if n_groups == 1 else f'{n_groups} groups'}{rest}."
