@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 
 import crowdwise as cw
 from crowdwise.learn.networks import NETWORKS
-from crowdwise.learn.torch_settings import device_name, device_named
+from crowdwise.learn.torch_settings import device_name, find_device
 from crowdwise.simulate import simulate
 
 EPOCHS = 3
@@ -71,7 +71,7 @@ def main() -> None:
     truth = rng.integers(10, size=given.images)
     print(f"{given.network}, {given.images:,} images, {device_name(given.device)}; images a second, last epoch")
     for batch in given.batches:
-        plain = given.images / bare(images, truth, given.network, batch, device_named(given.device))
+        plain = given.images / bare(images, truth, given.network, batch, find_device(given.device))
         crowd = given.images / ours(images, truth, given.network, batch, given.device)
         print(f"batches of {batch:4}: bare {plain:9,.0f}   ours {crowd:9,.0f}   ratio {crowd / plain:.2f}", flush=True)
 

@@ -44,12 +44,12 @@ def mnist() -> dict[str, np.ndarray]:
 
 def drawn_crowd(truth: np.ndarray, skill: float, seed: int) -> tuple[Any, bool]:
     """A crowd with one label an image, and whether its mean matrix is diagonally dominant."""
-    from crowdwise.metrics.dominance import not_dominant
+    from crowdwise.metrics.dominance import find_non_dominant
     from crowdwise.simulate.annotators import pairwise_flippers
 
     for draw in range(DRAWS):
         crowd = pairwise_flippers(truth.size, labels_per_task=1, skill=skill, truth=truth, seed=1000 * seed + draw)
-        if not not_dominant(crowd.confusion.mean(axis=0)):
+        if not find_non_dominant(crowd.confusion.mean(axis=0)):
             return crowd, True
     return pairwise_flippers(truth.size, labels_per_task=1, skill=skill, truth=truth, seed=1000 * seed), False
 

@@ -34,8 +34,8 @@ def load(folder: str | Path, *, network: Any = None) -> Any:
         restore(model, folder, header)
         return model
     kind = learner(header["slug"]).load()  # says how to install torch, where it is not
-    from crowdwise.learn.saving import restored
+    from crowdwise.learn.saving import restore_learner
     from crowdwise.learn.torch_settings import usual_torch
 
     with usual_torch():
-        return restored(kind, folder, header, network)
+        return restore_learner(kind, folder, header, network)

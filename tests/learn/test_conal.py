@@ -18,7 +18,7 @@ from tests.learn.crowds import (
 from torch.nn import functional
 
 import crowdwise as cw
-from crowdwise.learn.conal import CommonObjective, apartness, label_logits, mixed_layers
+from crowdwise.learn.conal import CommonObjective, label_logits, layer_distance, mix_layers
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -43,9 +43,9 @@ def test_loss_and_gradient_are_those_of_all_workers_and_a_mask(n_classes: int) -
 def test_layers_by_hand() -> None:
     """A quarter of 2 I and three quarters of the swap: truth 0 has logits (.5, 1.5)."""
     common, own = 2 * torch.eye(2), torch.tensor([[[0.0, 2.0], [2.0, 0.0]]])
-    layers = mixed_layers(torch.tensor([0.25]), common, own)
+    layers = mix_layers(torch.tensor([0.25]), common, own)
     torch.testing.assert_close(label_logits(torch.tensor([[1.0, 0.0]]), layers), torch.tensor([[0.5, 1.5]]))
-    assert apartness(common, own).item() == pytest.approx(4.0)
+    assert layer_distance(common, own).item() == pytest.approx(4.0)
 
 
 def test_starts_with_all_layers_alike_and_finite_gradients() -> None:
@@ -65,7 +65,7 @@ def test_a_workers_matrix_is_the_mean_over_her_labels_of_one_epoch() -> None:
     for _ in range(2):
         objective.begin_epoch(0, crowd.votes)
         objective.loss(seen, batch)
-    layers = mixed_layers(objective.common_share(seen.features, batch), objective.common, objective.own[batch.worker])
+    layers = mix_layers(objective.common_share(seen.features, batch), objective.common, objective.own[batch.worker])
     hers = batch.worker == 2
     f = seen.logits.softmax(dim=1)[batch.owner][hers]
     rows = torch.einsum("ek,ekl->kl", f, layers[hers].softmax(dim=2)) / f.sum(dim=0)[:, None]

@@ -17,7 +17,7 @@ from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.learn.batches import Batch, Crowd
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.features import features_of
-from crowdwise.learn.networks import built
+from crowdwise.learn.networks import build_network
 from crowdwise.learner_registry import learners
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def test_loss_and_gradient_are_finite(entry: LearnerEntry, kind: str) -> None:
     data = crowded(16, skill=0.9)
     features, crowd = features_of(data.X), Crowd(data.labels)
     torch.manual_seed(0)
-    classifier = built("linear", features, 3)
+    classifier = build_network("linear", features, 3)
     objective = made(entry, data)._objective(crowd, classifier, features)
     objective.n_epochs = 3
     seen = classifier.see(torch.as_tensor(data.X).float())

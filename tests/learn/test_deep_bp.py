@@ -9,9 +9,9 @@ from torch import nn
 
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen, batches
-from crowdwise.learn.deep_bp import DeepBeliefPropagationObjective, beliefs, crowd_nodes
+from crowdwise.learn.deep_bp import DeepBeliefPropagationObjective, crowd_nodes, propagate_beliefs
 from crowdwise.learn.features import features_of
-from crowdwise.learn.trust import believed, clipped
+from crowdwise.learn.trust import clip_probabilities, limit_trust
 from crowdwise.simulate import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
@@ -60,7 +60,7 @@ def test_the_classifier_is_the_prior_of_the_tasks():
     """Two tasks, one worker, by enumeration: q ∝ f₁ f₂ ∫ p(θ) θ[z₁, y₁] θ[z₂, y₂] dθ; a tree, so messages are exact."""
     labels = cw.CrowdLabels.from_codes([0, 1], [0, 0], [0, 0], tasks=2, workers=1, classes=2)
     f = torch.tensor([[0.9, 0.1], [0.3, 0.7]], dtype=torch.float64)
-    q, _ = beliefs(Crowd(labels), f, {"prior": "one-coin", "alpha": (2.0, 1.0)})
+    q, _ = propagate_beliefs(Crowd(labels), f, {"prior": "one-coin", "alpha": (2.0, 1.0)})
     moment = {2: 1 / 2, 1: 1 / 6, 0: 1 / 6}  # of Beta(2, 1): E θ², E θ(1 − θ), E (1 − θ)²
     joint = np.array([[f[0, a] * f[1, b] * moment[(a == 0) + (b == 0)] for b in range(2)] for a in range(2)])
     np.testing.assert_allclose(q[0].numpy(), joint.sum(axis=1) / joint.sum(), atol=1e-10)
@@ -72,7 +72,7 @@ def test_second_answers_of_a_worker_are_edges_of_their_own():
         [0, 0, 1], [0, 0, 1], [1, 1, 0], tasks=3, workers=2, classes=2, on_duplicate="all"
     )
     f = torch.full((3, 2), 0.5, dtype=torch.float64)
-    q, matrices = beliefs(Crowd(labels), f, {})
+    q, matrices = propagate_beliefs(Crowd(labels), f, {})
     assert q[0, 1] > 0.7
     assert q[2].tolist() == [0.5, 0.5]  # no labels: the classifier's word
     assert matrices.shape == (2, 2, 2)
@@ -104,7 +104,7 @@ def test_the_crowds_prior_has_its_errors_and_its_accuracy_in_the_middle():
     ],
 )
 def test_clipping_by_hand(f, highest, expected):
-    got = clipped(torch.tensor([f], dtype=torch.float64), highest)
+    got = clip_probabilities(torch.tensor([f], dtype=torch.float64), highest)
     np.testing.assert_allclose(got[0].numpy(), expected, atol=1e-12)
 
 
@@ -119,16 +119,16 @@ def test_clipping_is_the_even_rise_that_fits_under_the_limit(n_classes):
             middle = (low + high) / 2
             low, high = (middle, high) if np.minimum(f + middle, highest).sum() < 1 else (low, middle)
         expected = np.minimum(f + low, highest) if f.max() > highest else f
-        np.testing.assert_allclose(clipped(torch.tensor(f)[None], highest)[0].numpy(), expected, atol=1e-9)
+        np.testing.assert_allclose(clip_probabilities(torch.tensor(f)[None], highest)[0].numpy(), expected, atol=1e-9)
 
 
 def test_a_classifier_that_knows_less_than_the_shares_is_not_believed():
     labels = cw.CrowdLabels.from_codes(np.arange(4), np.zeros(4, int), [0, 0, 1, 1], tasks=4, workers=1, classes=2)
     q = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     knows = torch.log(torch.tensor([[0.7, 0.3], [0.6, 0.4], [0.3, 0.7], [0.4, 0.6]]))
-    np.testing.assert_allclose(believed(knows, q, Crowd(labels), 0.65)[0].numpy(), [0.65, 0.35])
+    np.testing.assert_allclose(limit_trust(knows, q, Crowd(labels), 0.65)[0].numpy(), [0.65, 0.35])
     opposite = knows.flip(1)
-    assert (believed(opposite, q, Crowd(labels), 0.9) == 0.5).all()
+    assert (limit_trust(opposite, q, Crowd(labels), 0.9) == 0.5).all()
 
 
 # ---- learning -------------------------------------------------------------------------------------------

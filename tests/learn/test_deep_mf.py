@@ -10,7 +10,13 @@ from torch import nn
 
 import crowdwise as cw
 from crowdwise.learn.batches import Batch, Crowd, Seen, batches
-from crowdwise.learn.deep_mf import DeepMeanFieldObjective, DirichletWorkers, bound, divergence_from, explained
+from crowdwise.learn.deep_mf import (
+    DeepMeanFieldObjective,
+    DirichletWorkers,
+    bound,
+    divergence_from,
+    expected_log_likelihood,
+)
 from crowdwise.learn.features import features_of
 from crowdwise.learn.losses import coupled_sum
 from crowdwise.learn.worker_models import log_bayes, soft_counts
@@ -59,7 +65,7 @@ def whole(crowd: Crowd) -> Batch:
 def test_with_points_and_q_of_the_classifier_the_bound_is_what_004_says(n_classes):
     """(34): KL(q ‖ f) vanishes, and E_f[log θ] is left, written out label by label; Jensen bounds coupled CE by it."""
     crowd, f, matrices = drawn(n_classes, 3)
-    value = explained(crowd, f, matrices.log()) - divergence_from(f.log(), f)
+    value = expected_log_likelihood(crowd, f, matrices.log()) - divergence_from(f.log(), f)
     by_hand = sum(
         float(f[t, k] * torch.log(matrices[w, k, label]))
         for t, w, label in zip(crowd.task.tolist(), crowd.worker.tolist(), crowd.label.tolist(), strict=True)
@@ -76,7 +82,7 @@ def test_with_points_and_the_best_q_the_bound_is_the_likelihood_of_the_labels(n_
     crowd, f, matrices = drawn(n_classes, labels_per_task)
     logs = matrices.log()
     q = log_bayes(f.log(), crowd.task, logs[crowd.worker, :, crowd.label]).exp()
-    value = explained(crowd, q, logs) - divergence_from(f.log(), q)
+    value = expected_log_likelihood(crowd, q, logs) - divergence_from(f.log(), q)
     dense = torch.ones_like(f)
     for t, w, label in zip(crowd.task.tolist(), crowd.worker.tolist(), crowd.label.tolist(), strict=True):
         dense[t] *= matrices[w, :, label]

@@ -13,7 +13,7 @@ import crowdwise as cw
 from crowdwise.labels.sequences import read_sequences
 from crowdwise.learn import em_crf
 from crowdwise.learn.batches import Batch, Crowd, Seen, batches
-from crowdwise.learn.em_crf import EmCrfObjective, log_partition, marginals, padded
+from crowdwise.learn.em_crf import EmCrfObjective, log_partition, marginals, pad_sequences
 from crowdwise.learn.features import features_of
 
 QUIET = "ignore::crowdwise.learn.identifiability.NotIdentifiable"
@@ -48,7 +48,7 @@ def enumerated(nodes, start, steps):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_partition_and_marginals_are_sums_over_all_paths(n_classes: int) -> None:
     nodes, first, start, steps = potentials(n_classes)
-    place, real = padded(first)
+    place, real = pad_sequences(first)
     found, posterior = log_partition(nodes[place], real, start, steps), marginals(nodes, first, start, steps)
     low = 0
     for number, length in enumerate(LENGTHS):
@@ -90,7 +90,7 @@ def test_loss_is_the_likelihood_of_the_labels() -> None:
     # log P(labels | x) = log Σ over paths of P(path | x) Π A[w, path, label], every path enumerated.
     crowd, objective, said, names = crowd_and_objective()
     logits = torch.randn(len(names), 3, dtype=torch.float64, requires_grad=True)
-    order, sizes = objective.arranged(torch.arange(len(names)), 100)
+    order, sizes = objective.arrange_batches(torch.arange(len(names)), 100)
     (batch,) = batches(features_of(np.zeros((len(names), 1))), crowd, order, sizes)
     seen = Seen(logits[batch.task], logits[batch.task])
     found = objective.loss(seen, batch)
@@ -155,7 +155,7 @@ def test_matrices_are_expected_answers() -> None:
 def test_batches_hold_whole_sequences(size: int) -> None:
     _, objective, _, names = crowd_and_objective()
     shuffled = torch.randperm(len(names), generator=torch.Generator().manual_seed(size))
-    order, sizes = objective.arranged(shuffled, size)
+    order, sizes = objective.arrange_batches(shuffled, size)
     assert sorted(order.tolist()) == list(range(len(names)))
     assert sum(sizes) == len(names)
     chains = chains_of(names)
@@ -172,7 +172,7 @@ def test_batches_hold_whole_sequences(size: int) -> None:
 
 def test_a_sequence_touched_once_is_taken_whole() -> None:
     _, objective, _, names = crowd_and_objective()
-    order, sizes = objective.arranged(torch.tensor([names.index("2_1")]), 64)
+    order, sizes = objective.arrange_batches(torch.tensor([names.index("2_1")]), 64)
     assert [names[row] for row in order.tolist()] == ["2_0", "2_1", "2_2", "2_3"]
     assert sizes == [4]
 

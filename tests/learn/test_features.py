@@ -18,7 +18,7 @@ from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.learn import features as module
 from crowdwise.learn.alignment import true_classes
 from crowdwise.learn.features import HeldFeatures, StreamedFeatures, features_of
-from crowdwise.learn.networks import NETWORKS, Classifier, built
+from crowdwise.learn.networks import NETWORKS, Classifier, build_network
 
 ROWS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
 
@@ -244,15 +244,15 @@ def test_what_the_last_layer_saw() -> None:
 
 
 def test_networks_by_default_and_scaling() -> None:
-    rows = built(None, features_of(ROWS), 2)
+    rows = build_network(None, features_of(ROWS), 2)
     assert isinstance(rows.network[1], nn.Linear)  # type: ignore[index]
     assert rows.network[1].out_features == 128  # type: ignore[index]
-    images = built(None, features_of(np.zeros((2, 9, 9), np.uint8)), 2)
+    images = build_network(None, features_of(np.zeros((2, 9, 9), np.uint8)), 2)
     assert isinstance(images.network[0], nn.Conv2d)  # type: ignore[index]
     scaled = (torch.tensor(ROWS).float() - rows.mean) / rows.deviation
     np.testing.assert_allclose(scaled.mean(dim=0), 0, atol=1e-6)
     own = nn.Linear(2, 2)
-    copy = built(own, features_of(ROWS), 2)
+    copy = build_network(own, features_of(ROWS), 2)
     assert copy.mean is None
     assert copy.network is not own
 
@@ -260,7 +260,7 @@ def test_networks_by_default_and_scaling() -> None:
 @pytest.mark.parametrize("name", ["cnn", "cnn-pooled", "resnet-18", "resnet-50", "vgg-16"])
 def test_images_are_needed(name: str) -> None:
     with pytest.raises(InputError, match=f"network '{name}' is for images"):
-        built(name, features_of(ROWS), 2)
+        build_network(name, features_of(ROWS), 2)
 
 
 def test_small_images_are_refused() -> None:

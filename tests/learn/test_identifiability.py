@@ -14,7 +14,7 @@ from tests.learn.crowds import crowded
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels
 from crowdwise.learn.identifiability import NotIdentifiable
-from crowdwise.metrics.dominance import contrast, crowd_confusion, not_dominant, unanchored
+from crowdwise.metrics.dominance import contrast, crowd_confusion, find_non_dominant, find_unanchored
 from crowdwise.simulate.annotators import pairwise_flippers
 
 QUICK: dict[str, Any] = {"network": "linear", "batch_size": 32, "learning_rate": 0.03, "device": "cpu"}
@@ -24,13 +24,13 @@ def test_dominance_is_that_of_theorem_1() -> None:
     # [truth, label]: when 1 is true, 0 is said more often than when 0 is true, although each row's largest is its own.
     mean = np.array([[0.4, 0.3, 0.3], [0.45, 0.5, 0.05], [0.1, 0.1, 0.8]])
     assert (mean.argmax(axis=1) == [0, 1, 2]).all()
-    assert not_dominant(mean) == [0]
+    assert find_non_dominant(mean) == [0]
     # The other way round: rows have their largest element elsewhere, but every label is said most when it is true.
     mean = np.array([[0.4, 0.6, 0.0], [0.0, 0.7, 0.3], [0.1, 0.1, 0.8]])
     assert mean[0].argmax() == 1
-    assert not_dominant(mean) == []
+    assert find_non_dominant(mean) == []
     # An even crowd says nothing of the truth; strictly more is needed.
-    assert not_dominant(np.full((2, 2), 0.5)) == [0, 1]
+    assert find_non_dominant(np.full((2, 2), 0.5)) == [0, 1]
 
 
 def test_dominance_of_000s_own_notation() -> None:
@@ -38,7 +38,7 @@ def test_dominance_of_000s_own_notation() -> None:
     for _ in range(50):
         a = rng.dirichlet(np.ones(4) * 0.7, size=4).T  # a[label, truth], columns sum to one
         weak = [i for i in range(4) if any(a[i, i] <= a[i, j] for j in range(4) if j != i)]
-        assert not_dominant(a.T) == weak
+        assert find_non_dominant(a.T) == weak
 
 
 def test_the_crowds_mean_weighs_workers_by_answers() -> None:
@@ -60,16 +60,16 @@ def test_anchors_and_experts() -> None:
     f = np.array([[0.9, 0.1, 0.0], [0.5, 0.3, 0.2], [0.2, 0.4, 0.4]])
     confusion = np.full((2, 3, 3), 1 / 3)
     often = np.full((2, 3), 20)
-    assert unanchored(f, confusion, often) == [1, 2]
+    assert find_unanchored(f, confusion, often) == [1, 2]
     confusion[1] = [[0.5, 0.0, 0.5], [0.2, 0.6, 0.2], [0.5, 0.0, 0.5]]  # says 1 only if it is true
-    assert unanchored(f, confusion, often) == [2]
-    assert unanchored(f, confusion, np.full((2, 3), 2)) == [1, 2]  # two answers make no expert
+    assert find_unanchored(f, confusion, often) == [2]
+    assert find_unanchored(f, confusion, np.full((2, 3), 2)) == [1, 2]  # two answers make no expert
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_crowd_that_is_not_dominant(seed: int) -> None:
     crowd = pairwise_flippers(600, 5, 10, skill=0.25, seed=seed)
-    assert not_dominant(crowd.confusion.mean(axis=0))
+    assert find_non_dominant(crowd.confusion.mean(axis=0))
     X = np.random.default_rng(1).normal(size=(600, 10)) + 5 * np.eye(10)[crowd.truth]
     with pytest.warns(NotIdentifiable, match="no more often when it is true than when something else is"):
         cw.TraceRegularized(**QUICK, worker_learning_rate=0.1, epochs=25).fit(X, crowd.labels)

@@ -20,7 +20,7 @@ from crowdwise.learn.learn2agree import (
     log_odds,
     over_workers,
     positive,
-    regularised,
+    regularise,
 )
 from crowdwise.metrics import agreement_ratio, cohen_kappa
 
@@ -137,11 +137,11 @@ def test_regularisation_is_equation_4_and_has_its_properties() -> None:
     p = torch.linspace(0.01, 0.99, 50, dtype=torch.float64)[:, None]
     y = torch.linspace(0, 1, 21, dtype=torch.float64)
     up, down = p * torch.exp(3 * (y - 0.5)), (1 - p) * torch.exp(3 * (0.5 - y))
-    found = regularised(p.logit(), y, 3.0).sigmoid()
+    found = regularise(p.logit(), y, 3.0).sigmoid()
     np.testing.assert_allclose(found, up / (up + down), rtol=1e-12)
     np.testing.assert_allclose(found[:, 10], p[:, 0])  # chance level leaves p as it was
     assert (found.diff(dim=1) > 0).all()
-    stronger = regularised(p.logit(), y, 5.0).sigmoid()
+    stronger = regularise(p.logit(), y, 5.0).sigmoid()
     assert (stronger[:, 11:] > found[:, 11:]).all()
     assert (stronger[:, :10] < found[:, :10]).all()
 

@@ -13,7 +13,7 @@ from crowdwise.labels.errors import InputError
 from crowdwise.learn.batches import Batch, Crowd, Seen
 from crowdwise.learn.max_mig import (
     MigObjective,
-    aggregated,
+    aggregate_labels,
     information_gain,
     names_of_classes,
     punishment,
@@ -49,7 +49,9 @@ def joint_table():
 def aggregator_of_patterns(log_p, weights):
     size = len(PATTERNS)
     owner = torch.arange(size).repeat_interleave(2)
-    return aggregated(log_p, weights, owner, torch.arange(2).repeat(size), torch.as_tensor(PATTERNS.ravel()), size)
+    return aggregate_labels(
+        log_p, weights, owner, torch.arange(2).repeat(size), torch.as_tensor(PATTERNS.ravel()), size
+    )
 
 
 def expected_gain(log_f, log_g, log_p, joint, divergence):
@@ -304,7 +306,7 @@ def test_the_best_epoch_is_chosen_by_the_gain_on_tasks_held_out():
     few = cw.CrowdLabels.from_codes([0, 1, 1], [0, 1, 2], [0, 1, 1], tasks=3, workers=5, classes=2)
     held = Crowd(few)
     log_p = objective.log_prior()
-    log_g = aggregated(log_p, objective.weights[:, objective.order], held.task, held.worker, held.label, 3)
+    log_g = aggregate_labels(log_p, objective.weights[:, objective.order], held.task, held.worker, held.label, 3)
     torch.testing.assert_close(objective.held_out(f.log(), held), information_gain(f.log(), log_g, log_p, "kl"))
     assert objective.held_out(f[:1].log(), held) is None
 

@@ -15,7 +15,7 @@ from tests.learn.crowds import N_CLASSES, N_TASKS, N_WORKERS, logits_of, ragged,
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, Seen
 from crowdwise.learn.learn_from_all import AllObjective
-from crowdwise.learn.losses import blurred_fit, winners
+from crowdwise.learn.losses import noisy_log_likelihood, winning_classes
 from crowdwise.learn.oracle import OracleObjective
 from crowdwise.learn.single_cm import SingleObjective
 from crowdwise.learn.soft_bootstrap import BootstrapObjective
@@ -54,7 +54,7 @@ def majority(labels: cw.CrowdLabels) -> np.ndarray:
 @SIZES
 def test_votes_are_counted_and_ties_spread(n_classes: int) -> None:
     labels = ragged(n_classes, seed=2)
-    np.testing.assert_allclose(winners(Crowd(labels).votes()), majority(labels), atol=1e-6)
+    np.testing.assert_allclose(winning_classes(Crowd(labels).votes()), majority(labels), atol=1e-6)
 
 
 @SIZES
@@ -127,10 +127,10 @@ def test_labels_held_out_are_foretold_by_the_classifier_and_guesses() -> None:
     crowd = Crowd(cw.CrowdLabels.from_codes([0, 1, 1], [0, 0, 1], [0, 1, 2], tasks=2, workers=2, classes=3))
     sharp, right = torch.tensor([[0.5, 0.5, 0], [0.5, 0.5, 0]]).log(), torch.eye(3)[:2].log()
     fits = [2 * np.log(s / 2 + (1 - s) / 3) + np.log((1 - s) / 3) for s in np.arange(20) / 20]
-    assert blurred_fit(sharp, crowd).item() == pytest.approx(max(fits) / 3, rel=1e-5)
+    assert noisy_log_likelihood(sharp, crowd).item() == pytest.approx(max(fits) / 3, rel=1e-5)
     fits = [2 * np.log(s + (1 - s) / 3) + np.log((1 - s) / 3) for s in np.arange(20) / 20]
-    assert blurred_fit(right, crowd).item() == pytest.approx(max(fits) / 3, rel=1e-5)
-    assert blurred_fit(right.roll(1, dims=1), crowd).item() < blurred_fit(right, crowd).item()
+    assert noisy_log_likelihood(right, crowd).item() == pytest.approx(max(fits) / 3, rel=1e-5)
+    assert noisy_log_likelihood(right.roll(1, dims=1), crowd).item() < noisy_log_likelihood(right, crowd).item()
     uniform = torch.full((2, 3), 1 / 3).log()
     assert AllObjective(crowd).held_out(uniform, crowd).item() == pytest.approx(-np.log(3))
 

@@ -14,7 +14,7 @@ import crowdwise as cw
 from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.learn.batches import Batch, Crowd, Seen
 from crowdwise.learn.trace import TraceObjective
-from crowdwise.learn.worker_models import Confusions, SaidAndDiagonal
+from crowdwise.learn.worker_models import Confusions, LabelEntriesAndDiagonal
 from crowdwise.simulate.annotators import pairwise_flippers
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def test_gradient_of_said_and_diagonal_is_the_numerical_one() -> None:
     torch.manual_seed(0)
     rho = torch.randn(4, 3, 3, dtype=torch.float64, requires_grad=True)
     worker, label = torch.tensor([1, 3, 1, 1]), torch.tensor([2, 0, 2, 1])  # one worker says the same twice
-    torch.autograd.gradcheck(SaidAndDiagonal.apply, (rho, worker, label))
-    said, diagonal = SaidAndDiagonal.apply(rho, worker, label)
+    torch.autograd.gradcheck(LabelEntriesAndDiagonal.apply, (rho, worker, label))
+    said, diagonal = LabelEntriesAndDiagonal.apply(rho, worker, label)
     confusion = softplus(rho) / softplus(rho).sum(dim=2, keepdim=True)
     torch.testing.assert_close(said, confusion[worker, :, label])
     torch.testing.assert_close(diagonal, confusion.diagonal(dim1=1, dim2=2))
@@ -105,7 +105,7 @@ def test_gradient_of_said_and_diagonal_is_the_numerical_one() -> None:
 
 def test_backward_twice_gives_the_same_gradient() -> None:
     workers = Confusions(3, 3)
-    said, diagonal = workers.said_and_diagonal(torch.tensor([0, 2]), torch.tensor([1, 1]))
+    said, diagonal = workers.label_entries_and_diagonal(torch.tensor([0, 2]), torch.tensor([1, 1]))
     loss = 2 * diagonal.sum() + said.sum()
     first, second = (torch.autograd.grad(loss, workers.rho, retain_graph=True)[0].clone() for _ in range(2))
     assert torch.equal(first, second)

@@ -36,7 +36,7 @@ from crowdwise.audit.resampling import bootstrap
 from crowdwise.kernels import edge_outer
 from crowdwise.labels.describe import linked
 from crowdwise.labels.errors import listing
-from crowdwise.metrics.dominance import contrast, unanchored
+from crowdwise.metrics.dominance import contrast, find_unanchored
 
 if TYPE_CHECKING:
     from crowdwise.audit.leave_out_consensus import Reference
@@ -299,7 +299,7 @@ def anchored(labels: CrowdLabels, reference: Reference, of_workers: Sums, used: 
     cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
     said = np.bincount(cells, minlength=labels.n_workers * labels.n_classes).reshape(-1, labels.n_classes)
     confusion = np.clip(rates(*of_workers), 0, 1)
-    alone = unanchored(reference.posterior[labels.labels_per_task > 0][:, used], confusion, said[:, used])
+    alone = find_unanchored(reference.posterior[labels.labels_per_task > 0][:, used], confusion, said[:, used])
     names = [labels.classes[int(used[k])].as_py() for k in alone]
     if not names:
         return Answer(ANCHORED, True, "Yes.", "Each class is pinned to something.")

@@ -156,12 +156,12 @@ def trained(request: Training) -> Trained:
     model = entry.make(**request.settings)  # says how to install torch, where it is not
     model._check_parameters()
 
-    from crowdwise.learn.alignment import aligned_to_rows, truth_of_rows
+    from crowdwise.learn.alignment import align_to_rows, truth_of_rows
     from crowdwise.learn.reading import read_features
 
     labels = work.read(request.reading)
     features = read_features(request.features, image_size=request.image_size)
-    answers = aligned_to_rows(labels, features)
+    answers = align_to_rows(labels, features)
     valid = None
     if request.valid is not None:
         from crowdwise.labels.truth import read_truth
@@ -239,7 +239,7 @@ def predicted(asking: Asking) -> Predicted:
             f"The model in {quote(asking.model)} is of labels alone ({model.slug}). Give one that `crowdwise train` "
             "wrote, or use predict_proba(labels) in Python."
         )
-    from crowdwise.learn.alignment import aligned_to_rows
+    from crowdwise.learn.alignment import align_to_rows
     from crowdwise.learn.reading import read_features
 
     image_size, notes = asking.image_size, []
@@ -251,7 +251,7 @@ def predicted(asking: Asking) -> Predicted:
     names = features.names[0] if features.names else pa.array(np.arange(len(features)))
     answers = None
     if asking.reading is not None:
-        answers = aligned_to_rows(work.read(asking.reading), features)
+        answers = align_to_rows(work.read(asking.reading), features)
         names = answers.tasks
         notes += _strangers(model, answers)
     shares = model.predict_proba(features, answers)

@@ -53,18 +53,18 @@ def load_features(dataset: Dataset) -> TaskFeatures | None:
     if dataset.name in PICTURES:
         images = load_pictures(PICTURES[dataset.name])
         file = {"X_train": images.x_train, "X_test": images.x_test, "y_test": images.y_test}
-        return _aligned(file, dataset)
+        return _align_features(file, dataset)
     for folder in folders():
         texts = find_file(folder / dataset.name, "text")
         if texts:
-            return _aligned(_texts(texts), dataset)
+            return _align_features(_texts(texts), dataset)
         path = folder / dataset.name / FILE
         if path.is_file():
             try:
                 file = dict(np.load(path, allow_pickle=False))
             except (OSError, ValueError) as error:
                 raise InputError(f"The features in {quote(str(path))} cannot be read: {error}.") from error
-            return _aligned(file, dataset)
+            return _align_features(file, dataset)
     return None
 
 
@@ -78,7 +78,7 @@ def _texts(path: Path) -> dict[str, Any]:
     return {"X_train": np.array(table["text"].to_pylist()), "id_train": np.array(table["task"].to_pylist())}
 
 
-def _aligned(file: dict[str, Any], dataset: Dataset) -> TaskFeatures:
+def _align_features(file: dict[str, Any], dataset: Dataset) -> TaskFeatures:
     needed = {"X_train"} | {f"y_{name}" for name in ("valid", "test") if f"X_{name}" in file}
     if needed - set(file):
         raise InputError(f"The features of {dataset.name} lack {listing(sorted(needed - set(file)))}.")

@@ -13,7 +13,7 @@ import numpy as np
 from crowdwise.datasets.anaesthetists import anaesthetists
 from crowdwise.datasets.catalogue import CATALOGUE, OTHER_KINDS
 from crowdwise.datasets.folders import VARIABLE, find_file, folders
-from crowdwise.datasets.truth import aligned, read_truth, strangers
+from crowdwise.datasets.truth import align_truth, find_unknown_classes, read_truth
 from crowdwise.labels.errors import InputError, InputWarning, quote
 from crowdwise.labels.vocabulary import as_text, parse_integers, union
 
@@ -122,7 +122,7 @@ def _read(file: Path, truth: pa.Table | None, on_duplicate: Duplicates) -> Crowd
         )
 
     labels = read()
-    unsaid = None if truth is None else strangers(truth, labels)
+    unsaid = None if truth is None else find_unknown_classes(truth, labels)
     if unsaid:  # rare: read once more, with the classes of both in one order
         classes = parse_integers(as_text(union([labels.classes, unsaid]))).to_pylist()
         labels = read(sorted(classes))
@@ -130,7 +130,7 @@ def _read(file: Path, truth: pa.Table | None, on_duplicate: Duplicates) -> Crowd
 
 
 def _described(name: str, labels: CrowdLabels, truth: pa.Table | None) -> Dataset:
-    codes = np.full(labels.n_tasks, -1, np.int32) if truth is None else aligned(truth, labels)
+    codes = np.full(labels.n_tasks, -1, np.int32) if truth is None else align_truth(truth, labels)
     codes.flags.writeable = False
     entry = CATALOGUE.get(name)
     if entry is None:

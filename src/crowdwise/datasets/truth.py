@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import IntArray
 
-__all__ = ["aligned", "read_truth", "strangers"]
+__all__ = ["align_truth", "find_unknown_classes", "read_truth"]
 
 COLUMNS = ("task", "label")
 
@@ -43,13 +43,13 @@ def read_truth(file: Path) -> pa.Table:
     return pa.table({"task": parse_integers(tasks), "label": parse_integers(label)})
 
 
-def strangers(truth: pa.Table, labels: CrowdLabels) -> pa.Array[Any]:
+def find_unknown_classes(truth: pa.Table, labels: CrowdLabels) -> pa.Array[Any]:
     """Name the classes of the truth that no worker ever said."""
     classes = pc.unique(truth["label"].combine_chunks())
     return classes.filter(pa.array(positions(classes, labels.classes) < 0))
 
 
-def aligned(truth: pa.Table, labels: CrowdLabels) -> IntArray:
+def align_truth(truth: pa.Table, labels: CrowdLabels) -> IntArray:
     """Give the true class of each task of the labels as a position in their classes, -1 where unknown."""
     codes = np.full(labels.n_tasks, -1, np.int32)
     at = positions(truth["task"].combine_chunks(), labels.tasks)

@@ -29,7 +29,7 @@ from crowdwise.kernels import n_threads, use_threads
 from crowdwise.labels.errors import CrowdwiseError, InputError
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import truth_codes
-from crowdwise.metrics.calibration import binned, mean_gap, wilson_interval
+from crowdwise.metrics.calibration import bin_predictions, mean_gap, wilson_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -176,7 +176,7 @@ def _league(labels: CrowdLabels, found: dict[str, _Found], truth: IntArray | Non
                 behind_error=error_over_tasks(labels.task, gap),
                 rank_low=int(ranks.low[place]),
                 rank_high=int(ranks.high[place]),
-                calibration=mean_gap(binned(entry.top, entry.hit)),
+                calibration=mean_gap(bin_predictions(entry.top, entry.hit)),
                 agreement=float(agreement[0, place]),
                 seconds=entry.seconds,
                 **against_truth[slug],

@@ -14,7 +14,7 @@ from crowdwise.evaluate.prediction_sets import conformal_threshold, fewest_gold,
 from crowdwise.fitting.em import NotConverged
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.tables import native_table
-from crowdwise.metrics.calibration import Reliability, binned, wilson_interval
+from crowdwise.metrics.calibration import Reliability, bin_predictions, wilson_interval
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Aggregator
@@ -59,7 +59,7 @@ def gold_reliability(model: Aggregator, n_bins: int) -> Reliability:
     found = cross_fitted_gold(model)
     decided = model._decide(found.posterior)
     sure = np.minimum(found.posterior[np.arange(decided.size), decided], 1.0)
-    return binned(sure, decided == found.truth, n_bins)
+    return bin_predictions(sure, decided == found.truth, n_bins)
 
 
 def set_table(model: Aggregator, coverage: float, labels: CrowdLabels | None) -> Any:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
     from crowdwise.learn.features import Features
 
-__all__ = ["aligned_to_rows", "rows_named", "true_classes", "truth_of_rows"]
+__all__ = ["align_to_rows", "find_rows", "true_classes", "truth_of_rows"]
 
 
-def aligned_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) -> CrowdLabels:
+def align_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) -> CrowdLabels:
     """The labels with task t being row t of the features; rows without labels stay.
 
     Parameters
@@ -31,7 +31,7 @@ def aligned_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) 
     tasks
         Names of the rows; None for those that the features came with or, if they came with none, row numbers.
     """
-    names, row = rows_named(labels.tasks, features, tasks)
+    names, row = find_rows(labels.tasks, features, tasks)
     strangers = np.flatnonzero(row < 0)
     if strangers.size:
         few = [labels.tasks[int(t)].as_py() for t in strangers[:5]]
@@ -52,7 +52,7 @@ def aligned_to_rows(labels: CrowdLabels, features: Features, tasks: Any = None) 
     )
 
 
-def rows_named(wanted: pa.Array, features: Features, tasks: Any = None) -> tuple[pa.Array, IntArray]:
+def find_rows(wanted: pa.Array, features: Features, tasks: Any = None) -> tuple[pa.Array, IntArray]:
     """Names of all rows of the features, and the row of each name that is wanted, -1 for a stranger."""
     n_rows = len(features)
     if tasks is None and not features.names:
@@ -67,7 +67,7 @@ def rows_named(wanted: pa.Array, features: Features, tasks: Any = None) -> tuple
 
 def truth_of_rows(truth: Truth, features: Features) -> pa.Array:
     """The true label of every row of the features; a row without one is an error, a truth without a row is not used."""
-    names, row = rows_named(truth.tasks, features)
+    names, row = find_rows(truth.tasks, features)
     place = np.full(len(features), -1)
     place[row[row >= 0]] = np.flatnonzero(row >= 0)
     unknown = np.flatnonzero(place < 0)

@@ -19,15 +19,15 @@ from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.tables import native_table
-from crowdwise.learn.alignment import aligned_to_rows, true_classes
+from crowdwise.learn.alignment import align_to_rows, true_classes
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import features_of
-from crowdwise.learn.identifiability import warn_of
+from crowdwise.learn.identifiability import warn_if_not_identifiable
 from crowdwise.learn.loop import forecasts, train
-from crowdwise.learn.networks import built, check_logits
+from crowdwise.learn.networks import build_network, check_logits
 from crowdwise.learn.plan import Job, Plan
-from crowdwise.learn.torch_settings import device_name, device_named, precision_named, usual_torch
-from crowdwise.learn.worker_models import caught_up, smoothed_rows, soft_counts
+from crowdwise.learn.torch_settings import device_name, find_device, find_precision, usual_torch
+from crowdwise.learn.worker_models import catch_up, smooth_rows, soft_counts
 
 if TYPE_CHECKING:
     from typing import Self
@@ -159,7 +159,7 @@ class Learner(CrowdModel):
         features = features_of(X)
         answers = read_labels(labels)
         check_enough(answers)
-        answers = aligned_to_rows(answers, features, tasks)
+        answers = align_to_rows(answers, features, tasks)
         validation = None
         if valid is not None:
             if not isinstance(valid, tuple | list) or len(valid) != 2:
@@ -182,7 +182,7 @@ class Learner(CrowdModel):
         with torch.random.fork_rng(devices=self._seeded()):
             torch.manual_seed(self.seed)
             crowd = Crowd(answers.keep(training[answers.task]))
-            classifier = built(self.network, features, answers.n_classes)
+            classifier = build_network(self.network, features, answers.n_classes)
             check_logits(classifier, features, answers.n_classes, min(self.batch_size, kept.size))
             objective = self._objective(crowd, classifier, features)
             if not any(each.requires_grad for each in (*classifier.parameters(), *objective.parameters())):
@@ -226,15 +226,15 @@ class Learner(CrowdModel):
             settled = objective.settle(log_f)
             modelled = objective.confusion()
             if modelled is None:
-                confusion = smoothed_rows(soft_counts(crowd, log_f.exp()))
+                confusion = smooth_rows(soft_counts(crowd, log_f.exp()))
             else:
-                confusion = caught_up(crowd, log_f) if objective.lags else modelled
+                confusion = catch_up(crowd, log_f) if objective.lags else modelled
             table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])
             if settled is None:
                 settled = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
             posterior = settled.exp().double()
             if modelled is None:
-                confusion = smoothed_rows(soft_counts(crowd, posterior))
+                confusion = smooth_rows(soft_counts(crowd, posterior))
             columns = {name: column.double().numpy() for name, column in objective.task_columns().items()}
         shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
         # Where workers are not modelled, the classifier foretells their labels rather than the truth.
@@ -265,7 +265,7 @@ class Learner(CrowdModel):
         with usual_torch(), torch.no_grad():
             log_f = self._forecast(features)
             if labels is not None:
-                crowd = Crowd(self._aligned(aligned_to_rows(read_labels(labels, kind="labels"), features, tasks)))
+                crowd = Crowd(self._aligned(align_to_rows(read_labels(labels, kind="labels"), features, tasks)))
                 table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype)
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
         unknown = log_f.isnan().any(dim=1)
@@ -320,13 +320,13 @@ class Learner(CrowdModel):
 
     def _warn(self, answers: CrowdLabels, f: FloatArray) -> None:
         """Warn where the classifier and the workers, whom the method models, may not be told apart."""
-        warn_of(self, answers, f)
+        warn_if_not_identifiable(self, answers, f)
 
     # ---- shared -----------------------------------------------------------------------------------------
 
     def _forecast(self, features: Features) -> torch.Tensor:
         """The trained classifier's log-probabilities of all tasks (n, K), by the device that trained it, on the CPU."""
-        device = device_named(self.device)
+        device = find_device(self.device)
         self.network_.to(device)
         self.module_.to(device)
         order = torch.arange(len(features), device=device)
@@ -337,7 +337,7 @@ class Learner(CrowdModel):
 
     def _seeded(self) -> list[int]:
         """CUDA devices whose random state is to be as it was after fitting."""
-        return [torch.cuda.current_device()] if device_named(self.device).type == "cuda" else []
+        return [torch.cuda.current_device()] if find_device(self.device).type == "cuda" else []
 
     def _own(self, answers: CrowdLabels) -> dict[str, str]:
         """What a checkpoint must agree with beside the plan: the method's own parameters, and the labels."""
@@ -352,7 +352,7 @@ class Learner(CrowdModel):
         if self.worker_learning_rate is None:
             faster = min(self.workers_faster * self.learning_rate, FASTEST)
             shared["worker_learning_rate"] = max(faster, self.learning_rate)
-        shared["precision"] = precision_named(self.precision, self.device)
+        shared["precision"] = find_precision(self.precision, self.device)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         shared = {name: value.item() if isinstance(value, np.generic) else value for name, value in shared.items()}
         return Plan(**shared, checkpoint=checkpoint, name=self.slug)
@@ -373,7 +373,7 @@ class Learner(CrowdModel):
             check_count("patience", self.patience)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("device", self.device, DEVICES)
-        if self.device not in ("auto", device_named(self.device).type):
+        if self.device not in ("auto", find_device(self.device).type):
             raise InputError(f"device is {self.device!r}, but torch finds no such device here. Use device='auto'.")
         check_count("devices", self.devices, high=2**31 - 1)
         check_count("seed", self.seed, low=0, high=2**63 - 1)

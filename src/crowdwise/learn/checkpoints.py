@@ -55,7 +55,7 @@ class Checkpoint:
             )
             (draft / FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
-    def resumed(self, pair: nn.Module, optimiser: Any, state: State, device: torch.device) -> State:
+    def resume(self, pair: nn.Module, optimiser: Any, state: State, device: torch.device) -> State:
         """Go on from the checkpoint in the folder, if there is one; refuse one of other settings."""
         try:
             if not (self.folder / FACTS).exists():
@@ -70,7 +70,7 @@ class Checkpoint:
                 number, _, key = name.partition("/")
                 entries.setdefault(int(number), {})[key] = value
             optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
-            _laid_out(optimiser)
+            _lay_out(optimiser)
             state.epoch, state.best_epoch = int(facts["epoch"]), int(facts["best_epoch"])
             state.best_score, state.history = float(facts["best_score"]), list(facts["history"])
             state.best = {name: value.to(device) for name, value in _part(tensors, "best/").items()}
@@ -111,7 +111,7 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _laid_out(optimiser: Any) -> None:
+def _lay_out(optimiser: Any) -> None:
     """Lay Adam's means out in memory as their parameters are, which its fused step takes for granted."""
     for parameter, entry in optimiser.state.items():
         if set(entry) != ADAM:

@@ -11,7 +11,7 @@ Z. Chu, J. Ma and H. Wang (2021), "Learning from crowds by modeling common confu
 |---|---|
 | ω[t, w] = σ(uᵀ v), u and v embeddings of unit length | `CommonObjective.common_share` |
 | label logits = ω f G + (1 − ω) f W_w, cross-entropy over labels | `label_logits`, `loss` |
-| − λ Σ_w ‖G − W_w‖: own layers keep away from the common one | `apartness` |
+| − λ Σ_w ‖G − W_w‖: own layers keep away from the common one | `layer_distance` |
 | both layers start at 2·I | `START` |
 
 A step costs O(labels of the batch × K²) beside the network, and O(M K²) for the last term: nothing is computed for
@@ -55,7 +55,7 @@ START = 2.0  # the diagonal of both layers at the start, as in the authors' prog
 HIDDEN = 128
 
 
-def mixed_layers(share: Tensor, common: Tensor, own: Tensor) -> Tensor:
+def mix_layers(share: Tensor, common: Tensor, own: Tensor) -> Tensor:
     """ω G + (1 − ω) W_w of each label (E, K, K), from ω (E,), G (K, K) and W of the labels' workers (E, K, K)."""
     return share[:, None, None] * common + (1 - share)[:, None, None] * own
 
@@ -65,7 +65,7 @@ def label_logits(f: Tensor, layers: Tensor) -> Tensor:
     return torch.einsum("ek,ekl->el", f, layers)
 
 
-def apartness(common: Tensor, own: Tensor) -> Tensor:
+def layer_distance(common: Tensor, own: Tensor) -> Tensor:
     """Sum over workers of ‖G − W_w‖, Frobenius."""
     # At the start all are 0, where a norm has no gradient; torch gives it 0, and none moves for this term alone.
     norms: Tensor = torch.linalg.vector_norm(own - common, dim=(1, 2))
@@ -95,11 +95,11 @@ class CommonObjective(Objective):
         """Mean cross-entropy of the batch's labels, less λ times how far the layers are apart."""
         f = seen.logits.softmax(dim=1)
         share = self.common_share(seen.features, batch)
-        layers = mixed_layers(share, self.common, self.own[batch.worker])
+        layers = mix_layers(share, self.common, self.own[batch.worker])
         if self.training:
             self.mean.add(batch.worker, layers.softmax(dim=2), f[batch.owner])
         cost = functional.cross_entropy(label_logits(f[batch.owner], layers), batch.label, reduction="sum")
-        return per_label(cost, batch) - self.strength * apartness(self.common, self.own)
+        return per_label(cost, batch) - self.strength * layer_distance(self.common, self.own)
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
         """Begin the mean matrices anew."""
@@ -108,7 +108,7 @@ class CommonObjective(Objective):
     def confusion(self) -> Tensor:
         """Each worker's mean matrix over her labels; for one without labels, half common and half her own."""
         even = self.own.new_full((len(self.own),), 0.5)
-        matrices: Tensor = self.mean(mixed_layers(even, self.common, self.own).softmax(dim=2))
+        matrices: Tensor = self.mean(mix_layers(even, self.common, self.own).softmax(dim=2))
         return matrices
 
 

@@ -9,9 +9,9 @@ H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with 
 
 | equation of Kim et al. 2022 | here |
 |---|---|
-| (19)–(21), (36)–(42) messages and q | `aggregate.belief_propagation`, which `beliefs` runs |
+| (19)–(21), (36)–(42) messages and q | `aggregate.belief_propagation`, which `propagate_beliefs` runs |
 | (22), (23) the M-step: KL(q ‖ f), so cross-entropy of f to q | `losses.cross_entropy_to` |
-| section 3.3, Clip(f, c) | `trust.clipped`; c is `trust` |
+| section 3.3, Clip(f, c) | `trust.clip_probabilities`; c is `trust` |
 | algorithm 2, line 5: the q that is returned | `DeepBeliefPropagationObjective.settle` |
 
 An E-step costs O(labels × nodes) for each iteration of the messages, in compiled code on the processor wherever the
@@ -19,7 +19,7 @@ network is; a step of training costs nothing beside the network.
 
 Departures: the E-step is done once before each epoch of minibatches, where Kim et al. 2022 train on all tasks at once;
 messages start anew each time. A classifier that explains the last q worse than class shares do is left out of the
-E-step: `trust.believed` says why. The default prior is not one of Kim et al.'s, who know their crowds' priors: it is
+E-step: `trust.limit_trust` says why. The default prior is not one of Kim et al.'s, who know their crowds' priors: it is
 counted from the labels before every run of messages (`crowd_nodes`). The worker integral is exact for one-coin priors,
 where Kim et al. 2022 sample. Kim et al. 2022 have two classes; here, as in `belief-propagation`, a one-coin worker's
 errors are spread evenly over the K − 1 others. Kim et al. 2022 say nothing of new tasks that have labels: Bayes' rule
@@ -44,7 +44,7 @@ from crowdwise.labels.model import CrowdLabels
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import cross_entropy_to
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.trust import believed, check_trust, clipped
+from crowdwise.learn.trust import check_trust, clip_probabilities, limit_trust
 from crowdwise.learn.worker_models import dirichlet_rows, soft_counts
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def crowd_nodes(counts: FloatArray, alpha: Any) -> tuple[FloatArray, FloatArray]
     return accuracy * np.eye(n_classes) + (1 - accuracy) * errors / wrong[:, None], weights / weights.sum()
 
 
-def beliefs(crowd: Crowd, f: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor]:
+def propagate_beliefs(crowd: Crowd, f: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """One run of belief propagation with f (N, K) as the tasks' priors.
 
     Gives, in double precision and on f's device, the posterior q (N, K) and the posterior means of the workers'
@@ -135,7 +135,7 @@ class DeepBeliefPropagationObjective(Objective):
 
     def log_posterior(self, log_f: Tensor, owner: Tensor, worker: Tensor, label: Tensor, confusion: Tensor) -> Tensor:
         """Bayes' rule, with clipped f."""
-        return super().log_posterior(clipped(log_f.exp(), self.trust).log(), owner, worker, label, confusion)
+        return super().log_posterior(clip_probabilities(log_f.exp(), self.trust).log(), owner, worker, label, confusion)
 
     def _infer(self, log_f: Tensor) -> Tensor:
         """Belief propagation with clipped f; gives q in double precision."""
@@ -144,7 +144,7 @@ class DeepBeliefPropagationObjective(Objective):
             counts = soft_counts(self.crowd, self.q.double()).sum(dim=0).cpu().numpy()
             nodes, weights = crowd_nodes(counts, settings["alpha"])
             settings = settings | {"prior": nodes, "weights": weights, "alpha": None}
-        q, matrices = beliefs(self.crowd, believed(log_f, self.q, self.crowd, self.trust), settings)
+        q, matrices = propagate_beliefs(self.crowd, limit_trust(log_f, self.q, self.crowd, self.trust), settings)
         self.q, self.matrices = q.to(self.q.dtype), matrices.to(self.matrices.dtype)
         return q
 

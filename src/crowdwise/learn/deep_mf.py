@@ -11,11 +11,11 @@ H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with 
 | (16), (27) log q(truth) = Σ_w E[log θ[w, truth, l]] + log f + constant | `worker_models.log_bayes` |
 | E[log θ] under Dirichlets, by digamma | `DirichletWorkers.expected_logs` |
 | (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `worker_models.soft_counts`, to which α is added |
-| (15), (26) the bound | `explained`, `divergence_from`, `DirichletWorkers.divergence` |
+| (15), (26) the bound | `expected_log_likelihood`, `divergence_from`, `DirichletWorkers.divergence` |
 | (17), (30) the classifier's M-step: cross-entropy to q | `losses.cross_entropy_to` |
-| section 3.3, Clip(f, c) | `trust.clipped`; c is `trust` |
+| section 3.3, Clip(f, c) | `trust.clip_probabilities`; c is `trust` |
 | (3) the one-coin prior | `DirichletWorkers` with `coin=True` |
-| (32), (34), table 1: q(truth) = f, a point for θ | E_f[log θ], which is `explained(f, log θ)` |
+| (32), (34), table 1: q(truth) = f, a point for θ | E_f[log θ], which is `expected_log_likelihood(f, log θ)` |
 
 An E-step costs O(labels × K + M K²), a step of training nothing beside the network.
 
@@ -26,7 +26,7 @@ With a point for each matrix and the *best* q(truth), the bound is log Σ_k f[k]
 cross-entropy exactly where a task has one label.
 
 Departures: one update of q and β before each epoch of minibatches (`sweeps`), where Kim et al. 2022 train on all tasks
-at once. A classifier that explains the last q worse than class shares do is left out of the E-step: `trust.believed`
+at once. A classifier that explains the last q worse than class shares do is left out of the E-step: `trust.limit_trust`
 says why. At the end, q and β are brought to rest with the final classifier. The bound's first occurrence of f is the
 clipped one.
 """
@@ -43,7 +43,7 @@ from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.trust import believed, check_trust, clipped
+from crowdwise.learn.trust import check_trust, clip_probabilities, limit_trust
 from crowdwise.learn.worker_models import dirichlet_logs, dirichlet_rows, log_bayes, soft_counts
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class DirichletWorkers:
         return kl_divergence(Dirichlet(shape), Dirichlet(prior)).sum()
 
 
-def explained(crowd: Crowd, q: Tensor, log_matrices: Tensor) -> Tensor:
+def expected_log_likelihood(crowd: Crowd, q: Tensor, log_matrices: Tensor) -> Tensor:
     """E[log p(labels | truths, θ)] = Σ over labels of Σ_k q[t, k] E[log θ[w, k, l]]."""
     return (q[crowd.task] * log_matrices[crowd.worker, :, crowd.label]).sum()
 
@@ -137,7 +137,7 @@ class DeepMeanFieldObjective(Objective):
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
         """Algorithm 1, lines 2 and 3, and β of line 4."""
-        log_f = believed(forecast(), self.q, self.crowd, self.trust).log()
+        log_f = limit_trust(forecast(), self.q, self.crowd, self.trust).log()
         for _ in range(self.sweeps):
             self._sweep(log_f)
 
@@ -148,7 +148,7 @@ class DeepMeanFieldObjective(Objective):
     def settle(self, log_f: Tensor) -> Tensor:
         """Log q of all tasks, brought to rest with the final classifier."""
         # The votes of tasks that were held out are new, and their workers' counts with them.
-        log_f = believed(log_f, self.q, self.crowd, self.trust).log()
+        log_f = limit_trust(log_f, self.q, self.crowd, self.trust).log()
         kept, self.counts = self.counts.dtype, self.counts.double()
         before = -torch.inf
         for _ in range(MOST_SWEEPS):
@@ -168,7 +168,7 @@ class DeepMeanFieldObjective(Objective):
         """(16), with clipped f; a stranger's expected logarithms are the logarithms of the mean matrix."""
         known = self.workers.expected_logs(self.counts).to(log_f.dtype)
         logs = torch.cat([known, confusion[-1:].clamp(min=SMALLEST).log()])
-        return log_bayes(clipped(log_f.exp(), self.trust).log(), owner, logs[worker, :, label])
+        return log_bayes(clip_probabilities(log_f.exp(), self.trust).log(), owner, logs[worker, :, label])
 
     def _sweep(self, log_f: Tensor) -> Tensor:
         """(27), then (29); gives q in double precision."""
@@ -180,7 +180,7 @@ class DeepMeanFieldObjective(Objective):
 
 def bound(crowd: Crowd, log_f: Tensor, q: Tensor, workers: DirichletWorkers, counts: Tensor) -> Tensor:
     """(26), the evidence bound."""
-    said = explained(crowd, q, workers.expected_logs(counts))
+    said = expected_log_likelihood(crowd, q, workers.expected_logs(counts))
     return said - divergence_from(log_f, q) - workers.divergence(counts)
 
 

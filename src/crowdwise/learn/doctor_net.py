@@ -62,7 +62,7 @@ def head_cost(features: Tensor, heads: Tensor, bias: Tensor, batch: Batch) -> Te
     return nn.functional.cross_entropy(scores, batch.label, reduction="sum")
 
 
-def opinions(features: Tensor, heads: Tensor, bias: Tensor) -> Tensor:
+def head_probabilities(features: Tensor, heads: Tensor, bias: Tensor) -> Tensor:
     """What these heads (m, K, D) say of every task: (B, m, K)."""
     return (torch.einsum("bd,mkd->bmk", features, heads) + bias).softmax(dim=2)
 
@@ -118,7 +118,7 @@ class DoctorObjective(Objective):
         if not self.weighing:
             return per_task(head_cost(seen.features, self.heads, self.bias, batch), batch)
         with torch.no_grad():
-            said = opinions(seen.features, self.heads, self.bias)
+            said = head_probabilities(seen.features, self.heads, self.bias)
         return per_task(weighting_cost(said, self.log_weights(), batch), batch)
 
     def log_f(self, seen: Seen) -> Tensor:
@@ -128,7 +128,7 @@ class DoctorObjective(Objective):
         mean = seen.logits.new_zeros(seen.logits.shape)
         for first in range(0, len(share), step):
             part = slice(first, first + step)
-            said = opinions(seen.features, self.heads[part], self.bias[part])
+            said = head_probabilities(seen.features, self.heads[part], self.bias[part])
             mean = mean + torch.einsum("m,bmk->bk", share[part], said)
         return mean.clamp(min=SMALLEST).log()
 

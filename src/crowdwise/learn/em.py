@@ -69,19 +69,19 @@ def m_step(crowd: Crowd, posterior: Tensor, smoothing: float) -> Tensor:
     return counts / counts.sum(dim=2, keepdim=True)
 
 
-def log_said(crowd: Crowd, confusion: Tensor) -> Tensor:
+def log_label_rows(crowd: Crowd, confusion: Tensor) -> Tensor:
     """Logarithms of A[w, :, l] of every label (E, K)."""
     return confusion[crowd.worker, :, crowd.label].clamp(min=SMALLEST).log()
 
 
 def e_step(log_f: Tensor, crowd: Crowd, confusion: Tensor) -> Tensor:
     """q[t, k] ∝ f[t, k] Π over t's labels of A[w, k, l] (N, K)."""
-    return log_bayes(log_f, crowd.task, log_said(crowd, confusion)).exp()
+    return log_bayes(log_f, crowd.task, log_label_rows(crowd, confusion)).exp()
 
 
 def log_likelihood(log_f: Tensor, crowd: Crowd, confusion: Tensor) -> Tensor:
     """Of all labels given the features: Σ_t log Σ_k f[t, k] Π over t's labels of A[w, k, l]."""
-    return log_f.index_add(0, crowd.task, log_said(crowd, confusion)).logsumexp(dim=1).sum()
+    return log_f.index_add(0, crowd.task, log_label_rows(crowd, confusion)).logsumexp(dim=1).sum()
 
 
 def begins_step(epoch: int, n_epochs: int, steps: int | None) -> bool:
@@ -134,7 +134,7 @@ def fit_weighted(classifier: Any, x: FloatArray, posterior: FloatArray) -> Any:
         ) from error
 
 
-class Foreign(nn.Module):
+class SklearnNetwork(nn.Module):
     """A fitted scikit-learn classifier as a network: features in, logarithms of its probabilities out."""
 
     def __init__(self, fitted: Any, n_classes: int) -> None:
@@ -233,7 +233,7 @@ class GeneralizedEm(Learner):
         state, before = State(), -np.inf
         while True:
             fitted = fit_weighted(self.classifier, x, objective.posterior.numpy()[labelled])
-            network = Classifier(Foreign(fitted, answers.n_classes))
+            network = Classifier(SklearnNetwork(fitted, answers.n_classes))
             log_f = forecasts(network, objective, features, everyone)
             now = float(log_likelihood(log_f.double(), objective.crowd, objective.matrices.double())) / labelled.size
             state.epoch = state.best_epoch = state.epoch + 1

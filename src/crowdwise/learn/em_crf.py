@@ -41,7 +41,7 @@ from crowdwise.fitting.parameters import check_number
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.sequences import read_sequences, rule_for_new
-from crowdwise.learn.alignment import aligned_to_rows
+from crowdwise.learn.alignment import align_to_rows
 from crowdwise.learn.base import Learner
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.em import m_step
@@ -70,7 +70,7 @@ TOGETHER = 4096  # tasks whose posterior is found at one time
 # ---- chains ---------------------------------------------------------------------------------------------------------
 
 
-def padded(first: Tensor) -> tuple[Tensor, Tensor]:
+def pad_sequences(first: Tensor) -> tuple[Tensor, Tensor]:
     """Places of the tasks of each sequence (S, L), and which of them are real, where tasks come sequence by sequence.
 
     Parameters
@@ -123,13 +123,13 @@ def marginals(nodes: Tensor, first: Tensor, start: Tensor, steps: Tensor) -> Ten
     for low, high in pairwise(cuts):
         with torch.enable_grad():
             part = nodes[low:high].detach().requires_grad_()
-            place, real = padded(first[low:high])
+            place, real = pad_sequences(first[low:high])
             total = log_partition(part[place], real, start.detach(), steps.detach()).sum()
             found.append(torch.autograd.grad(total, part)[0])
     return torch.cat(found)
 
 
-def along(sequences: Sequences, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+def order_by_sequence(sequences: Sequences, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
     """Tasks sequence by sequence (N,), and whether each begins one."""
     return torch.as_tensor(sequences.order, device=device), torch.as_tensor(sequences.first, device=device)
 
@@ -151,7 +151,7 @@ class EmCrfObjective(Objective):
         self.start = nn.Parameter(torch.zeros(crowd.n_classes))
         self.steps = nn.Parameter(torch.zeros(crowd.n_classes, crowd.n_classes))
         self.register_buffer("matrices", m_step(crowd, crowd.votes(), smoothing))
-        order, first = along(sequences, crowd.task.device)
+        order, first = order_by_sequence(sequences, crowd.task.device)
         # The training tasks' sequences say nothing of other tasks: they are not kept with the model.
         self.register_buffer("order", order, persistent=False)
         self.register_buffer("first", first, persistent=False)
@@ -162,7 +162,7 @@ class EmCrfObjective(Objective):
         said = confusion[worker, :, label].clamp(min=SMALLEST).log()
         return nodes.index_add(0, owner, said.to(nodes.dtype))
 
-    def arranged(self, order: Tensor, size: int) -> tuple[Tensor, list[int]]:
+    def arrange_batches(self, order: Tensor, size: int) -> tuple[Tensor, list[int]]:
         """Whole sequences, in the order in which shuffled tasks touch them, about `size` tasks at a time."""
         sequence = (self.first.cumsum(0) - 1)[self.place]  # of each task
         place = torch.arange(len(order), device=order.device)
@@ -190,7 +190,7 @@ class EmCrfObjective(Objective):
         """Return −log P(labels given x) of whole sequences, per task."""
         nodes = self.log_f(seen)
         labelled = self.evidence(nodes, batch.owner, batch.worker, batch.label, self.matrices)
-        place, real = padded(self.first[self.place[batch.task]])
+        place, real = pad_sequences(self.first[self.place[batch.task]])
         free, bound = (log_partition(all_of[place], real, self.start, self.steps) for all_of in (nodes, labelled))
         return per_task((free - bound).sum(), batch)
 
@@ -198,14 +198,14 @@ class EmCrfObjective(Objective):
         """Each worker's matrix."""
         return self.matrices
 
-    def chained(self, nodes: Tensor, order: Tensor, first: Tensor) -> Tensor:
+    def log_marginals(self, nodes: Tensor, order: Tensor, first: Tensor) -> Tensor:
         """Log-probabilities of each task's truth (n, K) given its sequence, tasks as they stand in `nodes`."""
         found = marginals(nodes[order], first, self.start, self.steps)
         return torch.zeros_like(found).index_copy(0, order, found).clamp(min=SMALLEST).log()
 
     def log_posterior(self, log_f: Tensor, owner: Tensor, worker: Tensor, label: Tensor, confusion: Tensor) -> Tensor:
         """Of the training tasks, given all features and labels of their sequences."""
-        return self.chained(self.evidence(log_f, owner, worker, label, confusion), self.order, self.first)
+        return self.log_marginals(self.evidence(log_f, owner, worker, label, confusion), self.order, self.first)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -290,14 +290,14 @@ class EmCrf(Learner):
         nodes = forecasts(self.network_, self.module_, features, torch.arange(len(features)))
         names: Any = tasks
         if labels is not None:
-            answers = aligned_to_rows(read_labels(labels, kind="labels"), features, tasks)
+            answers = align_to_rows(read_labels(labels, kind="labels"), features, tasks)
             names, crowd = answers.tasks, Crowd(self._aligned(answers))
             table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=nodes.dtype)
             nodes = self._crf.evidence(nodes, crowd.task, crowd.worker, crowd.label, table)
         if names is None:
             names = features.names[0] if features.names else np.arange(len(features))
         source = rule_for_new(self.sequences) if sequences is None else sequences
-        given = self._crf.chained(nodes, *along(read_sequences(source, names))).double().exp()
+        given = self._crf.log_marginals(nodes, *order_by_sequence(read_sequences(source, names))).double().exp()
         shares: FloatArray = (given / given.sum(dim=1, keepdim=True)).numpy()
         return shares
 

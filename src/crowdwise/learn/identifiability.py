@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.labels.errors import listing
-from crowdwise.metrics.dominance import contrast, crowd_confusion, not_dominant, unanchored
+from crowdwise.metrics.dominance import contrast, crowd_confusion, find_non_dominant, find_unanchored
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["NotIdentifiable", "warn_of"]
+__all__ = ["NotIdentifiable", "warn_if_not_identifiable"]
 
 FLAT = 0.01  # contrast (a squared correlation) under which the classifier hardly tells some classes apart
 
@@ -23,7 +23,7 @@ class NotIdentifiable(UserWarning):
     """The labels may not tell the classifier from the workers."""
 
 
-def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
+def warn_if_not_identifiable(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
     """Warn of what the workers' matrices and the classifier's outputs on the training tasks say against believing them.
 
     Classes that nobody named are left out: nothing is claimed of them.
@@ -34,7 +34,9 @@ def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
     # Matrices that few steps have moved still look like their start; what the classifier's outputs count does not.
     counts = [np.bincount(answers.label, f[answers.task, k], answers.n_classes)[used] for k in used]
     counted = np.array(counts) / np.maximum(np.sum(counts, axis=1, keepdims=True), 1e-12)
-    weak = sorted({*not_dominant(crowd_confusion(confusion, model.labels_per_worker_)), *not_dominant(counted)})
+    weak = sorted(
+        {*find_non_dominant(crowd_confusion(confusion, model.labels_per_worker_)), *find_non_dominant(counted)}
+    )
     reasons: list[str] = []
     if weak:
         reasons.append(
@@ -45,7 +47,7 @@ def warn_of(model: Any, answers: CrowdLabels, f: FloatArray) -> None:
         reasons.append("what the classifier says hardly tells some classes apart")
     pairs = answers.worker.astype(np.int64) * answers.n_classes + answers.label
     said = np.bincount(pairs, minlength=answers.n_workers * answers.n_classes).reshape(-1, answers.n_classes)
-    alone = unanchored(f[:, used], confusion, said[:, used])
+    alone = find_unanchored(f[:, used], confusion, said[:, used])
     if alone:
         reasons.append(
             f"there is neither a task that is surely {listing([names[k] for k in alone])} nor a worker who is an "

@@ -14,7 +14,7 @@ multiple annotators without objective ground truth".
 | (1) ŷ = Σ_k G(y^k) y^k, and ỹ by two layers, ReLU and sigmoid | `Distributional` |
 | ŷ = ỹ by one layer and a sigmoid | `Linear` |
 | (2) the AR loss, (3) RMSE | `agreement_cost` |
-| (4) regularised probability | `regularised`, on the log-odds |
+| (4) regularised probability | `regularise`, on the log-odds |
 | (5) focal loss, (6) the mean over each worker's labels, then over workers | `focal_cost`, `over_workers` |
 | (7) γ of each worker | `focus` |
 | (8) log(1 − κ), then a sigmoid | `kappa_cost` |
@@ -85,7 +85,7 @@ def positive(label: Tensor, n_classes: int) -> Tensor:
     return said[:, 1:] if n_classes == 2 else said
 
 
-def regularised(odds: Tensor, indicator: Tensor, strength: float) -> Tensor:
+def regularise(odds: Tensor, indicator: Tensor, strength: float) -> Tensor:
     """Equation (4), log-odds in and out: p̃ / (1 − p̃) = p̂ / (1 − p̂) · exp(2λ(ỹ − ½))."""
     return odds + 2 * strength * (indicator - 0.5)
 
@@ -210,7 +210,7 @@ class AgreementObjective(Objective):
             return odds, None
         said = [stream(seen.features) for stream in self.streams]
         predicted, indicator = (torch.stack(parts, dim=1) for parts in zip(*said, strict=True))
-        return regularised(odds, indicator, self.strength), predicted
+        return regularise(odds, indicator, self.strength), predicted
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """Equation (6) or (8), and (2) or (3) of the tasks that have labels."""

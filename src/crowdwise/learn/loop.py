@@ -27,7 +27,7 @@ from crowdwise.learn.batches import Seen, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.plan import State
-from crowdwise.learn.worker_models import smoothed_rows, soft_counts_rows
+from crowdwise.learn.worker_models import smooth_rows, soft_counts_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,14 +132,14 @@ class _Errand:
 def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
     dtype = torch.float64 if plan.precision == "64-true" else torch.float32
     features = job.features.to(fabric.device, dtype)
-    job = _moved(job, fabric.device, dtype)
+    job = _move_job(job, fabric.device, dtype)
     crowd, tasks, n_epochs = job.crowd, job.tasks, job.objective.n_epochs
-    pair = _paired(job, plan, fabric.device, dtype)
+    pair = _pair_modules(job, plan, fabric.device, dtype)
     steps = _Steps(fabric, pair, _optimiser(pair, plan, fabric.device), plan)
     state = State()
     checkpoint = Checkpoint(plan.checkpoint, plan) if plan.checkpoint is not None else None
     if checkpoint is not None:
-        state = checkpoint.resumed(pair, steps.optimiser, state, fabric.device)
+        state = checkpoint.resume(pair, steps.optimiser, state, fabric.device)
 
     def forecast() -> Tensor:
         return forecasts(pair.classifier, pair.objective, features, torch.arange(len(features), device=fabric.device))
@@ -158,11 +158,11 @@ def _run(fabric: Fabric, job: Job, plan: Plan) -> State:
                     pair.tally.zero_()
                 pair.train()
                 order = _share(tasks[_permutation(len(tasks), plan.seed, epoch, fabric.device)], fabric)
-                order, size = pair.objective.arranged(order, plan.batch_size)
+                order, size = pair.objective.arrange_batches(order, plan.batch_size)
                 loss = steps.over(batches(features, crowd, order, size))
                 _gather(pair, fabric)
                 row = {"epoch": epoch + 1.0, "loss": loss, "learning_rate": steps.rate}
-                row |= _agreed(_scores(pair, job, features), fabric)
+                row |= _share_scores(_scores(pair, job, features), fabric)
                 row["seconds"] = time.perf_counter() - started
                 score = row.get("accuracy", row.get("held_out", float(epoch)))
                 if not (math.isfinite(loss) and math.isfinite(score) and _finite(pair)):
@@ -235,7 +235,7 @@ class _Steps:
         return float(mean) / self.fabric.world_size
 
 
-def _paired(job: Job, plan: Plan, device: torch.device, dtype: torch.dtype) -> _Pair:
+def _pair_modules(job: Job, plan: Plan, device: torch.device, dtype: torch.dtype) -> _Pair:
     """Network and objective on the device; where the method has no matrices to score labels by, they are counted."""
     crowd = job.objective.crowd = job.crowd
     pair = _Pair(job.classifier, job.objective).to(device, dtype)
@@ -247,7 +247,7 @@ def _paired(job: Job, plan: Plan, device: torch.device, dtype: torch.dtype) -> _
     return pair
 
 
-def _moved(job: Job, device: torch.device, dtype: torch.dtype) -> Job:
+def _move_job(job: Job, device: torch.device, dtype: torch.dtype) -> Job:
     """The job with its labels, and what the epoch is chosen by, on the device."""
     return replace(
         job,
@@ -271,7 +271,7 @@ def _gather(pair: _Pair, fabric: Fabric) -> None:
         buffer.copy_(sent)
 
 
-def _agreed(scores: dict[str, float], fabric: Fabric) -> dict[str, float]:
+def _share_scores(scores: dict[str, float], fabric: Fabric) -> dict[str, float]:
     """The first device's scores on every device, so that rounding cannot make them choose or stop differently."""
     if fabric.world_size == 1:
         return scores
@@ -327,7 +327,7 @@ def _log_chance(pair: _Pair, log_f: Tensor, crowd: Crowd) -> float:
     """Mean log-probability of labels through the workers' matrices, counted in training where the method has none."""
     confusion = pair.objective.confusion()
     if confusion is None and pair.tally is not None:
-        confusion = smoothed_rows(pair.tally)
+        confusion = smooth_rows(pair.tally)
     assert confusion is not None  # noqa: S101 (the tally is kept where a method has no matrices)
     said = confusion.to(log_f.dtype)[crowd.worker, :, crowd.label]
     chance = (log_f.exp()[crowd.task] * said).sum(dim=1).clamp(min=SMALLEST)

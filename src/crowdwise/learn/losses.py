@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SMALLEST",
-    "blurred_fit",
     "coupled_probability",
     "coupled_sum",
     "cross_entropy_to",
     "label_probability",
     "log_det",
+    "noisy_log_likelihood",
     "per_label",
     "per_task",
     "volume_of_outputs",
-    "winners",
+    "winning_classes",
 ]
 
 SMALLEST = 1e-10  # probabilities are clipped here before a logarithm is taken: listing 3 of Tanno et al. 2019
@@ -61,7 +61,7 @@ def log_det(gram: Tensor, ridge: float) -> Tensor:
     return volume
 
 
-def winners(shares: Tensor) -> Tensor:
+def winning_classes(shares: Tensor) -> Tensor:
     """All of a row's weight on its largest element (N, K); even among those that tie, as a draw would be on average."""
     # Shares that differ by rounding alone tie.
     best = (shares >= shares.max(dim=1, keepdim=True).values - 1e-6).to(shares.dtype)
@@ -78,7 +78,7 @@ def volume_of_outputs(f: Tensor, ridge: float) -> Tensor:
     return log_det(f.T @ f, ridge)
 
 
-def blurred_fit(log_f: Tensor, crowd: Crowd) -> Tensor:
+def noisy_log_likelihood(log_f: Tensor, crowd: Crowd) -> Tensor:
     """Mean log-probability of labels under the classifier (N, K), mixed with guesses as suits the labels best: ().
 
     A classifier that is as sure as it should be of the truth is surer than of any label. Without the guesses, an epoch

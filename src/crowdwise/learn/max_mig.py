@@ -13,7 +13,7 @@ ICLR.
 |---|---|
 | (1) MIG of a batch: agreement on its tasks, less that on its pairs i ≠ j | `information_gain` |
 | table 1: ∂f(K) and f*(∂f(K)) of KL, Pearson χ², Jensen–Shannon | `reward`, `punishment` |
-| section 3.1: aggregator g | `aggregated` |
+| section 3.1: aggregator g | `aggregate_labels` |
 | (2) start of W, with Q the share of the votes | `start_weights` |
 | section 3.1: data-crowds forecaster ζ ∝ f·g/p | `MigObjective.log_posterior`: g/p ∝ exp(Σ W) |
 
@@ -99,7 +99,7 @@ def information_gain(log_f: Tensor, log_g: Tensor, log_p: Tensor, divergence: st
     return same - pairs / (size * (size - 1))
 
 
-def aggregated(log_p: Tensor, weights: Tensor, owner: Tensor, worker: Tensor, label: Tensor, size: int) -> Tensor:
+def aggregate_labels(log_p: Tensor, weights: Tensor, owner: Tensor, worker: Tensor, label: Tensor, size: int) -> Tensor:
     """Log g of every task (B, K): the sum of the chosen columns of W, and log p. Without labels, g is p."""
     return log_bayes(log_p.expand(size, -1), owner, weights[worker, :, label])
 
@@ -157,7 +157,7 @@ class MigObjective(Objective):
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """Equation (1), its sign turned. A single task has no pairs: it costs nothing, and nothing is learnt of it."""
         log_f, log_p = seen.logits.log_softmax(dim=1), self.log_prior()
-        log_g = aggregated(log_p, self.weights, batch.owner, batch.worker, batch.label, len(batch))
+        log_g = aggregate_labels(log_p, self.weights, batch.owner, batch.worker, batch.label, len(batch))
         if len(batch) < 2:
             return 0.0 * (log_f.exp().sum() + log_g.exp().sum())
         return -information_gain(log_f, log_g, log_p, self.divergence)
@@ -177,7 +177,7 @@ class MigObjective(Objective):
         if len(log_f) < 2:
             return None
         log_p, weights = self.log_prior()[self.order], self.weights[:, self.order]
-        log_g = aggregated(log_p, weights, crowd.task, crowd.worker, crowd.label, len(log_f))
+        log_g = aggregate_labels(log_p, weights, crowd.task, crowd.worker, crowd.label, len(log_f))
         return torch.stack(
             [
                 information_gain(f, g, log_p, self.divergence)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.features import Features
 
-__all__ = ["NETWORKS", "Classifier", "built", "check_logits", "default_network", "width_of"]
+__all__ = ["NETWORKS", "Classifier", "build_network", "check_logits", "default_network", "width_of"]
 
 
 class Classifier(nn.Module):
@@ -179,7 +179,7 @@ def default_network(shape: tuple[int, ...]) -> str:
     return "mlp" if len(shape) == 1 else "cnn"
 
 
-def built(network: Any, features: Features, n_classes: int) -> Classifier:
+def build_network(network: Any, features: Features, n_classes: int) -> Classifier:
     """The classifier that `network` asks for: a name, a module of the user's, or None for what suits the features.
 
     Named networks see scaled features (mean 0, standard deviation 1 over the training tasks); a module of the user's

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import nn
 
-from crowdwise.learn.losses import SMALLEST, blurred_fit
+from crowdwise.learn.losses import SMALLEST, noisy_log_likelihood
 from crowdwise.learn.worker_models import log_bayes
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Objective(nn.Module):
         """What a batch costs, to be minimised: (). A batch without labels must cost a finite number."""
         raise NotImplementedError
 
-    def arranged(self, order: Tensor, size: int) -> tuple[Tensor, int | list[int]]:
+    def arrange_batches(self, order: Tensor, size: int) -> tuple[Tensor, int | list[int]]:
         """The tasks of an epoch in the order in which they are met, and how many make a batch (or each of them).
 
         A last task that would be alone joins the batch before: batch normalisation cannot learn from a single task.
@@ -159,4 +159,4 @@ class TargetedObjective(Objective):
 
         Matrices that are counted could not tell a classifier from its mirror image.
         """
-        return blurred_fit(log_f, crowd)
+        return noisy_log_likelihood(log_f, crowd)

@@ -80,7 +80,7 @@ def _head(path: Path) -> bytes:
         raise InputError(f"{quote(str(path))} cannot be read: {error.strerror}.") from error
 
 
-def _named(features: Features, *names: Any) -> Features:
+def _name_rows(features: Features, *names: Any) -> Features:
     features.names = tuple(as_vocabulary(each, "task") for each in names)
     return features
 
@@ -113,7 +113,7 @@ def _npz(path: Path, key: str | None) -> Features:
     names = arrays[named[0]]
     if len(names) != len(features):
         raise InputError(f"{path}: {named[0]} names {len(names)} rows, but there are {len(features)}.")
-    return _named(features, names)
+    return _name_rows(features, names)
 
 
 def _chosen_key(arrays: dict[str, Any], key: str | None, path: Path) -> str:
@@ -158,7 +158,7 @@ def _table(source: str | Path) -> Features:
     if not task:
         return features
     names = table[task[0]].combine_chunks()
-    return _named(features, parse_integers(names) if columns.text else names)
+    return _name_rows(features, parse_integers(names) if columns.text else names)
 
 
 def _numbers(column: pa.ChunkedArray, name: str, origin: str) -> Any:
@@ -235,7 +235,7 @@ def _images(folder: Path, image_size: int | None) -> Features:
         features = HeldFeatures(torch.stack(dataset.__getitems__(list(range(len(files))))))
     names = [file.name for file in files]
     stems = [file.stem for file in files]
-    return _named(features, names, stems) if len(set(stems)) == len(stems) else _named(features, names)
+    return _name_rows(features, names, stems) if len(set(stems)) == len(stems) else _name_rows(features, names)
 
 
 def _common(files: Sequence[Path], image_size: int | None) -> tuple[tuple[int, int], str]:

@@ -22,14 +22,14 @@ from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.tables import native_table, replace_folder
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import HeldFeatures
-from crowdwise.learn.networks import NETWORKS, Classifier, built, default_network, width_of
+from crowdwise.learn.networks import NETWORKS, Classifier, build_network, default_network, width_of
 
 if TYPE_CHECKING:
     from crowdwise.learn.base import Learner
     from crowdwise.learn.features import Features
     from crowdwise.learn.objective import Objective
 
-__all__ = ["restored", "save"]
+__all__ = ["restore_learner", "save"]
 
 WEIGHTS, WORKERS, HISTORY = "network.safetensors", "objective.safetensors", "history.parquet"
 LARGEST = 2**28  # numbers in the features of one task: a file that says more is not believed
@@ -58,7 +58,7 @@ def save(model: Learner, folder: str | Path) -> None:
         pq.write_table(nw.from_native(model.history_, eager_only=True).to_arrow(), draft / HISTORY)
 
 
-def restored(kind: type[Learner], folder: str | Path, header: dict[str, Any], network: Any) -> Learner:
+def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, Any], network: Any) -> Learner:
     """The learner that was saved, once all of it has been checked; `network` where it was trained with a user's own."""
     folder = Path(folder)
     _check_network(folder, header, network)
@@ -132,7 +132,7 @@ def _columns(header: dict[str, Any], shape: tuple[int, ...]) -> tuple[str, ...]:
 def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, weights: dict[str, torch.Tensor]) -> Classifier:
     """The classifier with the saved weights; for a named network, nothing is allocated that the file does not hold."""
     if isinstance(network, nn.Module):
-        classifier = built(network, _zeros(shape), n_classes).eval()
+        classifier = build_network(network, _zeros(shape), n_classes).eval()
         if any(is_lazy(each) for each in (*classifier.parameters(), *classifier.buffers())):
             width_of(classifier, _zeros(shape))  # lazy layers learn their size from what they first meet
     else:

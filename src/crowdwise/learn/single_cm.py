@@ -11,7 +11,7 @@ labels", arXiv:1406.2080; with Tanno et al.'s penalty, as R. Tanno et al. (2019)
 |---|---|
 | P(label given x) = Σ_k A[k, l] f[k] | `vote_cost` |
 | + λ tr(A), λ = 0.01 (Tanno et al. 2019, section 3.3) | `worker_models.Confusions.mean_trace` |
-| majority vote where there are several labels (Tanno et al. 2019) | `losses.winners` of `batches.Crowd.votes` |
+| majority vote where there are several labels (Tanno et al. 2019) | `losses.winning_classes` of `batches.Crowd.votes` |
 
 A step costs O(tasks of the batch × K²) beside the network.
 
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import SMALLEST, winners
+from crowdwise.learn.losses import SMALLEST, winning_classes
 from crowdwise.learn.objective import TargetedObjective
 from crowdwise.learn.worker_models import Confusions
 
@@ -57,7 +57,7 @@ class SingleObjective(TargetedObjective):
         super().__init__(crowd)
         self.shared = Confusions(1, crowd.n_classes)
         self.strength = strength
-        self.register_buffer("vote", winners(crowd.votes()))
+        self.register_buffer("vote", winning_classes(crowd.votes()))
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """CE(A f(x), vote) as a mean over the batch's tasks, + λ tr(A)."""

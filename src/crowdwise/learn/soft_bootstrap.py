@@ -10,8 +10,8 @@ section 3.3, with β = 0.95 and on the majority vote.
 
 | equation | here |
 |---|---|
-| L_soft = −Σ_k (β t[k] + (1 − β) f[k]) log f[k] | `bootstrapped` |
-| majority vote where there are several labels (Tanno et al. 2019) | `losses.winners` of `batches.Crowd.votes` |
+| L_soft = −Σ_k (β t[k] + (1 − β) f[k]) log f[k] | `bootstrap_cost` |
+| majority vote where there are several labels (Tanno et al. 2019) | `losses.winning_classes` of `batches.Crowd.votes` |
 
 A step costs nothing beside the network.
 
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from crowdwise.fitting.parameters import check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import cross_entropy_to, winners
+from crowdwise.learn.losses import cross_entropy_to, winning_classes
 from crowdwise.learn.objective import TargetedObjective
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["SoftBootstrap"]
 
 
-def bootstrapped(logits: Tensor, vote: Tensor, trust: float) -> Tensor:
+def bootstrap_cost(logits: Tensor, vote: Tensor, trust: float) -> Tensor:
     """Mean over tasks of −Σ_k (β t[k] + (1 − β) f[k]) log f[k]; the gradient is that of both f."""
     return cross_entropy_to(trust * vote + (1 - trust) * logits.softmax(dim=1), logits)
 
@@ -52,11 +52,11 @@ class BootstrapObjective(TargetedObjective):
     def __init__(self, crowd: Crowd, trust: float) -> None:
         super().__init__(crowd)
         self.trust = trust
-        self.register_buffer("vote", winners(crowd.votes()))
+        self.register_buffer("vote", winning_classes(crowd.votes()))
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """L_soft as a mean over the batch's tasks."""
-        return bootstrapped(seen.logits, self.vote[batch.task], self.trust)
+        return bootstrap_cost(seen.logits, self.vote[batch.task], self.trust)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

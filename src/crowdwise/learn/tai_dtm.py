@@ -105,10 +105,10 @@ class TransitionObjective(Objective):
         if before < GLOBAL <= self.stage:
             self.truth.copy_(anchors(forecast(), self.threshold))
         if before < INDIVIDUAL <= self.stage:
-            self.hand_out()
+            self.start_workers()
 
     @torch.no_grad()
-    def hand_out(self) -> None:
+    def start_workers(self) -> None:
         """Workers with labels enough on anchors begin with the crowd's weights and go their own ways."""
         for weights in (self.head.weight, self.head.bias):
             weights[:-1] = weights[-1:]

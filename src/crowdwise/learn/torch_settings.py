@@ -10,7 +10,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["device_name", "device_named", "precision_named", "usual_torch"]
+__all__ = ["device_name", "find_device", "find_precision", "usual_torch"]
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def usual_torch() -> Iterator[None]:
         yield
 
 
-def device_named(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
     """The device that Fabric takes for this name; the CPU where it is not to be had, as for a model from elsewhere."""
     if name in ("auto", "cuda") and torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
@@ -42,12 +42,12 @@ def device_named(name: str) -> torch.device:
 
 def device_name(name: str) -> str:
     """What the device is called: "cpu", or the GPU's own name."""
-    device = device_named(name)
+    device = find_device(name)
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def precision_named(name: str, device: str) -> str:
+def find_precision(name: str, device: str) -> str:
     """The precision that "auto" stands for on this device; another as it is."""
     if name != "auto":
         return name
-    return "bf16-mixed" if device_named(device).type == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
+    return "bf16-mixed" if find_device(device).type == "cuda" and torch.cuda.is_bf16_supported() else "32-true"

@@ -64,7 +64,7 @@ class TraceObjective(ConfusionObjective):
 
     def loss(self, seen: Seen, batch: Batch) -> Tensor:
         """Equation (4), the first sum as a mean over the batch's tasks, the second as a mean over workers."""
-        said, diagonal = self.workers.said_and_diagonal(batch.worker, batch.label)
+        said, diagonal = self.workers.label_entries_and_diagonal(batch.worker, batch.label)
         chance = label_probability(seen.logits.softmax(dim=1), said, batch)
         cost = per_task(-chance.clamp(min=SMALLEST).log().sum(), batch)
         return cost + self.strength * trace_penalty(diagonal, log=self.log)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.batches import Crowd
 
-__all__ = ["believed", "check_trust", "clipped"]
+__all__ = ["check_trust", "clip_probabilities", "limit_trust"]
 
 
 def check_trust(trust: float, n_classes: int) -> None:
@@ -22,7 +22,7 @@ def check_trust(trust: float, n_classes: int) -> None:
     check_number("trust", trust, low=1 / n_classes, high=1)
 
 
-def clipped(f: Tensor, highest: float) -> Tensor:
+def clip_probabilities(f: Tensor, highest: float) -> Tensor:
     """Clip (Kim et al. 2022, section 3.3): no class above `highest`; the excess is spread over the others (B, K).
 
     Where a share pushes another class over the limit (more than two classes, a limit under ½), that is cut in turn; so
@@ -36,7 +36,7 @@ def clipped(f: Tensor, highest: float) -> Tensor:
     return f / f.sum(dim=1, keepdim=True)
 
 
-def believed(log_f: Tensor, q: Tensor, crowd: Crowd, trust: float) -> Tensor:
+def limit_trust(log_f: Tensor, q: Tensor, crowd: Crowd, trust: float) -> Tensor:
     """Priors of the tasks' truths for an E-step (N, K), in double precision: clipped f, or uniform.
 
     Uniform, where the classifier's cross-entropy to q is no less than that of q's own mean: an untrained network says
@@ -49,7 +49,7 @@ def believed(log_f: Tensor, q: Tensor, crowd: Crowd, trust: float) -> Tensor:
     q : (N, K)
         The last posterior, or shares of votes; only tasks with labels count.
     """
-    f = clipped(log_f.double().softmax(dim=1), trust)
+    f = clip_probabilities(log_f.double().softmax(dim=1), trust)
     labelled = crowd.ptr[1:] > crowd.ptr[:-1]
     target = q[labelled].double()
     by_classifier = (target * f[labelled].clamp(min=SMALLEST).log()).sum(dim=1).mean()

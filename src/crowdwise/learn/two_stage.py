@@ -12,7 +12,7 @@ R. Tanno et al. (2019), CVPR, section 3.3 (majority vote).
 | equation | here |
 |---|---|
 | q[t, k] = share of the labels of t that are k, or any posterior | `consensus_of` |
-| ŷ = argmax_k q[t, k] | `losses.winners` |
+| ŷ = argmax_k q[t, k] | `losses.winning_classes` |
 | −Σ_k q[t, k] log f[k] | `losses.cross_entropy_to` |
 
 Cost: the aggregator's, once; then nothing beside the network.
@@ -36,7 +36,7 @@ from crowdwise.fitting.parameters import check_flag
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import positions
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import cross_entropy_to, winners
+from crowdwise.learn.losses import cross_entropy_to, winning_classes
 from crowdwise.learn.objective import TargetedObjective
 from crowdwise.registry import method
 
@@ -157,4 +157,4 @@ class TwoStage(Learner):
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         shares = torch.as_tensor(consensus_of(self.aggregator, crowd.labels), device=crowd.task.device).float()
-        return TargetObjective(crowd, shares if self.soft else winners(shares))
+        return TargetObjective(crowd, shares if self.soft else winning_classes(shares))

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Confusions",
+    "LabelEntriesAndDiagonal",
     "MeanConfusions",
-    "SaidAndDiagonal",
     "SoftmaxConfusions",
-    "caught_up",
+    "catch_up",
     "dirichlet_logs",
     "dirichlet_rows",
     "log_bayes",
-    "smoothed_rows",
+    "smooth_rows",
     "soft_counts",
     "soft_counts_rows",
     "vote_confusions",
@@ -49,19 +49,19 @@ class Confusions(nn.Module):
 
     def forward(self) -> Tensor:
         """All matrices (M, K, K)."""
-        return _normalised(self.rho)
+        return _normalise(self.rho)
 
     def mean_trace(self) -> Tensor:
         """Mean over all workers of tr(A)."""
         matrices: Tensor = self()
         return matrices.diagonal(dim1=1, dim2=2).sum(dim=1).mean()
 
-    def said_and_diagonal(self, worker: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+    def label_entries_and_diagonal(self, worker: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         """A[worker, :, label] of labels (E, K), and the diagonals of all matrices (M, K), in few passes over ρ."""
-        return SaidAndDiagonal.apply(self.rho, worker, label)  # type: ignore[no-any-return, no-untyped-call]
+        return LabelEntriesAndDiagonal.apply(self.rho, worker, label)  # type: ignore[no-any-return, no-untyped-call]
 
 
-class SaidAndDiagonal(torch.autograd.Function):
+class LabelEntriesAndDiagonal(torch.autograd.Function):
     """What a step of trace regularisation needs of A = p / s, p = softplus(ρ), s[w, k] its row sums, and no more.
 
     The gradient g of A is zero but for the diagonals and the batch's labels. With c[w, k] = Σ_l g[w, k, l] A[w, k, l],
@@ -97,7 +97,7 @@ class SaidAndDiagonal(torch.autograd.Function):
         return gradient, None, None
 
 
-def _normalised(rho: Tensor) -> Tensor:
+def _normalise(rho: Tensor) -> Tensor:
     positive = functional.softplus(rho)
     return positive / positive.sum(dim=-1, keepdim=True)
 
@@ -166,10 +166,10 @@ def vote_confusions(crowd: Crowd, smoothing: float) -> Tensor:
     A worker's row is divided by the tasks that she labelled, not by all: her silence says nothing. To each row
     `smoothing` answers like the crowd's are added.
     """
-    return smoothed_rows(soft_counts(crowd, crowd.votes()), smoothing)
+    return smooth_rows(soft_counts(crowd, crowd.votes()), smoothing)
 
 
-def smoothed_rows(counts: Tensor, weight: float = 1.0) -> Tensor:
+def smooth_rows(counts: Tensor, weight: float = 1.0) -> Tensor:
     """Confusion matrices from counts (M, K, K), `weight` answers like the crowd's added to each row."""
     crowd = counts.sum(dim=0) + 1 / counts.shape[2]
     rows = counts + weight * crowd / crowd.sum(dim=1, keepdim=True)
@@ -209,13 +209,13 @@ class MeanConfusions(nn.Module):
         return torch.where(met > 1e-6, self.total / met.clamp(min=1e-6), otherwise)
 
 
-def caught_up(crowd: Crowd, log_f: Tensor) -> Tensor:
+def catch_up(crowd: Crowd, log_f: Tensor) -> Tensor:
     """The matrices (M, K, K) that go with a classifier: EM's steps with its log-probabilities (N, K) held fixed.
 
     The epoch is chosen for the classifier's sake, often long before matrices that start at the identity have arrived.
     """
-    confusion = smoothed_rows(soft_counts(crowd, log_f.exp()))
+    confusion = smooth_rows(soft_counts(crowd, log_f.exp()))
     for _ in range(CATCHING_UP):
         said = confusion[crowd.worker, :, crowd.label].log()
-        confusion = smoothed_rows(soft_counts(crowd, log_bayes(log_f, crowd.task, said).exp()))
+        confusion = smooth_rows(soft_counts(crowd, log_bayes(log_f, crowd.task, said).exp()))
     return confusion

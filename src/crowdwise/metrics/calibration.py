@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Reliability", "binned", "expected_calibration_error", "mean_gap", "reliability_table", "wilson_interval"]
+__all__ = [
+    "Reliability",
+    "bin_predictions",
+    "expected_calibration_error",
+    "mean_gap",
+    "reliability_table",
+    "wilson_interval",
+]
 
 
 class Reliability(NamedTuple):
@@ -50,10 +57,10 @@ def reliability_table(truth: npt.ArrayLike, posterior: npt.ArrayLike, *, n_bins:
     ([0, 3], 0.7333, 0.6667)
     """
     true, rows = posterior_rows(truth, posterior)
-    return binned(np.minimum(rows.max(axis=1), 1.0), rows.argmax(axis=1) == true, n_bins)
+    return bin_predictions(np.minimum(rows.max(axis=1), 1.0), rows.argmax(axis=1) == true, n_bins)
 
 
-def binned(confidence: FloatArray, right: BoolArray, n_bins: int = 15) -> Reliability:
+def bin_predictions(confidence: FloatArray, right: BoolArray, n_bins: int = 15) -> Reliability:
     """The table of any predictions: how sure each was, and whether it was right."""
     if n_bins < 1:
         raise InputError(f"n_bins is {n_bins}; it must be at least 1.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["class_positions", "one_of", "posterior_rows", "row_stochastic", "scored", "stack_of_confusions"]
+__all__ = ["check_choice", "check_confusions", "check_rows", "class_positions", "known_pairs", "posterior_rows"]
 
 UNKNOWN = -1
 # A posterior normalised in float32 misses one by about 1e-7 a class; more than this is not rounding.
@@ -47,7 +47,7 @@ def class_positions(given: npt.ArrayLike, what: str) -> IntArray:
     return array.astype(np.int64)
 
 
-def scored(truth: npt.ArrayLike, given: npt.ArrayLike, what: str) -> tuple[IntArray, IntArray]:
+def known_pairs(truth: npt.ArrayLike, given: npt.ArrayLike, what: str) -> tuple[IntArray, IntArray]:
     """Truth and predicted classes of the tasks whose truth is known; those need a prediction each."""
     true, said = class_positions(truth, "truth"), class_positions(given, what)
     if true.size != said.size:
@@ -79,10 +79,10 @@ def posterior_rows(truth: npt.ArrayLike, posterior: npt.ArrayLike) -> tuple[IntA
         )
     known = _some_known(true)
     _refuse(true, true >= rows.shape[1], "truth", f"posterior has {rows.shape[1]} classes")
-    return true[known], row_stochastic(rows[known], "posterior", np.flatnonzero(known))
+    return true[known], check_rows(rows[known], "posterior", np.flatnonzero(known))
 
 
-def row_stochastic(rows: npt.NDArray[Any], what: str, names: IntArray | None = None) -> FloatArray:
+def check_rows(rows: npt.NDArray[Any], what: str, names: IntArray | None = None) -> FloatArray:
     """Float64 rows, refused unless each is a probability distribution (up to rounding)."""
     array: FloatArray = rows.astype(np.float64, copy=False)
     with np.errstate(invalid="ignore"):
@@ -99,7 +99,7 @@ def row_stochastic(rows: npt.NDArray[Any], what: str, names: IntArray | None = N
     return array
 
 
-def stack_of_confusions(given: npt.ArrayLike, what: str) -> FloatArray:
+def check_confusions(given: npt.ArrayLike, what: str) -> FloatArray:
     """Confusion matrices [worker, truth, label] as float64, or the error that names the wrong shape."""
     array = np.asarray(given)
     if array.ndim != 3 or array.shape[1] != array.shape[2] or array.dtype.kind not in "fiu":
@@ -111,7 +111,7 @@ def stack_of_confusions(given: npt.ArrayLike, what: str) -> FloatArray:
     return result
 
 
-def one_of(given: object, allowed: Sequence[str], what: str) -> None:
+def check_choice(given: object, allowed: Sequence[str], what: str) -> None:
     """Refuse a choice that is not offered."""
     if given not in allowed:
         raise InputError(f"{what} is {quote(given)}; it must be one of {', '.join(map(repr, allowed))}.")

@@ -9,14 +9,14 @@ import numpy as np
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["contrast", "crowd_confusion", "not_dominant", "unanchored"]
+__all__ = ["contrast", "crowd_confusion", "find_non_dominant", "find_unanchored"]
 
 ANCHOR = 0.75  # a task of which anyone (a classifier, a posterior) is this sure stands for its class
 EXPERT = 0.9  # a worker of whose answers "k" at least this share is right is an expert of k
 FEWEST_ANSWERS = 10  # answers "k" without which nobody is called an expert of it: a matrix may still be at its start
 
 
-def not_dominant(mean: FloatArray) -> list[int]:
+def find_non_dominant(mean: FloatArray) -> list[int]:
     """Classes whose diagonal is not the largest of its column of `mean` [truth, label] (Tanno et al. 2019, theorem 1).
 
     Tanno et al. 2019 write a[label, truth] and need a[i, i] > a[i, j] for all j ≠ i: of all truths, label i must be
@@ -43,7 +43,7 @@ def contrast(f: FloatArray) -> float:
     return float(np.linalg.eigvalsh(f.T @ f / len(f) / np.sqrt(np.outer(shares, shares)))[0])
 
 
-def unanchored(f: FloatArray, confusion: FloatArray, said: IntArray) -> list[int]:
+def find_unanchored(f: FloatArray, confusion: FloatArray, said: IntArray) -> list[int]:
     """Classes with neither an anchor (a task that the classifier is sure of) nor an expert (Ibrahim et al. 2025).
 
     An expert of class k is a worker who says k when, and only when, it is true.

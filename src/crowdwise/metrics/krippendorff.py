@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import diags_array
 
 from crowdwise.labels.errors import InputError
-from crowdwise.metrics.checks import one_of
+from crowdwise.metrics.checks import check_choice
 from crowdwise.metrics.votes import class_numbers, known_numbers, vote_matrix
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def krippendorff_alpha(
     >>> round(krippendorff_alpha([[3, 0], [2, 1], [0, 3]]), 4)
     0.6
     """
-    one_of(level, ("nominal", "ordinal", "interval", "ratio"), "level")
+    check_choice(level, ("nominal", "ordinal", "interval", "ratio"), "level")
     together = coincidences(votes)
     margin = together.sum(axis=1)
     n_classes, total = margin.size, float(margin.sum())

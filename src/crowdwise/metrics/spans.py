@@ -91,13 +91,13 @@ def _hashable(names: Iterable[Any]) -> bool:
 def _sequences(given: Any, n_tasks: int) -> Sequences:
     if given is None:
         return Sequences(np.arange(n_tasks), np.unique([0, n_tasks]))
-    found = given if isinstance(given, Sequences) else _grouped(np.asarray(given))
+    found = given if isinstance(given, Sequences) else _group_tasks(np.asarray(given))
     if found.order.size != n_tasks:
         raise InputError(f"sequences speak of {found.order.size} tasks and truth of {n_tasks}; give the same tasks.")
     return found
 
 
-def _grouped(names: npt.NDArray[Any]) -> Sequences:
+def _group_tasks(names: npt.NDArray[Any]) -> Sequences:
     """Tasks of the same sequence together, in the order given."""
     if names.ndim != 1:
         raise InputError(f"sequences must name one sequence for each task; its shape is {quote(names.shape)}.")

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from crowdwise.labels.errors import InputError
-from crowdwise.metrics.checks import one_of, posterior_rows, row_stochastic, scored, stack_of_confusions
+from crowdwise.metrics.checks import check_choice, check_confusions, check_rows, known_pairs, posterior_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -47,7 +47,7 @@ def accuracy(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     >>> accuracy([0, 1, 1, -1], [0, 1, 0, 1])
     0.6666666666666666
     """
-    true, said = scored(truth, predicted, "predicted")
+    true, said = known_pairs(truth, predicted, "predicted")
     return float(np.mean(true == said))
 
 
@@ -64,7 +64,7 @@ def balanced_accuracy(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     >>> balanced_accuracy([0, 0, 0, 1], [0, 0, 0, 0])
     0.5
     """
-    true, said = scored(truth, predicted, "predicted")
+    true, said = known_pairs(truth, predicted, "predicted")
     per_class = np.bincount(true)
     right = np.bincount(true[true == said], minlength=per_class.size)
     occurs = per_class > 0
@@ -82,7 +82,7 @@ def macro_f1(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     >>> round(macro_f1([0, 0, 1, 1], [0, 0, 0, 1]), 4)
     0.7333
     """
-    true, said = scored(truth, predicted, "predicted")
+    true, said = known_pairs(truth, predicted, "predicted")
     n_classes = int(max(true.max(), said.max())) + 1
     right = np.bincount(true[true == said], minlength=n_classes)
     total = np.bincount(true, minlength=n_classes) + np.bincount(said, minlength=n_classes)
@@ -160,7 +160,7 @@ def confusion_error(true: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
     >>> round(confusion_error([[[1.0, 0.0], [0.0, 1.0]]], [[[0.9, 0.1], [0.0, 1.0]]]), 6)
     0.01
     """
-    first, second = stack_of_confusions(true, "true"), stack_of_confusions(estimate, "estimate")
+    first, second = check_confusions(true, "true"), check_confusions(estimate, "estimate")
     if first.shape != second.shape:
         raise InputError(
             f"true has shape {first.shape} and estimate {second.shape}; "
@@ -168,7 +168,7 @@ def confusion_error(true: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
         )
     if first.size == 0:
         raise InputError("There are no confusion matrices to compare. Give at least one worker and one class.")
-    distance = row_stochastic(first, "true") - row_stochastic(second, "estimate")
+    distance = check_rows(first, "true") - check_rows(second, "estimate")
     n_workers, n_classes, _ = first.shape
     return float((distance**2).sum() / (n_workers * n_classes))
 
@@ -195,7 +195,7 @@ def skill_correlation(
     >>> round(skill_correlation([0.9, 0.7, 0.5], [0.95, 0.6, 0.5], method="spearman"), 4)
     1.0
     """
-    one_of(method, ("pearson", "spearman"), "method")
+    check_choice(method, ("pearson", "spearman"), "method")
     first, second = _skills(true, "true"), _skills(estimate, "estimate")
     if first.size != second.size:
         raise InputError(f"true has {first.size} skills and estimate has {second.size}; give both one for each worker.")

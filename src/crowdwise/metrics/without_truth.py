@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.metrics.agreement import disagreement_weights, pairwise_kappas
-from crowdwise.metrics.checks import class_positions, one_of, row_stochastic, stack_of_confusions
+from crowdwise.metrics.checks import check_choice, check_confusions, check_rows, class_positions
 from crowdwise.metrics.votes import agreeing_pairs, class_numbers, vote_matrix
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def discrepancy_ratio(
     >>> round(discrepancy_ratio([0, 1], labels), 4), round(discrepancy_ratio([1, 1], labels), 4)
     (0.5, 1.0)
     """
-    one_of(discrepancy, ("mismatch", "absolute", "squared"), "discrepancy")
+    check_choice(discrepancy, ("mismatch", "absolute", "squared"), "discrepancy")
     said = _predictions(predicted, labels)
     n = labels.labels_per_task
     counted = (said >= 0) & (n > 1)
@@ -225,7 +225,7 @@ def held_out_log_likelihood(
         raise InputError(f"floor is {floor}; it must lie in [0, 1).")
     if held_out.n_labels == 0:
         raise InputError("No label is held out. Hold some out with `labels.split(held_out=0.2)`.")
-    posterior, worker_model = np.asarray(q), stack_of_confusions(confusion, "confusion")
+    posterior, worker_model = np.asarray(q), check_confusions(confusion, "confusion")
     n_classes = held_out.n_classes
     for what, shape, wanted in (
         ("q", posterior.shape, (held_out.n_tasks, n_classes)),
@@ -237,8 +237,8 @@ def held_out_log_likelihood(
                 "the same tasks, workers and classes (`labels.split()` keeps them)."
             )
     asked, who = held_out.labels_per_task > 0, np.flatnonzero(held_out.labels_per_worker)
-    row_stochastic(posterior[asked], "q", np.flatnonzero(asked))
-    row_stochastic(worker_model[who], "confusion", who)
+    check_rows(posterior[asked], "q", np.flatnonzero(asked))
+    check_rows(worker_model[who], "confusion", who)
     total = 0.0
     with np.errstate(divide="ignore"):
         for start in range(0, held_out.n_labels, BLOCK):

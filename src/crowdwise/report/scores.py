@@ -9,7 +9,7 @@ import numpy as np
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import positions
-from crowdwise.metrics.calibration import binned, mean_gap, wilson_interval
+from crowdwise.metrics.calibration import bin_predictions, mean_gap, wilson_interval
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -63,7 +63,7 @@ class Score(NamedTuple):
     @property
     def calibration_error(self) -> float:
         """Mean distance of confidence to the share that is right, in bins of confidence."""
-        return mean_gap(binned(self.sure, self.right, ERROR_BINS))
+        return mean_gap(bin_predictions(self.sure, self.right, ERROR_BINS))
 
     def facts(self) -> dict[str, Any]:
         """The same numbers for programs, by the names that `aggregate --json` has for them."""
@@ -72,7 +72,7 @@ class Score(NamedTuple):
     @property
     def bins(self) -> list[Bin]:
         """Confidence against the share that is right, in tenths of confidence."""
-        table = binned(self.sure, self.right, N_BINS)
+        table = bin_predictions(self.sure, self.right, N_BINS)
         filled = table.n_tasks > 0
         low, high = wilson_interval(table.accuracy[filled], table.n_tasks[filled], LEVEL)
         columns = (table.confidence[filled], table.accuracy[filled], low, high, table.n_tasks[filled])

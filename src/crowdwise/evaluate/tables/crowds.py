@@ -11,7 +11,7 @@ import pyarrow as pa
 from crowdwise.aggregate.majority_vote import MajorityVote
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.model import CrowdLabels
-from crowdwise.metrics.dominance import not_dominant
+from crowdwise.metrics.dominance import find_non_dominant
 from crowdwise.simulate.crowds import simulate
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def drawn_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
         return first
     drawn = first
     for draw in range(1, DRAWS):
-        if not not_dominant(drawn.confusion.mean(axis=0)):
+        if not find_non_dominant(drawn.confusion.mean(axis=0)):
             return drawn
         drawn = simulate(crowd["name"], **parameters, seed=seed * DRAWS + draw + TEST_SEED)
     return first

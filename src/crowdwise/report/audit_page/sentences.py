@@ -12,7 +12,7 @@ from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.source_location import format_count
 from crowdwise.learner_registry import learner
-from crowdwise.metrics.dominance import not_dominant
+from crowdwise.metrics.dominance import find_non_dominant
 from crowdwise.registry import method
 from crowdwise.report.claims import (
     COUNTED,
@@ -198,7 +198,7 @@ def _joined(portrait: Portrait) -> tuple[bool, str]:
 
 def _dominant(portrait: Portrait) -> tuple[bool, str]:
     used = np.flatnonzero(portrait.labels.class_shares)
-    weak = [int(used[k]) for k in not_dominant(portrait.mean_confusion[np.ix_(used, used)])]
+    weak = [int(used[k]) for k in find_non_dominant(portrait.mean_confusion[np.ix_(used, used)])]
     if not weak:
         return True, "The crowd as a whole says each class most often when it is true: classes are not swapped."
     named = ", ".join(_apart(portrait.classes[k]) for k in weak[:5]) + (
