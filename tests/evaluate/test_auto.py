@@ -10,7 +10,7 @@ from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.evaluate import auto, held_out, hierarchical, tempering
-from crowdwise.fitting.intervals import rows_like_the_crowd
+from crowdwise.fitting.intervals import shrink_rows_to_crowd
 from crowdwise.fitting.knowledge import Knowledge
 from crowdwise.kernels import NO_GOLD, blocks_of, share_pass
 from crowdwise.labels import CrowdLabels
@@ -95,7 +95,7 @@ def test_hierarchical_dawid_skene_by_plain_loops() -> None:
         counts = np.zeros((5, 3, 3))  # [worker, label, truth]
         for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
             counts[worker, label] += q[task]
-        total = counts + 4.0 * rows_like_the_crowd(counts, 8.0)
+        total = counts + 4.0 * shrink_rows_to_crowd(counts, 8.0)
         rows = total / total.sum(axis=1, keepdims=True)
         logs = np.tile(np.log(shares), (12, 1))
         for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):

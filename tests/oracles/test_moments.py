@@ -297,7 +297,7 @@ def test_the_core_is_those_who_answer_beside_others() -> None:
         sum(int((labels.task == task).sum()) - 1 for task in labels.task[labels.worker == worker])
         for worker in range(9)
     ]
-    order, counted = moments.ranked(labels, NO_GOLD)
+    order, counted = moments.rank_workers(labels, NO_GOLD)
     np.testing.assert_array_equal(counted, beside)
     assert np.array(beside)[order].tolist() == sorted(beside, reverse=True)
 
@@ -308,7 +308,7 @@ def test_workers_outside_the_core_get_an_m_step() -> None:
         "dawid-skene", n_tasks=300, n_workers=8, n_classes=3, labels_per_task=5, seed=2
     ).labels
     model = cw.MultiSpa(max_workers=3).fit(labels)
-    core = moments.ranked(labels, NO_GOLD)[0][:3]
+    core = moments.rank_workers(labels, NO_GOLD)[0][:3]
     others = np.setdiff1d(np.arange(8), core)
     votes = labels.vote_counts()
     shares = votes / votes.sum(axis=1, keepdims=True)

@@ -17,10 +17,10 @@ import pytest
 from scipy.special import expit
 
 import crowdwise as cw
-from crowdwise.fitting.categorical_em import graded_beta
+from crowdwise.fitting.categorical_em import grade_by_posterior
 from crowdwise.fitting.knowledge import Knowledge
 from crowdwise.fitting.shared_errors import task_effect_evidence
-from crowdwise.fitting.skill_posterior import beta_moments, calibrated_skill
+from crowdwise.fitting.skill_posterior import beta_moments, calibrate_skill
 from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
 from crowdwise.kernels import NO_GOLD, blocks_of
 from crowdwise.labels import CrowdLabels
@@ -231,8 +231,8 @@ def test_calibrated_posterior_is_taken_at_its_word() -> None:
     labels, skill = hard_crowd(0, 0.0)
     known, posterior = Knowledge(), cw.DawidSkene().fit(labels).posterior_
     doubtful = 0.8 * posterior + 0.2 / 3
-    mean, beta = calibrated_skill(labels, known, posterior, posterior.mean(axis=0))
-    lower, wider = calibrated_skill(labels, known, doubtful, doubtful.mean(axis=0))
+    mean, beta = calibrate_skill(labels, known, posterior, posterior.mean(axis=0))
+    lower, wider = calibrate_skill(labels, known, doubtful, doubtful.mean(axis=0))
     assert np.abs(mean - skill).mean() < 0.05
     assert (mean - lower).mean() > 0.05
     assert (beta_moments(wider())[1] > 2 * beta_moments(beta())[1]).mean() > 0.9
@@ -243,7 +243,9 @@ def test_classifier_that_learnt_from_the_labels() -> None:
     labels, _ = hard_crowd(1, 0.0)
     posterior = cw.DawidSkene().fit(labels).posterior_
     vague = (posterior + 1 / 3) / 2
-    alone, both = (beta_moments(graded_beta(labels, posterior, posterior.mean(axis=0), f)) for f in (None, vague))
+    alone, both = (
+        beta_moments(grade_by_posterior(labels, posterior, posterior.mean(axis=0), f)) for f in (None, vague)
+    )
     assert (both[0] < alone[0]).all()
     assert (both[1] > alone[1]).all()
 

@@ -34,7 +34,7 @@ import numpy as np
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import log_of
 from crowdwise.fitting.em import warn
-from crowdwise.fitting.intervals import matched_beta
+from crowdwise.fitting.intervals import match_beta
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import as_numbers, check_choice, check_climb, check_count, check_number, check_shares
 from crowdwise.fitting.progress import progress
@@ -206,7 +206,7 @@ class BeliefPropagation(Aggregator):
             prior=prior,
             confusion=_confusion(means, nodes.coins, labels.n_classes),
             skill=means[:, 0],
-            skill_beta=matched_beta(means[:, 0], means[:, 1] - means[:, 0] ** 2),
+            skill_beta=match_beta(means[:, 0], means[:, 1] - means[:, 0] ** 2),
             log_likelihood=np.array(values),
             objective=np.array(values),
             n_iter=len(values),

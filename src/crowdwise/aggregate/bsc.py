@@ -40,7 +40,7 @@ from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS
 from crowdwise.fitting.parameters import check_climb, check_flag, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
-from crowdwise.fitting.structured_em import evidence_of, structured_sureness
+from crowdwise.fitting.structured_em import evidence_of, structured_skill_beta
 from crowdwise.fitting.variational import diagonal_prior, row_priors
 from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, scatter, vote_shares
 from crowdwise.labels.model import CrowdLabels
@@ -258,7 +258,7 @@ class BayesianSequenceCombination(Aggregator):
             prior=prior,
             confusion=confusion,
             skill=confusion_skill(confusion, counts, prior),
-            skill_beta=structured_sureness(
+            skill_beta=structured_skill_beta(
                 labels, counts, posterior, prior, lambda rows: e_step(rows[who], ended.parameters)[1]
             ),
             extra={

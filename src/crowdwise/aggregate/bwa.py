@@ -32,7 +32,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import judged_as_coins
+from crowdwise.fitting.categorical_em import fit_coin_skill
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_number
@@ -231,7 +231,7 @@ class BayesianWeightedAverage(Aggregator):
         _, weights = weights_at(ended.parameters)
         posterior = _scaled(scores(data, weights, mean, self.shrinkage, known.gold), mean)
         prior = mean / mean.sum()
-        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
+        skill, skill_beta = fit_coin_skill(labels, known, posterior, prior)
         return Fit(
             posterior=posterior,
             prior=prior,

@@ -37,9 +37,9 @@ from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_climb, check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
+    compute_skill,
     diagonal_prior,
-    portraits,
-    predicted,
+    predict_new,
     share_prior,
 )
 from crowdwise.kernels import blocks_of, confusion_pass, expected_logs, share_pass
@@ -294,7 +294,7 @@ class CommunityBcc(Aggregator):
         found = confusion_pass(blocks, log_prior, table, known.gold, posterior)
         class_counts = pseudo + last.tasks
         shares = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
-        skill, skill_beta = portraits(labels, blocks, known, found, posterior, shares, calibrated=False)
+        skill, skill_beta = compute_skill(labels, blocks, known, found, posterior, shares, calibrated=False)
         return Fit(
             posterior=posterior,
             prior=shares,
@@ -315,4 +315,4 @@ class CommunityBcc(Aggregator):
         sizes = self.extra_["sizes"]
         stranger = np.einsum("c,ckl->lk", sizes / sizes.sum(), self.community_confusion_)
         table = np.concatenate([self.extra_["log_table"], np.log(stranger)[None]])
-        return predicted(labels, self.extra_["log_prior"], table)
+        return predict_new(labels, self.extra_["log_prior"], table)

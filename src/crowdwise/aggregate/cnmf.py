@@ -36,9 +36,9 @@ from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
+    apply_floor,
     columns,
     core_fit,
-    floored,
     prior_of_pairs,
 )
 from crowdwise.fitting.parameters import check_climb, check_count
@@ -75,8 +75,8 @@ def _entropy(pairs: PairCounts) -> float:
 
 def start(shared: Shared, prior: FloatArray | None) -> Factors:
     """The corners of joint answers, or the confusions against the majority vote where there are none."""
-    confusion = floored(multi_spa.project(shared.pairs, shared.reference)[0], axis=1)
-    return Factors(floored(prior_of_pairs(shared.pairs, confusion)) if prior is None else prior, confusion)
+    confusion = apply_floor(multi_spa.project(shared.pairs, shared.reference)[0], axis=1)
+    return Factors(apply_floor(prior_of_pairs(shared.pairs, confusion)) if prior is None else prior, confusion)
 
 
 def climb_pairs(
@@ -164,7 +164,7 @@ class CoupledNmf(Aggregator):
         check_climb(self.max_iter, self.tol)
 
         def estimate(shared: Shared) -> tuple[Estimate, Climb[Factors]]:
-            given = known.class_prior if known.class_prior is None else floored(known.class_prior[shared.classes])
+            given = known.class_prior if known.class_prior is None else apply_floor(known.class_prior[shared.classes])
             ended = climb_pairs(
                 shared.pairs,
                 start(shared, given),

@@ -38,8 +38,8 @@ from crowdwise.fitting.moments import (
     FEWEST,
     Estimate,
     align_together,
+    apply_floor,
     core_fit,
-    floored,
     prior_of_pairs,
 )
 from crowdwise.fitting.parameters import check_climb, check_count
@@ -188,7 +188,7 @@ class CoupledCpd(Aggregator):
             if chosen is None:
                 return None, None
             triples, enough = chosen
-            given = known.class_prior if known.class_prior is None else floored(known.class_prior[shared.classes])
+            given = known.class_prior if known.class_prior is None else apply_floor(known.class_prior[shared.classes])
             prior = prior_of_pairs(shared.pairs, shared.reference) if given is None else given
             ended = climb_triples(
                 triples,

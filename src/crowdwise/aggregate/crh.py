@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import judged_as_coins
+from crowdwise.fitting.categorical_em import fit_coin_skill
 from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.knowledge import GOLD
 from crowdwise.fitting.parameters import check_count, check_number
@@ -153,7 +153,7 @@ class Crh(Aggregator):
             weights = following
         posterior = vote_shares(labels, known.gold, np.maximum(weights, WHISPER))
         prior = posterior.mean(axis=0)
-        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
+        skill, skill_beta = fit_coin_skill(labels, known, posterior, prior)
         return Fit(
             posterior=posterior,
             prior=prior,

@@ -12,7 +12,7 @@ Y. Li, B. Rubinstein and T. Cohn (2019), "Exploiting worker correlation for labe
 |---|---|
 | q(class, subtype of task) ∝ exp(E log τ + E log π + Σ E log V) | `kernels.confusion_pass` with K × R states |
 | ν = α + tasks of a class; η = a/R + tasks of a subtype | `subtype_prior` |
-| μ = β + answers | `fitting.variational.found_beliefs` |
+| μ = β + answers | `fitting.variational.fit_dirichlets` |
 | the evidence bound, by which restarts are compared | `fitting.variational.climb_bound` |
 
 Cost of an iteration: O(labels × K × R + M × K² × R).
@@ -38,10 +38,10 @@ from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
     Beliefs,
     climb_bound,
+    compute_skill,
     diagonal_prior,
-    found_beliefs,
-    portraits,
-    predicted,
+    fit_dirichlets,
+    predict_new,
     row_priors,
     with_average,
 )
@@ -70,7 +70,7 @@ def random_split(shares: FloatArray, n_subtypes: int, generator: np.random.Gener
 
 def start(blocks: Blocks, split: FloatArray, rows_prior: FloatArray) -> Beliefs:
     """Dirichlets given a posterior (N, K × R) of class and subtype."""
-    return found_beliefs(Statistics(float("nan"), split.sum(axis=0), scatter(blocks, split)), rows_prior)
+    return fit_dirichlets(Statistics(float("nan"), split.sum(axis=0), scatter(blocks, split)), rows_prior)
 
 
 def drop_empty(beliefs: Beliefs, n_classes: int) -> Beliefs:
@@ -260,7 +260,7 @@ class EnhancedBcc(Aggregator):
         weights = subtype_counts / subtype_counts.sum(axis=1, keepdims=True)
         confusion = np.einsum("wkml,km->wkl", _mean_rows(ended.parameters.rows), weights)
         summed = Statistics(found.log_likelihood, posterior.sum(axis=0), by_class)
-        skill, skill_beta = portraits(labels, blocks, known, summed, posterior, prior, calibrated=False)
+        skill, skill_beta = compute_skill(labels, blocks, known, summed, posterior, prior, calibrated=False)
         return Fit(
             posterior=posterior,
             prior=prior,
@@ -288,7 +288,7 @@ class EnhancedBcc(Aggregator):
 
     def _predicted(self, labels: CrowdLabels) -> FloatArray:
         table = with_average(self.extra_["rows"], self.labels_per_worker_)
-        return predicted(labels, self.extra_["log_prior"], table)
+        return predict_new(labels, self.extra_["log_prior"], table)
 
     def _check(self) -> None:
         check_count("n_subtypes", self.n_subtypes)

@@ -35,10 +35,10 @@ from crowdwise.fitting.rank_one import (
     answers_of,
     crowd_parts,
     fit_coins,
-    levelled,
+    scale_by_part,
     towards_majority,
 )
-from crowdwise.fitting.scores import ScoreAggregator, edge_levelled, score_posterior, scores_of
+from crowdwise.fitting.scores import ScoreAggregator, scale_by_edges, score_posterior, scores_of
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -65,7 +65,7 @@ def leading_weights(
     for n_iter in range(1, max_iter + 1):
         score = np.bincount(task, answer * weight[worker])
         product = np.bincount(worker, answer * score[task], part.size).astype(np.float64)
-        following, _ = levelled(product, part)
+        following, _ = scale_by_part(product, part)
         moved = float(np.abs(following - weight).max())
         weight = following
         if moved <= tol:
@@ -145,7 +145,7 @@ class GhoshSvd(ScoreAggregator):
             heard[:, kind] = others_voice(*cells, coded, weights[:, kind])
             ends.append(end)
         found = scores_of(labels, heard, part)
-        weights = found.scale[:, None] * edge_levelled(weights, answers.worker, part)
+        weights = found.scale[:, None] * scale_by_edges(weights, answers.worker, part)
         fit = fit_coins(labels, known, found.accuracy, name=self.slug)
         return replace(
             fit,

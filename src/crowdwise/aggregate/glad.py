@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.intervals import share_sureness
+from crowdwise.fitting.intervals import share_skill_beta
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_climb
 from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
@@ -97,7 +97,7 @@ def skill_of(labels: CrowdLabels, right: FloatArray, parameters: GladParameters)
     skill = np.divide(correct, total, out=np.full(total.size, guess), where=total > 0)
     chance = expit(parameters.ability[labels.worker] * np.exp(parameters.log_ease)[labels.task])
     noise = worker_sums(labels, chance * (1 - chance) + right * (1 - right))
-    return skill, share_sureness(correct, total, noise)
+    return skill, share_skill_beta(correct, total, noise)
 
 
 class Glad(Aggregator):

@@ -30,7 +30,7 @@ import numpy as np
 
 from crowdwise.aggregate import dawid_skene
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, portrait
+from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, make_fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.opinions import groups_of, opinions_of
@@ -280,7 +280,7 @@ class GroupDawidSkene(Aggregator):
         confusion = np.exp(last.log_table).transpose(0, 2, 1)
         together = groups >= 0
         confusion[together] = last.groups[groups[together]] @ confusion[together]
-        fit = portrait(labels, posterior, confusion)
+        fit = make_fit(labels, posterior, confusion)
         return replace(
             fit,
             prior=np.exp(last.log_prior),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import judged_as_coins
+from crowdwise.fitting.categorical_em import fit_coin_skill
 from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.opinions import groups_of, opinions_of
 
@@ -112,7 +112,7 @@ class GroupMajorityVote(Aggregator):
         groups = groups_of(self.groups, labels, self.seed)
         posterior = shares(labels, groups, labels.class_shares)
         prior = posterior.mean(axis=0)
-        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
+        skill, skill_beta = fit_coin_skill(labels, known, posterior, prior)
         return Fit(
             posterior=posterior,
             prior=prior,

@@ -37,11 +37,11 @@ from crowdwise.fitting.rank_one import (
     answers_of,
     crowd_parts,
     fit_coins,
-    levelled,
     prior_of,
+    scale_by_part,
     towards_majority,
 )
-from crowdwise.fitting.scores import ScoreAggregator, edge_levelled, scores_of
+from crowdwise.fitting.scores import ScoreAggregator, scale_by_edges, scores_of
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -69,7 +69,7 @@ def messages(
         said = answer * to_task
         to_worker = np.bincount(task, said)[task] - said
         fitted = answer * to_worker
-        following, there = levelled(np.bincount(worker, fitted)[worker] - fitted, part)
+        following, there = scale_by_part(np.bincount(worker, fitted)[worker] - fitted, part)
         to_task = np.where(there, following, to_task)
     return to_worker, to_task
 
@@ -137,7 +137,7 @@ class Kos(ScoreAggregator):
         found = scores_of(labels, heard, part)
         scale = np.zeros(labels.n_tasks + labels.n_workers)
         scale[part] = found.scale
-        weights = found.scale[:, None] * edge_levelled(heard, worker, part)
+        weights = found.scale[:, None] * scale_by_edges(heard, worker, part)
         posterior = softmax(prior_of(labels, known) + scale[task_part][:, None] * score, axis=1)
         fit = fit_coins(labels, known, found.accuracy, name=self.slug)
         return replace(fit, posterior=posterior, n_iter=self.max_iter, extra={"weights": weights})

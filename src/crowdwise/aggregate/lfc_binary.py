@@ -28,7 +28,7 @@ import numpy as np
 
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import fit_confusions, log_of, statistics_of, sureness
+from crowdwise.fitting.categorical_em import compute_skill_beta, fit_confusions, log_of, statistics_of
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR, Knowledge
 from crowdwise.fitting.one_vs_rest import confusion_of_rates
@@ -175,7 +175,7 @@ class LfcBinary(Aggregator):
             prior=prior,
             confusion=confusion,
             skill=confusion_skill(confusion, found.counts, prior),
-            skill_beta=sureness(labels, known, log_of(prior), posterior),
+            skill_beta=compute_skill_beta(labels, known, log_of(prior), posterior),
             log_likelihood=summed([fit.log_likelihood for fit in fits]),
             objective=summed([fit.objective for fit in fits]),
             n_iter=max(fit.n_iter for fit in fits),

@@ -34,7 +34,7 @@ import numpy as np
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.knowledge import PRIOR
 from crowdwise.fitting.parameters import check_climb, check_count
-from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, levelled, towards_majority
+from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, scale_by_part, towards_majority
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -108,7 +108,7 @@ def signs_of(pairs: Pairs) -> FloatArray:
     vector = np.ones(pairs.n_workers)
     for _ in range(SIGN_ROUNDS):
         half_way = 0.5 * (vector + (matrix @ vector) / degree)  # so that a negative eigenvalue cannot lead
-        vector, _ = levelled(half_way, part)
+        vector, _ = scale_by_part(half_way, part)
     signs: FloatArray = np.where(vector < -UNDECIDED, -1.0, 1.0)
     return signs * towards_majority(signs, part)
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import statistics_of, sureness
+from crowdwise.fitting.categorical_em import compute_skill_beta, statistics_of
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
@@ -195,7 +195,7 @@ class MaxMarginMajorityVote(Aggregator):
             prior=prior,
             confusion=shares if confusion is None else confusion,
             skill=confusion_skill(shares, found.counts, prior),
-            skill_beta=sureness(labels, known, log_prior, posterior),
+            skill_beta=compute_skill_beta(labels, known, log_prior, posterior),
             objective=np.array(values),
             n_iter=len(values),
             converged=converged,

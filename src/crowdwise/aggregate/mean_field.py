@@ -10,9 +10,9 @@ with no features.
 
 | equation | here |
 |---|---|
-| (3) the one-coin prior | `coin_beliefs`, in the E-step of `fitting.edges.fit_votes` |
+| (3) the one-coin prior | `coin_beliefs`, in the E-step of `fitting.categorical_em.fit_votes` |
 | (16), (27) log q(truth) = Σ_w E[log A[w, truth, l]] + log prior | `kernels.confusion_pass` on expected logarithms |
-| (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.found_beliefs` |
+| (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.fit_dirichlets` |
 | (26) the evidence bound, which every iteration raises | `fitting.variational.climb_bound` |
 
 Cost of an iteration: O(labels × K + M × K²).
@@ -36,10 +36,10 @@ from crowdwise.fitting.parameters import as_numbers, check_climb, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
     climb_bound,
+    compute_skill,
     diagonal_prior,
-    found_beliefs,
-    portraits,
-    predicted,
+    fit_dirichlets,
+    predict_new,
     row_priors,
     share_prior,
     with_average,
@@ -65,7 +65,7 @@ def fit_mean_field(
     blocks = blocks_of(labels)
     rows_prior = row_priors(confusion, known)
     pseudo = np.full(labels.n_classes, float(shares))
-    start = found_beliefs(share_pass(blocks, labels.class_shares, known.gold), rows_prior)
+    start = fit_dirichlets(share_pass(blocks, labels.class_shares, known.gold), rows_prior)
     ended, posterior, found = climb_bound(
         labels,
         blocks,
@@ -80,7 +80,7 @@ def fit_mean_field(
     class_counts = pseudo + ended.parameters.tasks
     prior = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
     rows = ended.parameters.rows.transpose(0, 2, 1)
-    skill, skill_beta = portraits(labels, blocks, known, found, posterior, prior, calibrated=False)
+    skill, skill_beta = compute_skill(labels, blocks, known, found, posterior, prior, calibrated=False)
     return Fit(
         posterior=posterior,
         prior=prior,
@@ -98,7 +98,7 @@ def predict_mean_field(
     with np.errstate(divide="ignore"):
         log_prior = dirichlet_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
     rows = np.ascontiguousarray(extra["confusion_counts"].transpose(0, 2, 1))
-    return predicted(labels, log_prior, with_average(rows, answers))
+    return predict_new(labels, log_prior, with_average(rows, answers))
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def predict_coins(labels: CrowdLabels, prior: FloatArray, extra: dict[str, Float
     n_classes = log_prior.size
     wrong = logs[:, 1:, None] - np.log(max(n_classes - 1, 1))
     table = np.where(np.eye(n_classes, dtype=np.bool_), logs[:, :1, None], wrong)
-    return predicted(labels, log_prior, table)
+    return predict_new(labels, log_prior, table)
 
 
 class MeanField(Aggregator):

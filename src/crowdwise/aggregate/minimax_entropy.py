@@ -36,7 +36,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import statistics_of, sureness
+from crowdwise.fitting.categorical_em import compute_skill_beta, statistics_of
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
@@ -252,7 +252,7 @@ class MinimaxEntropy(Aggregator):
             prior=prior,
             confusion=confusion,
             skill=confusion_skill(confusion, found.counts, prior),
-            skill_beta=sureness(labels, known, log_prior, posterior),
+            skill_beta=compute_skill_beta(labels, known, log_prior, posterior),
             extra={
                 "task_effects": ended.parameters.task,
                 "worker_effects": ended.parameters.worker,
@@ -284,7 +284,7 @@ class MinimaxEntropy(Aggregator):
         """γ that was used."""
         return float(self.extra_["regularisation"])
 
-    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray:  # noqa: ARG002
+    def _predict_answers(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray:  # noqa: ARG002
         effects = self.task_effects_[task] + self.worker_effects_[worker]
         foretold: FloatArray = np.einsum("ek,ekl->el", self.posterior_[task], softmax(effects, axis=2))
         return foretold

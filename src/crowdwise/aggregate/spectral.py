@@ -15,7 +15,7 @@ crowdsourcing", NeurIPS 27 (and JMLR 17, 2016).
 | whitening, robust tensor power method | `third_view`, `power_method` |
 | C_c and the prior, columns put in order | `third_view`, `group_matrices` |
 | C_i of every worker from E[z_i ⊗ Z_a] | `worker_matrices` |
-| probabilities at least δ = 10⁻⁶, EM | `fitting.moments.complete`, `fitting.edges.fit_confusions` |
+| probabilities at least δ = 10⁻⁶, EM | `fitting.moments.complete`, `fitting.categorical_em.fit_confusions` |
 
 Cost: O(labels × K + tasks × K³) for the start, O(labels × K) for each iteration of EM.
 
@@ -38,7 +38,7 @@ from crowdwise.aggregate.dawid_skene import m_step
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import fit_confusions
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, columns, complete, ranked, start_of
+from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, columns, complete, rank_workers, start_of
 from crowdwise.fitting.parameters import check_climb
 from crowdwise.kernels import scatter
 
@@ -186,7 +186,7 @@ def estimate(labels: CrowdLabels, blocks: Blocks, known: Knowledge, votes: Float
     `votes` (M, K, K) [worker, label, truth] counts answers against the majority vote.
     """
     classes = np.flatnonzero(labels.class_shares)
-    order, beside_others = ranked(labels, known.gold)
+    order, beside_others = rank_workers(labels, known.gold)
     group = deal(order)
     views = views_of(labels, group, classes)
     named = votes[:, classes[:, None], classes]

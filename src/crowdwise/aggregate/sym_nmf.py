@@ -35,9 +35,9 @@ from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
+    apply_floor,
     columns,
     core_fit,
-    floored,
     prior_of_pairs,
 )
 from crowdwise.fitting.parameters import check_climb, check_count
@@ -144,7 +144,7 @@ def climb_blocks(
 
 def start(shared: Shared) -> FloatArray:
     """A D^½ with the confusions against the majority vote, and the prior that goes with them."""
-    prior = floored(prior_of_pairs(shared.pairs, shared.reference))
+    prior = apply_floor(prior_of_pairs(shared.pairs, shared.reference))
     first: FloatArray = shared.reference * np.sqrt(prior)
     return first
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import judged_as_coins
+from crowdwise.fitting.categorical_em import fit_coin_skill
 from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.knowledge import GOLD
 from crowdwise.fitting.parameters import as_numbers, check_count
@@ -92,7 +92,7 @@ class WeightedMajorityVote(Aggregator):
             weights, n_iter, converged = self._learn(labels, known.gold)
         posterior = vote_shares(labels, known.gold, weights)
         prior = posterior.mean(axis=0)
-        skill, skill_beta = judged_as_coins(labels, known, posterior, prior)
+        skill, skill_beta = fit_coin_skill(labels, known, posterior, prior)
         return Fit(
             posterior=posterior,
             prior=prior,

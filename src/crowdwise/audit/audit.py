@@ -24,7 +24,7 @@ from crowdwise.audit.tasks import find_confused_classes, find_hard_tasks, find_m
 from crowdwise.audit.truth_mismatch import find_strange_truth
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.parameters import check_count, check_number
-from crowdwise.fitting.progress import counted_work
+from crowdwise.fitting.progress import show_progress_of
 from crowdwise.labels.attributes import usable_attributes
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.read import read_labels
@@ -244,7 +244,7 @@ def audit_crowd(
     if known.truth is not None:
         others.insert(0, (find_strange_truth, {"truth": known.truth}))
     n_tests = len(accusing) + ACCUSING_TESTS
-    with counted_work("audit", len(accusing) + len(others) + 2, "tests") as advance:
+    with show_progress_of("audit", len(accusing) + len(others) + 2, "tests") as advance:
         found = screen_workers(answers, level=level, n_tests=n_tests, seed=seed, trusted=trusted)
         company, screens = found.company, list(found.screens)
         advance()

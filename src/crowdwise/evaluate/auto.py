@@ -43,8 +43,8 @@ from crowdwise.fitting.categorical_em import statistics_of
 from crowdwise.fitting.em import NotConverged
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR, Knowledge
 from crowdwise.fitting.parameters import check_count, check_number
-from crowdwise.fitting.progress import counted_work
-from crowdwise.fitting.variational import portraits
+from crowdwise.fitting.progress import show_progress_of
+from crowdwise.fitting.variational import compute_skill
 from crowdwise.kernels import NO_GOLD, blocks_of, share_pass
 from crowdwise.labels.tables import native_table
 
@@ -158,7 +158,7 @@ def compete(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArra
         return weights, scores
     cuts = list(parts(field, min(FOLDS, field.n_labels), seed))[: None if field is labels else ENOUGH_FOLDS]
     given = []
-    with counted_work("auto", len(cuts) * len(places), "fits") as advance:
+    with show_progress_of("auto", len(cuts) * len(places), "fits") as advance:
         for part in cuts:
             row = []
             for place in places:
@@ -357,7 +357,7 @@ class Auto(Aggregator):
         counts = statistics_of(blocks, sharp).counts
         if known.worker_counts is not None:
             counts += known.worker_counts.transpose(0, 2, 1)
-        skill, skill_beta = portraits(labels, blocks, known, statistics_of(blocks, posterior), posterior, prior)
+        skill, skill_beta = compute_skill(labels, blocks, known, statistics_of(blocks, posterior), posterior, prior)
         return Fit(
             posterior=posterior,
             prior=prior,
@@ -367,7 +367,7 @@ class Auto(Aggregator):
             extra=extra,
         )
 
-    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:
+    def _predict_answers(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:
         """As the members do together, where they are at hand."""
         found = [weight * answers(member, labels, task, worker) for weight, member in getattr(self, "_members", [])]
         return np.sum(found, axis=0) if found else None

@@ -24,7 +24,7 @@ from crowdwise.evaluate.independence import check_independence
 from crowdwise.evaluate.rank_intervals import LEVEL, rank_intervals
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.em import NotConverged
-from crowdwise.fitting.progress import counted_work
+from crowdwise.fitting.progress import show_progress_of
 from crowdwise.kernels import n_threads, use_threads
 from crowdwise.labels.errors import CrowdwiseError, InputError
 from crowdwise.labels.read import read_labels
@@ -106,7 +106,7 @@ def compare(
     cuts = list(parts(answers, folds, seed))
     found = {slug: _Found.nothing_yet(answers) for slug in slugs}
     jobs = [(slug, cut) for cut in (None, *cuts) for slug in slugs]
-    with warnings.catch_warnings(), counted_work("comparing", len(jobs), "fits") as advance:
+    with warnings.catch_warnings(), show_progress_of("comparing", len(jobs), "fits") as advance:
         warnings.simplefilter("ignore", NotConverged)
         with ThreadPoolExecutor(n_threads()) as pool:
             running = [pool.submit(copy_context().run, _run, slug, answers, cut, found[slug]) for slug, cut in jobs]

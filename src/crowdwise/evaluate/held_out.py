@@ -47,7 +47,7 @@ BLOCK = 1 << 16  # labels gathered at a time
 class Predictor(Protocol):
     """What held-out prediction asks of a fitted model; every aggregator has it."""
 
-    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None: ...
+    def _predict_answers(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None: ...
 
     def _states_of(self, labels: CrowdLabels) -> FloatArray: ...
 
@@ -111,7 +111,7 @@ def predict_held_out(model: Predictor, part: Part) -> FloatArray:
 
 def answers(model: Predictor, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray:
     """Probability of every answer (n, K) of workers to tasks, by a model of `labels`."""
-    own = model._foretell(labels, task, worker)
+    own = model._predict_answers(labels, task, worker)
     if own is not None:
         return own
     states = model._states_of(labels)

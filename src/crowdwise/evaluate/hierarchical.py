@@ -5,7 +5,7 @@ errors. With many labels the matrices are free, with few they are the crowd's.
 
 | quantity | here |
 |---|---|
-| accuracy of worker w: (right + `OWN` · crowd) / (answers + `OWN`) | `intervals.rows_like_the_crowd` |
+| accuracy of worker w: (right + `OWN` · crowd) / (answers + `OWN`) | `intervals.shrink_rows_to_crowd` |
 | prior of the row of truth k: `row_strength` answers with this accuracy, errors as the crowd's | `prior_answers` |
 | class shares ∝ the square root of the shares of the labels: half-way to uniform, in logarithms | `class_shares` |
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.intervals import rows_like_the_crowd
+from crowdwise.fitting.intervals import shrink_rows_to_crowd
 from crowdwise.kernels import blocks_of, confusion_pass, log_rows, share_pass
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def prior_answers(counts: FloatArray, known: Knowledge, weight: float) -> FloatA
     As the worker's accuracy and the crowd's errors have it. Rows that are known from elsewhere are as known, with a
     trace of the crowd's: an answer that was never seen is not impossible.
     """
-    prior: FloatArray = weight * rows_like_the_crowd(counts, OWN)
+    prior: FloatArray = weight * shrink_rows_to_crowd(counts, OWN)
     if known.worker_counts is not None:
         told = known.worker_counts.transpose(0, 2, 1)
         prior = np.where(told.sum(axis=1, keepdims=True) > 0, told + TRACE * prior, prior)
@@ -94,7 +94,7 @@ class HierarchicalDawidSkene:
         confusion_pass(blocks, log_prior, table, known.gold, self.posterior_)
         return self
 
-    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
+    def _predict_answers(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
         """Held-out labels are predicted from the posterior."""
         return None
 

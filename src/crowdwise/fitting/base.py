@@ -197,7 +197,7 @@ class Aggregator(CrowdModel):
         confusion_pass(blocks_of(labels), log_prior, self._log_table(), NO_GOLD, posterior)
         return posterior
 
-    def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
+    def _predict_answers(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
         """Probability of every answer (n, K) of workers to tasks of the fit; None where `_states_of` says it all."""
         return None
 

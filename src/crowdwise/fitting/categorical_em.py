@@ -17,13 +17,13 @@ from crowdwise.fitting.intervals import (
     DRAWS,
     FEW_ANSWERS,
     FEW_LABELS,
-    coin_sureness,
+    coin_skill_beta,
     confusion_skill,
-    confusion_sureness,
-    drawn_accuracies,
-    drawn_rows,
+    confusion_skill_beta,
+    shrink_accuracies,
+    shrink_rows,
 )
-from crowdwise.fitting.skill_posterior import beta_moments, sampled_beta, with_shared_errors
+from crowdwise.fitting.skill_posterior import beta_moments, sample_skill_beta, with_shared_errors
 from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
 from crowdwise.kernels import (
     NO_GOLD,
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
 __all__ = [
     "ConfusionParameters",
     "VoteParameters",
-    "closed_sureness",
+    "closed_form_skill_beta",
     "coin_parameters",
+    "compute_skill_beta",
     "confusion_fit",
+    "fit_coin_skill",
     "fit_confusions",
     "fit_votes",
-    "judged_as_coins",
     "log_of",
-    "portrait",
+    "make_fit",
     "starting_votes",
     "statistics_of",
-    "sureness",
 ]
 
 SMALLEST = 1e-300  # logarithms of a zero probability are taken here, so that sums of them stay finite
@@ -154,13 +154,13 @@ def confusion_fit(
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, last.counts, prior),
-        skill_beta=sureness(labels, known, parameters.log_prior, posterior, few_answers),
+        skill_beta=compute_skill_beta(labels, known, parameters.log_prior, posterior, few_answers),
         log_likelihood=np.array([last.log_likelihood]),
         objective=np.array([last.log_likelihood]),
     )
 
 
-def portrait(
+def make_fit(
     labels: CrowdLabels, posterior: FloatArray, confusion: FloatArray, classifier: FloatArray | None = None
 ) -> Fit:
     """A `Fit` from a posterior (N, K) and matrices (M, K, K) that were found elsewhere.
@@ -177,11 +177,11 @@ def portrait(
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, counts, prior),
-        skill_beta=lambda: graded_beta(labels, posterior, prior, classifier),
+        skill_beta=lambda: grade_by_posterior(labels, posterior, prior, classifier),
     )
 
 
-def sureness(
+def compute_skill_beta(
     labels: CrowdLabels,
     known: Knowledge,
     log_prior: FloatArray,
@@ -189,16 +189,16 @@ def sureness(
     few_answers: float = FEW_ANSWERS,
 ) -> Deferred:
     """Beta parameters of each worker's skill, computed when they are asked for."""
-    return sampled_beta(
+    return sample_skill_beta(
         sample_skill,
         labels,
         known,
         posterior,
-        lambda: closed_sureness(labels, known, log_prior, posterior, few_answers),
+        lambda: closed_form_skill_beta(labels, known, log_prior, posterior, few_answers),
     )
 
 
-def closed_sureness(
+def closed_form_skill_beta(
     labels: CrowdLabels,
     known: Knowledge,
     log_prior: FloatArray,
@@ -214,13 +214,13 @@ def closed_sureness(
     if labels.n_labels < few_answers * labels.n_workers * labels.n_classes:
         posterior = np.empty_like(posterior)
         for _ in range(DRAWS):
-            found = confusion_pass(blocks, log_prior, drawn_rows(counts), known.gold, posterior)
+            found = confusion_pass(blocks, log_prior, shrink_rows(counts), known.gold, posterior)
             counts = found.counts
             if known.log_prior is None:
                 log_prior = log_of(found.class_counts / found.class_counts.sum())
     if known.worker_counts is not None:
         counts = counts + known.worker_counts.transpose(0, 2, 1)
-    return confusion_sureness(counts, *spread(blocks, posterior), np.exp(log_prior))
+    return confusion_skill_beta(counts, *spread(blocks, posterior), np.exp(log_prior))
 
 
 def fit_votes(
@@ -267,10 +267,10 @@ def fit_votes(
         correct, answers, sure = last.counts.sum(axis=1), given.sum(axis=1), posterior
         if of_accuracies is not None and labels.n_labels < FEW_LABELS * labels.n_workers:
             sure = np.empty_like(posterior)
-            drawn = of_accuracies(drawn_accuracies(correct, answers), ended.parameters)
+            drawn = of_accuracies(shrink_accuracies(correct, answers), ended.parameters)
             correct = e_step(drawn, sure)[1].counts.sum(axis=1)
         _, undecided = spread(blocks, sure)
-        return coin_sureness(correct, answers, undecided.sum(axis=1))
+        return coin_skill_beta(correct, answers, undecided.sum(axis=1))
 
     prior = np.exp(ended.parameters.log_prior)
     confusion = np.repeat(np.exp(ended.parameters.log_wrong)[:, None, :], n_classes, axis=1)
@@ -280,14 +280,14 @@ def fit_votes(
         prior=prior,
         confusion=confusion,
         skill=np.minimum(np.einsum("wkk,k->w", confusion, prior), 1),  # shares can sum to a rounding more than 1
-        skill_beta=sampled_beta(
+        skill_beta=sample_skill_beta(
             sample_skill if of_accuracies is None else sample_coin_skill, labels, known, posterior, closed
         ),
     )
     return fit.after(ended), ended.parameters
 
 
-def judged_as_coins(
+def fit_coin_skill(
     labels: CrowdLabels, known: Knowledge, consensus: FloatArray, prior: FloatArray
 ) -> tuple[FloatArray, Deferred]:
     """Skill (M,) and its Beta parameters, where a method's scores (N, K) rank classes but are no probabilities.
@@ -299,16 +299,18 @@ def judged_as_coins(
     correct = worker_sums(labels, consensus.argmax(axis=1)[labels.task] == labels.label)
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     for _ in range(DRAWS):
-        rate = drawn_accuracies(correct, answers)
+        rate = shrink_accuracies(correct, answers)
         bonus = np.log(rate) - np.log((1 - rate) / max(labels.n_classes - 1, 1))
         table = np.repeat(bonus[:, None], labels.n_classes, axis=1)
         correct = vote_pass(blocks, log_of(prior), table, known.gold, posterior).counts.sum(axis=1)
     _, undecided = spread(blocks, posterior)
-    shape = coin_sureness(correct, answers, undecided.sum(axis=1))
-    return shape[:, 0] / shape.sum(axis=1), sampled_beta(sample_coin_skill, labels, known, posterior, lambda: shape)
+    shape = coin_skill_beta(correct, answers, undecided.sum(axis=1))
+    return shape[:, 0] / shape.sum(axis=1), sample_skill_beta(
+        sample_coin_skill, labels, known, posterior, lambda: shape
+    )
 
 
-def graded_beta(
+def grade_by_posterior(
     labels: CrowdLabels, posterior: FloatArray, prior: FloatArray, classifier: FloatArray | None = None
 ) -> FloatArray:
     """Beta parameters (M, 2) of workers graded by a posterior (N, K) that has more to go by than these labels alone.
@@ -319,7 +321,7 @@ def graded_beta(
     """
     blocks = blocks_of(labels)
     middle = posterior if classifier is None else (posterior + classifier) / 2
-    mean, variance = beta_moments(confusion_sureness(scatter(blocks, middle), *spread(blocks, middle), prior))
+    mean, variance = beta_moments(confusion_skill_beta(scatter(blocks, middle), *spread(blocks, middle), prior))
     if classifier is not None:
         apart = worker_sums(labels, (posterior - classifier)[labels.task, labels.label])
         variance += (apart / (2 * np.maximum(labels.labels_per_worker, 1))) ** 2

@@ -6,7 +6,7 @@ complete information - variance of the complete score under the posterior. In un
 expected, n: as observed, it would say that a worker who is never wrong has told nothing.)
 
 Where answers are few, the posterior at the maximum of the likelihood is too sure of itself, and so would be the
-intervals. They are therefore taken at parameters drawn towards the crowd (`drawn_accuracies`, `drawn_rows`), by as
+intervals. They are therefore taken at parameters shrunk towards the crowd (`shrink_accuracies`, `shrink_rows`), by as
 many answers as made nine intervals in ten hold the truth on simulated crowds. `fitting.skill_sampler` learns that
 number from each crowd instead, and `fitting.skill_posterior` chooses between the two.
 """
@@ -29,15 +29,15 @@ __all__ = [
     "FEW_ANSWERS",
     "FEW_LABELS",
     "beta_interval",
-    "coin_sureness",
+    "coin_skill_beta",
     "confusion_skill",
-    "confusion_sureness",
-    "drawn_accuracies",
-    "drawn_rows",
-    "matched_beta",
+    "confusion_skill_beta",
+    "match_beta",
     "mean_agreement",
-    "rows_like_the_crowd",
-    "share_sureness",
+    "share_skill_beta",
+    "shrink_accuracies",
+    "shrink_rows",
+    "shrink_rows_to_crowd",
 ]
 
 JEFFREYS = 0.5
@@ -45,7 +45,7 @@ UNLIKE = 2.0  # tosses of a coin that an answer to a task of its own ease tells 
 SHARPEST = 1e-9  # share of its largest possible value that a variance is taken to have at least
 COIN_DRAW = 3.0  # answers of the crowd that count as a worker's own, where one accuracy describes each
 ROW_DRAW = 15.0  # the same for a row of a confusion matrix
-OWN_DRAW = 8.0  # the same for the accuracy that rows are drawn towards
+OWN_DRAW = 8.0  # the same for the accuracy that rows are shrunk towards
 CLASS_DRAW = 3.0  # answers at a worker's accuracy on all that count for each class
 OTHERS = 1.0  # power of the share of answers left that is lost once more, to the other workers' uncertainty
 COIN_OTHERS = 0.4  # the same where one accuracy describes each of them
@@ -54,28 +54,28 @@ FEW_LABELS = 200.0  # of a worker, where one accuracy describes each: the same
 DRAWS = 2  # passes at drawn rows, each of which starts from the counts of the one before
 
 
-def drawn_accuracies(correct: FloatArray, total: FloatArray) -> FloatArray:
-    """Accuracy of each worker (M,), drawn towards that of the crowd."""
-    return _drawn(correct, total, COIN_DRAW)
+def shrink_accuracies(correct: FloatArray, total: FloatArray) -> FloatArray:
+    """Accuracy of each worker (M,), shrunk towards that of the crowd."""
+    return _shrink(correct, total, COIN_DRAW)
 
 
-def drawn_rows(counts: FloatArray) -> FloatArray:
-    """Logarithm of the rows of confusion matrices, drawn towards the worker's accuracy and the crowd's errors.
+def shrink_rows(counts: FloatArray) -> FloatArray:
+    """Logarithm of the rows of confusion matrices, shrunk towards the worker's accuracy and the crowd's errors.
 
     `counts` and the result are [worker, label, truth].
     """
-    rows = rows_like_the_crowd(counts, OWN_DRAW)
+    rows = shrink_rows_to_crowd(counts, OWN_DRAW)
     log_rows: FloatArray = np.log((counts + ROW_DRAW * rows) / (counts.sum(axis=1) + ROW_DRAW)[:, None, :])
     return log_rows
 
 
-def rows_like_the_crowd(counts: FloatArray, answers: float) -> FloatArray:
-    """Rows with each worker's own accuracy, drawn towards the crowd's by so many answers, and the crowd's errors.
+def shrink_rows_to_crowd(counts: FloatArray, answers: float) -> FloatArray:
+    """Rows with each worker's own accuracy, shrunk towards the crowd's by so many answers, and the crowd's errors.
 
     `counts` and the result are [worker, label, truth].
     """
     diagonal = np.arange(counts.shape[1])
-    accuracy = _drawn(np.einsum("wkk->w", counts), counts.sum(axis=(1, 2)), answers)
+    accuracy = _shrink(np.einsum("wkk->w", counts), counts.sum(axis=(1, 2)), answers)
     errors = counts.sum(axis=0) + JEFFREYS
     errors[diagonal, diagonal] = 0
     errors /= np.maximum(errors.sum(axis=0), JEFFREYS)
@@ -84,7 +84,7 @@ def rows_like_the_crowd(counts: FloatArray, answers: float) -> FloatArray:
     return rows
 
 
-def coin_sureness(correct: FloatArray, total: FloatArray, undecided: FloatArray) -> FloatArray:
+def coin_skill_beta(correct: FloatArray, total: FloatArray, undecided: FloatArray) -> FloatArray:
     """Beta parameters (M, 2) of each worker's accuracy when one number describes the worker.
 
     Parameters
@@ -94,19 +94,19 @@ def coin_sureness(correct: FloatArray, total: FloatArray, undecided: FloatArray)
     undecided : (M,)
         Σ q(1-q) over the worker's labels, q the posterior that the label is right.
     """
-    rate = drawn_accuracies(correct, total)
+    rate = shrink_accuracies(correct, total)
     effective = np.clip(total - undecided / (rate * (1 - rate)), 0, total)
     effective *= ((effective + COIN_DRAW) / (total + COIN_DRAW)) ** COIN_OTHERS
     crowd = _crowd(correct, total)
     return np.stack([rate * effective + crowd, (1 - rate) * effective + 1 - crowd], axis=1)
 
 
-def share_sureness(correct: FloatArray, total: FloatArray, noise: FloatArray) -> FloatArray:
+def share_skill_beta(correct: FloatArray, total: FloatArray, noise: FloatArray) -> FloatArray:
     """Beta parameters (M, 2) of the mean chance of right answers whose number has the variance `noise` (M,).
 
     An answer counts as at most `UNLIKE` tosses of a coin.
     """
-    rate = drawn_accuracies(correct, total)
+    rate = shrink_accuracies(correct, total)
     tosses = rate * (1 - rate) * total
     effective = total * tosses / np.maximum(np.maximum(noise, tosses / UNLIKE), SHARPEST)
     crowd = _crowd(correct, total)
@@ -125,7 +125,7 @@ def confusion_skill(confusion: FloatArray, counts: FloatArray, weights: FloatArr
 
     Notes
     -----
-    A class that a worker has hardly met is drawn towards their accuracy on all, with the weight of one answer: a
+    A class that a worker has hardly met is shrunk towards their accuracy on all, with the weight of one answer: a
     matrix says nothing of a class it has never seen, and its skill should not either.
     """
     total = counts.sum(axis=1)
@@ -137,7 +137,7 @@ def confusion_skill(confusion: FloatArray, counts: FloatArray, weights: FloatArr
     return np.minimum(skill, 1)  # shares can sum to a rounding more than 1
 
 
-def confusion_sureness(
+def confusion_skill_beta(
     counts: FloatArray, undecided: FloatArray, undecided_named: FloatArray, weights: FloatArray
 ) -> FloatArray:
     """Beta parameters (M, 2) of Σ_k weights[k] A[w, k, k], the chance that a worker is right.
@@ -162,7 +162,7 @@ def confusion_sureness(
     """
     correct, total = np.einsum("wkk->wk", counts), counts.sum(axis=1)
     right, answers = correct.sum(axis=1), total.sum(axis=1)
-    overall = _drawn(right, answers, OWN_DRAW)
+    overall = _shrink(right, answers, OWN_DRAW)
     rate = np.clip((correct + CLASS_DRAW * overall[:, None]) / (total + CLASS_DRAW), SHARPEST, 1 - SHARPEST)
     lost = undecided_named * (1 - rate) / rate + (undecided - undecided_named) * rate / (1 - rate)
     by_class = np.clip(total - lost, 0, total)
@@ -174,7 +174,7 @@ def confusion_sureness(
     leaning = (CLASS_DRAW / (by_class + CLASS_DRAW)) @ weights
     variance = (rate * (1 - rate) / (by_class + CLASS_DRAW + 1)) @ weights**2
     variance += leaning**2 * overall * (1 - overall) / (believed + OWN_DRAW + 1)
-    return matched_beta(rate @ weights, variance)
+    return match_beta(rate @ weights, variance)
 
 
 def beta_interval(parameters: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
@@ -185,7 +185,7 @@ def beta_interval(parameters: FloatArray, level: float) -> tuple[FloatArray, Flo
     return low, high
 
 
-def matched_beta(mean: FloatArray, variance: FloatArray) -> FloatArray:
+def match_beta(mean: FloatArray, variance: FloatArray) -> FloatArray:
     """Beta parameters (M, 2) with these means and variances, from 0 to 1; a variance of 0 becomes a tiny one."""
     inside = np.clip(mean, SHARPEST, 1 - SHARPEST)
     most = inside * (1 - inside)
@@ -198,8 +198,8 @@ def _crowd(correct: FloatArray, total: FloatArray) -> float:
     return float((correct.sum() + JEFFREYS) / (total.sum() + 2 * JEFFREYS))
 
 
-def _drawn(correct: FloatArray, total: FloatArray, answers: float) -> FloatArray:
-    """Share of right answers, drawn towards that of the crowd by so many answers."""
+def _shrink(correct: FloatArray, total: FloatArray, answers: float) -> FloatArray:
+    """Share of right answers, shrunk towards that of the crowd by so many answers."""
     rate: FloatArray = (correct + answers * _crowd(correct, total)) / (total + answers)
     return np.clip(rate, SHARPEST, 1 - SHARPEST)  # 0 or 1 by rounding where answers are a great many
 

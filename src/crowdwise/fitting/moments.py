@@ -41,13 +41,13 @@ __all__ = [
     "Shared",
     "align_each",
     "align_together",
+    "apply_floor",
     "columns",
     "complete",
     "core_fit",
-    "floored",
     "gather",
     "prior_of_pairs",
-    "ranked",
+    "rank_workers",
     "start_of",
 ]
 
@@ -93,7 +93,7 @@ class Estimate:
     confusion: FloatArray
 
 
-def ranked(labels: CrowdLabels, gold: IntArray) -> tuple[IntArray, FloatArray]:
+def rank_workers(labels: CrowdLabels, gold: IntArray) -> tuple[IntArray, FloatArray]:
     """Workers by answers beside others' (most first), then by agreement with the vote; and those answers (M,)."""
     beside = _beside(labels)
     agreement = worker_sums(labels, vote_shares(labels, gold)[labels.task, labels.label])
@@ -118,7 +118,7 @@ def gather(labels: CrowdLabels, known: Knowledge, start: Statistics, most: int) 
     `start` holds the counts of `share_pass`.
     """
     classes = np.flatnonzero(labels.class_shares)
-    order, beside = ranked(labels, known.gold)
+    order, beside = rank_workers(labels, known.gold)
     enough = ENOUGH * classes.size**2
     core = order[beside[order] >= enough][:most]
     if core.size < labels.n_workers:
@@ -150,7 +150,7 @@ def columns(counts: FloatArray) -> FloatArray:
     return made
 
 
-def floored(probability: FloatArray, axis: int = 0) -> FloatArray:
+def apply_floor(probability: FloatArray, axis: int = 0) -> FloatArray:
     """Probabilities along an axis, none below `FLOOR` by more than rounding."""
     raised = np.maximum(probability, FLOOR)
     made: FloatArray = raised / raised.sum(axis=axis, keepdims=True)
@@ -210,7 +210,7 @@ def complete(
     whole = np.full((found.workers.size, labels.n_classes, labels.n_classes), 1 / labels.n_classes)
     whole[:, :, classes] = 0
     whole[:, classes[:, None], classes] = found.confusion
-    core = np.log(floored(whole, axis=1))
+    core = np.log(apply_floor(whole, axis=1))
     table[found.workers] = core
     if found.workers.size < labels.n_workers:
         table = _m_step(confusion_pass(blocks, log_prior, table, known.gold).counts)
@@ -263,12 +263,14 @@ def _log_prior(labels: CrowdLabels, known: Knowledge, weight: FloatArray) -> Flo
         return known.log_prior
     logs = np.full(labels.n_classes, -np.inf)
     possible = (labels.class_shares > 0) | (weight > 0)
-    logs[possible] = np.log(floored(weight[possible] / weight.sum()))
+    logs[possible] = np.log(apply_floor(weight[possible] / weight.sum()))
     return logs
 
 
 def _m_step(counts: FloatArray) -> FloatArray:
     """Log of the matrices that expected answers [worker, label, truth] give, with `CROWD` answers of the crowd."""
     crowd = columns(counts.sum(axis=0))
-    logs: FloatArray = np.log(floored((counts + CROWD * crowd) / (counts.sum(axis=1, keepdims=True) + CROWD), axis=1))
+    logs: FloatArray = np.log(
+        apply_floor((counts + CROWD * crowd) / (counts.sum(axis=1, keepdims=True) + CROWD), axis=1)
+    )
     return logs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["counted_work", "progress"]
+__all__ = ["progress", "show_progress_of"]
 
 _silent: ContextVar[bool] = ContextVar("silent", default=False)  # set where fits run inside a longer piece of work
 PATIENCE = 0.7  # seconds before a bar appears: what is over sooner needs none
@@ -31,7 +31,7 @@ def progress(
 
 
 @contextlib.contextmanager
-def counted_work(name: str, total: int, unit: str) -> Iterator[Callable[[], None]]:
+def show_progress_of(name: str, total: int, unit: str) -> Iterator[Callable[[], None]]:
     """Give a function to call after each of so many pieces of work; fits inside draw no bars of their own."""
     with _bar(name, total, f"of {{task.total:.0f}} {unit}") as advance:
         before = _silent.set(True)

@@ -38,9 +38,9 @@ __all__ = [
     "answers_of",
     "crowd_parts",
     "fit_coins",
-    "levelled",
     "prior_of",
-    "regressed",
+    "regress_skills",
+    "scale_by_part",
     "skills_along",
     "squared_loss",
     "starting_skills",
@@ -203,7 +203,7 @@ def crowd_parts(labels: CrowdLabels) -> tuple[IntArray, IntArray]:
     return parts[: labels.n_tasks], parts[labels.n_tasks :]
 
 
-def levelled(values: FloatArray, part: IntArray) -> tuple[FloatArray, BoolArray]:
+def scale_by_part(values: FloatArray, part: IntArray) -> tuple[FloatArray, BoolArray]:
     """Values with root mean square 1 within each part, and whether they were there at all; 1 where they were not."""
     n_parts = int(part.max(initial=0)) + 1
     size = np.sqrt(np.bincount(part, values * values, n_parts) / np.maximum(np.bincount(part, minlength=n_parts), 1))
@@ -238,7 +238,7 @@ def skills_along(pairs: Pairs, direction: FloatArray) -> FloatArray:
     return np.clip(scale[part] * direction, -1, 1)
 
 
-def regressed(pairs: Pairs, skill: FloatArray) -> FloatArray:
+def regress_skills(pairs: Pairs, skill: FloatArray) -> FloatArray:
     """Each worker's skill (M,) as the regression of her agreements on her partners' skills; kept where those are 0."""
     seen = pairs.matrix(pairs.weight * pairs.value) @ skill
     spread = pairs.matrix(pairs.weight) @ (skill * skill)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from crowdwise.fitting.crowd_model import CrowdModel
 
-__all__ = ["damage_refused", "read_header", "restore", "save", "stored_parameters", "write"]
+__all__ = ["read_header", "refuse_damage", "restore", "save", "stored_parameters", "write"]
 
 SCHEMA = 1
 HEADER = "model.json"
@@ -96,7 +96,7 @@ def read_header(folder: str | Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def damage_refused(folder: str | Path) -> Iterator[None]:
+def refuse_damage(folder: str | Path) -> Iterator[None]:
     """Turn whatever a stranger's file can raise, memory included, into one error."""
     try:
         yield
@@ -109,7 +109,7 @@ def damage_refused(folder: str | Path) -> Iterator[None]:
 def restore(model: CrowdModel, folder: str | Path, header: dict[str, Any]) -> None:
     """Give an unfitted model the parameters and fitted attributes of a saved one, once all of it has been checked."""
     folder = Path(folder)
-    with damage_refused(folder):
+    with refuse_damage(folder):
         vocabularies = {name: _vocabulary(folder / f"{name}.parquet") for name in VOCABULARIES}
         with (folder / ARRAYS).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}

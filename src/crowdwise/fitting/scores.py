@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.rank_one import NOTHING, accuracies_of, agreement, levelled, regressed, skills_along
+from crowdwise.fitting.rank_one import NOTHING, accuracies_of, agreement, regress_skills, scale_by_part, skills_along
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["ScoreAggregator", "Scores", "edge_levelled", "score_posterior", "score_table", "scores_of"]
+__all__ = ["ScoreAggregator", "Scores", "scale_by_edges", "score_posterior", "score_table", "scores_of"]
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ def scores_of(labels: CrowdLabels, heard: FloatArray, part: IntArray) -> Scores:
     n_classes = labels.n_classes
     direction = np.zeros(labels.n_workers)
     for column in heard.T:
-        level, there = levelled(column, part)
+        level, there = scale_by_part(column, part)
         direction += np.where(there, level, 0.0)
     pairs = agreement(labels)
     skill = skills_along(pairs, direction / np.maximum(labels.labels_per_worker, 1))
-    skill = skills_along(pairs, regressed(pairs, skill))
+    skill = skills_along(pairs, regress_skills(pairs, skill))
     accuracy = accuracies_of(labels, pairs, skill)
     weight = np.log(accuracy * (n_classes - 1) / (1 - accuracy)) * (n_classes - 1) / n_classes
     given = labels.labels_per_worker
@@ -76,7 +76,7 @@ def score_table(weights: FloatArray) -> FloatArray:
     return table
 
 
-def edge_levelled(values: FloatArray, worker: IntArray, part: IntArray) -> FloatArray:
+def scale_by_edges(values: FloatArray, worker: IntArray, part: IntArray) -> FloatArray:
     """Columns of `values` (M, K) with mean square 1 over the edges of each part; 1 where there is nothing."""
     n_parts = int(part.max()) + 1
     edges = np.bincount(worker, minlength=part.size)

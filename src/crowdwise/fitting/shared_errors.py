@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, logit
 
-from crowdwise.fitting.intervals import drawn_rows
+from crowdwise.fitting.intervals import shrink_rows
 from crowdwise.kernels import blocks_of, confusion_pass, mean_opinions, scatter, worker_sums
 from crowdwise.labels.model import CrowdLabels
 
@@ -108,7 +108,7 @@ def _few_tasks(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> tu
 def pool_opinions(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> FloatArray:
     """The posterior (N, K) mixed with the mean of what each label of a task says alone; known truths stay."""
     prior = np.maximum(posterior.mean(axis=0), SMALLEST)
-    opinions = np.exp(drawn_rows(scatter(blocks_of(labels), posterior))) * prior
+    opinions = np.exp(shrink_rows(scatter(blocks_of(labels), posterior))) * prior
     opinions /= np.maximum(opinions.sum(axis=2, keepdims=True), np.finfo(np.float64).tiny)
     pooled: FloatArray = (1 - ALLOWANCE) * posterior + ALLOWANCE * mean_opinions(labels, opinions, prior)
     if gold.size:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.intervals import confusion_sureness, matched_beta
+from crowdwise.fitting.intervals import confusion_skill_beta, match_beta
 from crowdwise.fitting.shared_errors import DOUBT, shared_errors
 from crowdwise.fitting.skill_sampler import can_sample, sample_skill
 from crowdwise.kernels import blocks_of, scatter, spread
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Deferred", "beta_moments", "calibrated_skill", "sampled_beta", "with_shared_errors"]
+__all__ = ["Deferred", "beta_moments", "calibrate_skill", "sample_skill_beta", "with_shared_errors"]
 
 Deferred = Callable[[], "FloatArray"]
 """Beta parameters (M, 2) that are computed when they are asked for."""
 
 
-def sampled_beta(
+def sample_skill_beta(
     sample: Callable[..., SkillPosterior],
     labels: CrowdLabels,
     known: Knowledge,
@@ -57,7 +57,7 @@ def sampled_beta(
     return compute
 
 
-def calibrated_skill(
+def calibrate_skill(
     labels: CrowdLabels, known: Knowledge, posterior: FloatArray, prior: FloatArray
 ) -> tuple[FloatArray, Deferred]:
     """Skill (M,) graded by a posterior (N, K) that is calibrated, and its Beta parameters.
@@ -70,7 +70,7 @@ def calibrated_skill(
     counts = scatter(blocks, posterior)
     if known.worker_counts is not None:
         counts = counts + known.worker_counts.transpose(0, 2, 1)
-    shape = confusion_sureness(counts, *spread(blocks, posterior), prior)
+    shape = confusion_skill_beta(counts, *spread(blocks, posterior), prior)
     mean, variance = beta_moments(shape)
 
     def compute() -> FloatArray:
@@ -80,9 +80,9 @@ def calibrated_skill(
         else:
             blocks = blocks_of(labels)
             sharp = np.eye(labels.n_classes)[posterior.argmax(axis=1)]
-            graded = confusion_sureness(scatter(blocks, sharp), *spread(blocks, sharp), prior)
+            graded = confusion_skill_beta(scatter(blocks, sharp), *spread(blocks, sharp), prior)
             apart, least = beta_moments(graded)[0] - mean, variance
-        return matched_beta(mean, np.maximum(variance, least) + (DOUBT * apart) ** 2)
+        return match_beta(mean, np.maximum(variance, least) + (DOUBT * apart) ** 2)
 
     return mean, compute
 
@@ -92,7 +92,7 @@ def with_shared_errors(
 ) -> FloatArray:
     """Beta parameters (M, 2) of skill with this mean and variance (M,), less what workers' common errors added."""
     shared = shared_errors(labels, posterior, gold)
-    return matched_beta(mean - shared.mean, variance + shared.variance)
+    return match_beta(mean - shared.mean, variance + shared.variance)
 
 
 def beta_moments(shape: FloatArray) -> tuple[FloatArray, FloatArray]:

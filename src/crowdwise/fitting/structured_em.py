@@ -14,7 +14,7 @@ import numpy as np
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import ConfusionParameters, statistics_of
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.intervals import DRAWS, FEW_ANSWERS, confusion_skill, confusion_sureness, drawn_rows
+from crowdwise.fitting.intervals import DRAWS, FEW_ANSWERS, confusion_skill, confusion_skill_beta, shrink_rows
 from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
 from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, scatter, spread
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["evidence_of", "fit_structured", "pseudo_counts", "structured_sureness"]
+__all__ = ["evidence_of", "fit_structured", "pseudo_counts", "structured_skill_beta"]
 
 P = TypeVar("P", bound=ConfusionParameters)
 X = TypeVar("X")
@@ -94,12 +94,12 @@ def fit_structured(
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, counts, prior),
-        skill_beta=structured_sureness(labels, counts, posterior, prior, infer),
+        skill_beta=structured_skill_beta(labels, counts, posterior, prior, infer),
     ).after(ended)
     return fit, ended.parameters
 
 
-def structured_sureness(
+def structured_skill_beta(
     labels: CrowdLabels,
     counts: FloatArray,
     posterior: FloatArray,
@@ -118,9 +118,9 @@ def structured_sureness(
         blocks, believed, found = blocks_of(labels), posterior, counts
         if labels.n_labels < FEW_ANSWERS * labels.n_workers * labels.n_classes:
             for _ in range(DRAWS):
-                believed = infer(drawn_rows(found))
+                believed = infer(shrink_rows(found))
                 found = scatter(blocks, believed)
-        moments = beta_moments(confusion_sureness(found, *spread(blocks, believed), prior))
+        moments = beta_moments(confusion_skill_beta(found, *spread(blocks, believed), prior))
         return with_shared_errors(labels, NO_GOLD, believed, *moments)
 
     return compute

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.categorical_em import closed_sureness, log_of
+from crowdwise.fitting.categorical_em import closed_form_skill_beta, log_of
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
-from crowdwise.fitting.skill_posterior import calibrated_skill, sampled_beta
+from crowdwise.fitting.skill_posterior import calibrate_skill, sample_skill_beta
 from crowdwise.fitting.skill_sampler import sample_skill
 from crowdwise.kernels import NO_GOLD, Statistics, blocks_of, confusion_pass, expected_logs
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Beliefs",
     "climb_bound",
+    "compute_skill",
     "diagonal_prior",
-    "found_beliefs",
-    "portraits",
-    "predicted",
+    "fit_dirichlets",
+    "predict_new",
     "row_priors",
     "share_prior",
     "with_average",
@@ -86,7 +86,7 @@ def share_prior(pseudo: FloatArray, known: Knowledge) -> Callable[[FloatArray], 
     return prior_of
 
 
-def found_beliefs(found: Statistics, prior: FloatArray) -> Beliefs:
+def fit_dirichlets(found: Statistics, prior: FloatArray) -> Beliefs:
     """The best Dirichlets given expected counts, which they take over; the states of a class share its prior."""
     rows = found.counts
     by_class = rows.reshape(*rows.shape[:2], prior.shape[2], -1)
@@ -127,7 +127,7 @@ def climb_bound(
         table, losses = expected_logs(current.rows, rows_prior)
         found = confusion_pass(blocks, log_prior, table, gold)
         value = found.log_likelihood
-        return value - loss - float(losses.sum()), value, tidy(found_beliefs(found, rows_prior))
+        return value - loss - float(losses.sum()), value, tidy(fit_dirichlets(found, rows_prior))
 
     ended = climb(starts, step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     log_prior, _ = prior_of(ended.parameters.tasks)
@@ -136,7 +136,7 @@ def climb_bound(
     return ended, posterior, confusion_pass(blocks, log_prior, table, gold, posterior)
 
 
-def portraits(
+def compute_skill(
     labels: CrowdLabels,
     blocks: Blocks,  # noqa: ARG001
     known: Knowledge,
@@ -153,16 +153,16 @@ def portraits(
     calibrated
         Whether the posterior (N, K) holds what it says, errors that workers share included. That of mean-field
         inference does not: it takes workers' errors as independent and q(truths) for the truth, and so its workers are
-        graded at rows drawn towards the crowd, as in `fitting.edges.sureness`.
+        graded at rows drawn towards the crowd, as in `categorical_em.compute_skill_beta`.
     """
     if calibrated:
-        return calibrated_skill(labels, known, posterior, prior)
+        return calibrate_skill(labels, known, posterior, prior)
     log_prior = log_of(prior)
-    shape = closed_sureness(labels, known, log_prior, posterior)
-    return shape[:, 0] / shape.sum(axis=1), sampled_beta(sample_skill, labels, known, posterior, lambda: shape)
+    shape = closed_form_skill_beta(labels, known, log_prior, posterior)
+    return shape[:, 0] / shape.sum(axis=1), sample_skill_beta(sample_skill, labels, known, posterior, lambda: shape)
 
 
-def predicted(labels: CrowdLabels, log_prior: FloatArray, log_table: FloatArray) -> FloatArray:
+def predict_new(labels: CrowdLabels, log_prior: FloatArray, log_table: FloatArray) -> FloatArray:
     """Posterior (N, S) of new tasks, from expected logarithms of the states and of labels [worker, label, state].
 
     Labels are aligned with the model; strangers are the worker after the last, the last of the table.

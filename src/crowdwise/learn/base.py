@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from crowdwise.fitting.base import check_enough
-from crowdwise.fitting.categorical_em import portrait
+from crowdwise.fitting.categorical_em import make_fit
 from crowdwise.fitting.crowd_model import CrowdModel
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError, quote
@@ -239,7 +239,7 @@ class Learner(CrowdModel):
         shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
         # Where workers are not modelled, the classifier foretells their labels rather than the truth.
         alone = None if modelled is None else log_f.double().exp().numpy()
-        fit = replace(portrait(answers, shares, confusion.double().numpy(), alone), task_columns=columns)
+        fit = replace(make_fit(answers, shares, confusion.double().numpy(), alone), task_columns=columns)
         self._remember(answers, fit)
         self.history_ = native_table(history, answers.kind)
         if modelled is not None:

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from crowdwise.fitting.saving import damage_refused, restore, stored_parameters, write
+from crowdwise.fitting.saving import refuse_damage, restore, stored_parameters, write
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.tables import native_table, replace_folder
@@ -64,7 +64,7 @@ def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, A
     _check_network(folder, header, network)
     model = kind()
     restore(model, folder, header)
-    with damage_refused(folder):
+    with refuse_damage(folder):
         model.network = model.network if network is None else network
         model.shape_ = _shape(header)
         model.columns_ = _columns(header, model.shape_)

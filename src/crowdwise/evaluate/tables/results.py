@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.evaluate.tables.run import run
-from crowdwise.fitting.progress import counted_work
+from crowdwise.fitting.progress import show_progress_of
 from crowdwise.labels.errors import CrowdwiseError, InputError, quote
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def measure(table: Table, jobs: list[Job], out: Path, *, device: str = "auto", p
     if waiting:
         out.parent.mkdir(parents=True, exist_ok=True)
         _end_last_line(out)
-        with out.open("a", encoding="utf-8") as file, counted_work(table.name, len(waiting), "runs") as advance:
+        with out.open("a", encoding="utf-8") as file, show_progress_of(table.name, len(waiting), "runs") as advance:
             for row in _each(waiting, device, processes):
                 file.write(json.dumps(row) + "\n")
                 file.flush()

@@ -15,7 +15,7 @@ import pyarrow as pa
 from crowdwise.evaluate.tables.measures import Fitted, measured
 from crowdwise.evaluate.tables.problems import problem_of
 from crowdwise.evaluate.tables.removal import removed_workers
-from crowdwise.fitting.variational import predicted
+from crowdwise.fitting.variational import predict_new
 from crowdwise.labels.errors import InputError
 from crowdwise.learner_registry import learner
 from crowdwise.registry import method
@@ -41,7 +41,7 @@ class Oracle:
         if crowd is None:
             raise InputError("The true matrices are not known: the crowd is not simulated.")
         tables = np.log(np.maximum(crowd.confusion, np.finfo(np.float64).tiny)).transpose(0, 2, 1)
-        posterior = predicted(labels, np.log(crowd.prior), np.ascontiguousarray(tables))
+        posterior = predict_new(labels, np.log(crowd.prior), np.ascontiguousarray(tables))
         return {"label": labels.classes.take(pa.array(posterior.argmax(axis=1)))}
 
 
