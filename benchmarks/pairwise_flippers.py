@@ -3,11 +3,11 @@
     python benchmarks/pairwise_flippers.py [--train 20000] [--epochs 50] [--processes 8] [--out FILE]
 
 Section 3 of Tanno et al. 2019, figures 3(b), 3(d) and 6(b): each worker is right with a chance around the mean
-skill and otherwise names one wrong class, hers for each true one. Tanno et al.'s CNN, Adam at 1e-3, batches of 50; the
-epoch is chosen by 10 % of the labels held out, where Tanno et al. 2019 take the best validation accuracy. Every seed
-draws images, workers and labels anew; every method sees the same ones. At 1e-3 the matrices of trace are still on their
-way from the identity after 5,000 steps (Tanno et al. 2019 take 200,000); with so few, give them a learning rate of
-their own, such as 0.01.
+skill and otherwise names one wrong class, theirs for each true one. Tanno et al.'s CNN, Adam at 1e-3, batches of 50;
+the epoch is chosen by 10 % of the labels held out, where Tanno et al. 2019 take the best validation accuracy. Every
+seed draws images, workers and labels anew; every method sees the same ones. At 1e-3 the matrices of trace are still on
+their way from the identity after 5,000 steps (Tanno et al. 2019 take 200,000); with so few, give them a learning rate
+of their own, such as 0.01.
 
 At 30 and 35 % the paper's crowds are diagonally dominant on average, which most that are drawn at random are not (three
 of five workers who flip a class to the same one are enough). A crowd is therefore drawn until it is, in a hundred

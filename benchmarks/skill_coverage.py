@@ -81,7 +81,7 @@ POPULATIONS = {
 
 
 def glad_crowd(n_tasks: int, n_workers: int, n_classes: int, per_task: int, rng: np.random.Generator) -> Any:
-    """Labels drawn from GLAD's own model, and the mean chance of each worker on her own tasks."""
+    """Labels drawn from GLAD's own model, and the mean chance of each worker on their own tasks."""
     ability, ease = rng.normal(1, 1, n_workers), np.exp(rng.normal(1, 1, n_tasks))
     task = np.repeat(np.arange(n_tasks), per_task)
     worker = np.argsort(rng.random((n_tasks, n_workers)), axis=1)[:, :per_task].ravel()

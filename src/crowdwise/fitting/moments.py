@@ -54,7 +54,7 @@ __all__ = [
 FLOOR = 1e-6  # least probability of a label or a class, as in Zhang et al. (2014)
 ENOUGH = 10  # answers beside another's, for each cell of a matrix, that make a worker one of the core
 FEWEST = 3  # workers: two can always be explained by copying
-CROWD = 1.0  # answers of the crowd that count as a worker's own where her matrix is an M-step's
+CROWD = 1.0  # answers of the crowd that count as a worker's own where their matrix is an M-step's
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def align_together(confusion: FloatArray, reference: FloatArray) -> IntArray:
 
 
 def align_each(confusion: FloatArray, reference: FloatArray) -> FloatArray:
-    """Every worker's matrix with its columns in the order that is most like her reference."""
+    """Every worker's matrix with its columns in the order that is most like their reference."""
     scores = np.einsum("wlk,wlr->wkr", confusion, reference)
     return np.stack([matrix[:, _order(score)] for matrix, score in zip(confusion, scores, strict=True)])
 

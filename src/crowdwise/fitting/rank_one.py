@@ -107,7 +107,7 @@ def squared_loss(pairs: Pairs, vector: FloatArray) -> float:
 
 
 class Descent:
-    """Projected gradient steps on `squared_loss`, each worker's scaled by the curvature along her own axis.
+    """Projected gradient steps on `squared_loss`, each worker's scaled by the curvature along their own axis.
 
     A step that would raise the loss is halved until it does not; the next one starts at twice the length. One step
     costs O(pairs).
@@ -239,7 +239,7 @@ def skills_along(pairs: Pairs, direction: FloatArray) -> FloatArray:
 
 
 def regress_skills(pairs: Pairs, skill: FloatArray) -> FloatArray:
-    """Each worker's skill (M,) as the regression of her agreements on her partners' skills; kept where those are 0."""
+    """Each worker's skill (M,) by regression of agreements on the partners' skills; kept where those are 0."""
     seen = pairs.matrix(pairs.weight * pairs.value) @ skill
     spread = pairs.matrix(pairs.weight) @ (skill * skill)
     return np.where(spread > NOTHING, seen / np.where(spread > NOTHING, spread, 1), skill)

@@ -42,8 +42,8 @@ class Scores:
 def scores_of(labels: CrowdLabels, heard: FloatArray, part: IntArray) -> Scores:
     """Read accuracies from how well workers' answers fit what the others said.
 
-    Who is good hears worse voices than who is not, her own being left out; skills are therefore regressed once on
-    those of the partners.
+    A worker's own answers are left out, so a good worker is compared with worse ones; skills are therefore regressed
+    once on those of the partners.
 
     Parameters
     ----------

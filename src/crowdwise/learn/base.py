@@ -237,7 +237,7 @@ class Learner(CrowdModel):
                 confusion = smooth_rows(soft_counts(crowd, posterior))
             columns = {name: column.double().numpy() for name, column in objective.task_columns().items()}
         shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
-        # Where workers are not modelled, the classifier foretells their labels rather than the truth.
+        # Where workers are not modelled, the classifier predicts their labels rather than the truth.
         alone = None if modelled is None else log_f.double().exp().numpy()
         fit = replace(make_fit(answers, shares, confusion.double().numpy(), alone), task_columns=columns)
         self._remember(answers, fit)

@@ -12,7 +12,7 @@ Information Sciences 64.
 |---|---|
 | q(truth) ∝ f · exp(E[log π] + Σ_w E[log θ[w, truth, l]]), message passing | `BayesDgcObjective.posterior_of` |
 | E[log] of Dirichlets | `worker_models.dirichlet_logs` |
-| β[w] ← (1 − ρ) β[w] + ρ (α + n_w / b_w · counts of the batch), b_w of her n_w labels being in it | `step_workers` |
+| β[w] ← (1 − ρ) β[w] + ρ (α + n_w / b_w · counts of the batch), b_w of their n_w labels being in it | `step_workers` |
 | γ ← (1 − ρ) γ + ρ (γ₀ + N · mean of q over the batch) | `step_shares` |
 | the classifier: the bound's gradient, which at the best q is that of cross-entropy to q | `losses.cross_entropy_to` |
 
@@ -22,8 +22,8 @@ Departures: the paper was not at hand. Model and updates are second hand: from i
 1 of Kim et al. 2022, and from what the authors' program computes. There, too, f and π are multiplied without dividing
 by their sum over classes, so that common classes count twice; the natural gradients are the ones above divided by n_w
 and N, scaled by a constant and given to Adam, and a pre-training on the consensus of labels alone comes first. Here,
-natural gradients are followed as they are, with one step size; a worker who is not in the batch is left as she is,
-where the program draws her to the prior; and there is no pre-training. The program expects 5 right answers and 2 of
+natural gradients are followed as they are, with one step size; a worker who is not in the batch is left as they are,
+where the program draws them to the prior; and there is no pre-training. The program expects 5 right answers and 2 of
 each wrong label of every worker; here (2, 1) in all, as in `deep-mf`. With several devices, all keep the first one's β
 and γ.
 """

@@ -1,7 +1,7 @@
-"""CoNAL: a worker's mistake is everyone's or her own, and an auxiliary network tells which.
+"""CoNAL: a worker's mistake is everyone's or their own, and an auxiliary network tells which.
 
 The generative story. The truth of task t is drawn from f(x_t), a network's softmax. With probability ω[t, w] worker w
-makes of it what everyone would (the common layer, G), else what only she does (her own layer, W_w): common mistakes
+makes of it what everyone would (the common layer, G), else what only they do (their own layer, W_w): common mistakes
 come from hard tasks, one's own from one's skill. ω is the likeness of the worker's and the task's embedding. The layers
 are not stochastic matrices but weights of a linear layer, whose outputs are a label's logits.
 
@@ -20,7 +20,7 @@ workers who have not labelled a task, where the authors' program goes through al
 Departures: equations are those of the authors' program (embeddings of 20 numbers, tasks through two linear layers of
 which the first has 128 units, λ = 1e-5). Tasks are embedded from what the classifier's last layer sees, where the
 program has a second network on the raw features: any classifier will do, and the embedding costs next to nothing. A
-worker's matrix, which the paper has not, is softmax(ω G[k] + (1 − ω) W_w[k]) for truth k, its mean over her labels in
+worker's matrix, which the paper has not, is softmax(ω G[k] + (1 − ω) W_w[k]) for truth k, its mean over their labels in
 the last epoch (`MeanConfusions`).
 """
 
@@ -106,7 +106,7 @@ class CommonObjective(Objective):
         self.mean.forget()
 
     def confusion(self) -> Tensor:
-        """Each worker's mean matrix over her labels; for one without labels, half common and half her own."""
+        """Each worker's mean matrix over their labels; for one without labels, half common and half their own."""
         even = self.own.new_full((len(self.own),), 0.5)
         matrices: Tensor = self.mean(mix_layers(even, self.common, self.own).softmax(dim=2))
         return matrices

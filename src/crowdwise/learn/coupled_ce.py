@@ -1,4 +1,4 @@
-"""Coupled cross-entropy (CCEM): the classifier's output, sent through each worker's matrix, explains her labels.
+"""Coupled cross-entropy (CCEM): the classifier's output, sent through each worker's matrix, explains their labels.
 
 The generative story. The truth of task t is drawn from f(x_t), a network's softmax. Worker w, seeing truth k, says l
 with probability A[w, k, l], whatever the features. The network and the matrices are learnt together, by gradient

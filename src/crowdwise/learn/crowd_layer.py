@@ -1,8 +1,8 @@
-"""Crowd layer: a small layer for each worker turns the classifier's output into her answer.
+"""Crowd layer: a small layer for each worker turns the classifier's output into their answer.
 
 The generative story. A network's softmax f(x) is the truth as far as features tell it. Worker w's layer turns it into
-scores of the labels, and her label is drawn from the softmax of these. Her layer is a matrix (MW: f·W[w]), a weight for
-each class (VW), a bias for each class (VB) or both (VW+B). Network and layers are trained together by cross-entropy
+scores of the labels, and their label is drawn from the softmax of these. Their layer is a matrix (MW: f·W[w]), a weight
+for each class (VW), a bias for each class (VB) or both (VW+B). Network and layers are trained together by cross-entropy
 over the labels that are there; then the layers are taken away, and f is the classifier.
 
 F. Rodrigues and F. C. Pereira (2018), "Deep learning from crowds", AAAI.
@@ -17,7 +17,7 @@ F. Rodrigues and F. C. Pereira (2018), "Deep learning from crowds", AAAI.
 A step costs O(labels of the batch × K²) beside the network.
 
 Departures: none in the loss. Its softmax comes *after* the layer, so that no row of W is a distribution. The confusion
-matrix that a worker is shown with is what her layer makes of a certain truth: row k is P(label | f is sure of k).
+matrix that a worker is shown with is what their layer makes of a certain truth: row k is P(label | f is sure of k).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class CrowdLayerObjective(Objective):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CrowdLayer(Learner):
-    """A classifier with a layer on top for each worker, which turns its output into her answer.
+    """A classifier with a layer on top for each worker, which turns its output into their answer.
 
     Parameters
     ----------

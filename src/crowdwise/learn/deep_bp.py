@@ -1,9 +1,9 @@
 """Deep belief propagation: workers' matrices are integrated out by belief propagation, the classifier learns the rest.
 
 The generative story. The classifier f gives the chances of a task's classes from its features, and the truth is drawn
-from them. Worker w draws her confusion matrix θ[w] from a prior over matrices; her label l on a task has probability
-θ[w, truth, l]. Before each epoch, belief propagation on the graph of tasks and workers, with f as the tasks' priors,
-gives q, the posterior of the truths (E-step); then f is trained towards q (M-step).
+from them. Worker w draws their confusion matrix θ[w] from a prior over matrices; their label l on a task has
+probability θ[w, truth, l]. Before each epoch, belief propagation on the graph of tasks and workers, with f as the
+tasks' priors, gives q, the posterior of the truths (E-step); then f is trained towards q (M-step).
 
 H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS.
 
@@ -70,7 +70,7 @@ def crowd_nodes(counts: FloatArray, alpha: Any) -> tuple[FloatArray, FloatArray]
     """Matrices (S, K, K) [node, truth, label] and their weights (S,): workers like the crowd, but more or less skilled.
 
     The crowd's matrix is that of its counts (K, K) and pseudo-counts. A worker's accuracy for every class differs from
-    the crowd's by one normal draw in logits; her errors are the crowd's.
+    the crowd's by one normal draw in logits; their errors are the crowd's.
     """
     n_classes = len(counts)
     crowd = counts + dirichlet_rows(alpha, n_classes)

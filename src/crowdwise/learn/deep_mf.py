@@ -1,8 +1,8 @@
 """Deep mean field: workers' matrices with Dirichlet posteriors, truths and the classifier, each in turn.
 
 The generative story is that of `deep-bp`: the truth is drawn from the classifier's output f, worker w's matrix θ[w]
-from a Dirichlet prior, her label l from θ[w, truth]. The posterior of truths and matrices is approximated by a product,
-q(truths) · q(matrices), whose factors and the classifier each climb the same bound on the evidence.
+from a Dirichlet prior, their label l from θ[w, truth]. The posterior of truths and matrices is approximated by a
+product, q(truths) · q(matrices), whose factors and the classifier each climb the same bound on the evidence.
 
 H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with belief propagation", AISTATS.
 
@@ -191,7 +191,7 @@ class DeepMeanField(Learner):
     Parameters
     ----------
     prior : "dirichlet" or "one-coin"
-        Rows of a worker's matrix are Dirichlet; or she has one Beta(α₁, α₂) accuracy, errors spread evenly.
+        Rows of a worker's matrix are Dirichlet; or they have one Beta(α₁, α₂) accuracy, errors spread evenly.
     alpha : pair (α₁, α₂) above 0; for "dirichlet" also an array (K, K) [truth, label]
         Pseudo-counts of right and of wrong answers, (2, 1) where None. "dirichlet" spreads α₂ over the wrong labels.
     trust : float, from 1/K to 1

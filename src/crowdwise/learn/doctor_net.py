@@ -1,6 +1,6 @@
 """Doctor net: a head for each worker on a shared trunk; the heads' mean decides.
 
-The generative story. There is none of a truth: each worker's label is drawn from her own softmax, a linear layer of
+The generative story. There is none of a truth: each worker's label is drawn from their own softmax, a linear layer of
 what a trunk that all share makes of the features. Trunk and heads are trained by the cross-entropy of the labels that
 there are. A new task is given the mean of all heads, or a weighted mean, with weights that are learnt afterwards while
 trunk and heads stay as they are: for a training task, the heads of the workers who did *not* label it, averaged, should

@@ -22,8 +22,8 @@ is the likelihood itself, and no posterior has to be kept. Backward recursions a
 A step costs O(tasks of the batch × K²) beside the network, in as many operations as its longest sequence is long.
 
 Departures: Rodrigues et al. suppose that of each *sequence* one worker's labels are right, the others' random, and
-estimate how often each is the one. Here a worker is right or wrong task by task, with a confusion matrix of her own, as
-in the other methods; truths are soft throughout. The CRF's features are the network's, and Adam trains it instead of
+estimate how often each is the one. Here a worker is right or wrong task by task, with a confusion matrix of their own,
+as in the other methods; truths are soft throughout. The CRF's features are the network's, and Adam trains it instead of
 L-BFGS. A starts from the shares of the votes.
 """
 

@@ -1,9 +1,9 @@
 """Trace regularisation with matrices that depend on the features: who errs how, on what.
 
 The generative story. The truth of task t is drawn from f(x_t), a network's softmax. Worker w, seeing truth k, says l
-with probability T_w(x_t)[k, l]: her matrix depends on the task as well, through a second head on what the classifier's
-last layer sees. Cross-entropy alone can put anything into so rich a T; of all that explain the labels, matrices with a
-small trace are taken, that is, workers as unreliable as the labels allow.
+with probability T_w(x_t)[k, l]: their matrix depends on the task as well, through a second head on what the
+classifier's last layer sees. Cross-entropy alone can put anything into so rich a T; of all that explain the labels,
+matrices with a small trace are taken, that is, workers as unreliable as the labels allow.
 
 L. Zhang, R. Tanno, M.-C. Xu, C. Jin, J. Jacob, O. Ciccarelli, F. Barkhof and D. C. Alexander (2020), "Disentangling
 human error from the ground truth in segmentation of medical images", NeurIPS; slide "Methods for instance-dependent
@@ -18,14 +18,14 @@ label noise" of Ibrahim et al. 2025.
 
 A step costs O(labels of the batch × R K²) beside the network. A full second head would have D K² weights a worker, to
 be gathered for every label; here the representation is first brought down to R numbers by a layer that all workers
-share, and each has R K² weights of her own. Only observed pairs of task and worker are computed.
+share, and each has R K² weights of their own. Only observed pairs of task and worker are computed.
 
 Departures: for classes of tasks instead of pixels. The paper is known from Ibrahim et al. 2025 and its abstract. Its
 trace runs over all workers and tasks; here it is the mean over observed pairs, so that β does not depend on how many
 there are, with Tanno et al.'s β = 0.01. The paper's workers have no shared bottleneck. Its warm-up, as we understand
 it, maximises the trace for the first iterations; here the matrices stand still near I for the first part of the epochs,
 while f learns from all labels: without, T_w(x) soon does f's work and f is left with guesses. A worker's matrix in
-`confusion_` is the mean of T_w(x) over her labels in the last epoch (`MeanConfusions`).
+`confusion_` is the mean of T_w(x) over their labels in the last epoch (`MeanConfusions`).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class InstanceObjective(Objective):
         self.warming = epoch < self.warm_up * self.n_epochs
 
     def confusion(self) -> Tensor:
-        """Each worker's mean matrix over her labels."""
+        """Each worker's mean matrix over their labels."""
         matrices: Tensor = self.mean(self.head.typical())
         return matrices
 

@@ -259,7 +259,7 @@ class LearnToAgree(Learner):
         "rmse" for linear.
     classifier_loss
         "balanced-ce" (equations 5 to 7), "ce" (the same with γ = 0) or "weighted-kappa" (equation 8; a batch must hold
-        both classes of a worker's labels for her to teach anything).
+        both classes of a worker's labels for them to teach anything).
     strength
         λ of equation (4), at least 0: the log-odds are moved by up to λ. 3 in the paper.
     bins
@@ -270,7 +270,7 @@ class LearnToAgree(Learner):
     When it fails: there is a truth and most workers miss it, since it agrees with them; many workers with few labels
     each, since each weighs the same; and "weighted-kappa" with batches in which a worker has few labels.
 
-    With "balanced-ce" a worker who nearly always says one thing has a large γ: her labels count only where the
+    With "balanced-ce" a worker who nearly always says one thing has a large γ: their labels count only where the
     classifier is much against them.
 
     The agreement stream belongs to the classifier: `predict_proba` gives the regularised probabilities, while

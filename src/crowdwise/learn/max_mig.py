@@ -22,7 +22,7 @@ A step costs O(labels of the batch × K) and, for the pairs, O(B² K) beside the
 Departures:
 
 - Equation (2) divides by all tasks, each of which every worker has labelled. Here a worker's row is divided by the
-  tasks that *she* labelled: otherwise her silence would speak against a class. It is smoothed by `smoothing` answers
+  tasks that *they* labelled: otherwise their silence would speak against a class. It is smoothed by `smoothing` answers
   like the crowd's, where equation (2) has log 0.
 - The start is divided by the mean number of labels of a task, so that the aggregator begins as the *mean* of its
   workers' opinions, not as their sum. The sum is naive Bayes: with many workers it is sure from the first step, its
@@ -36,7 +36,7 @@ Departures:
 - The best epoch is chosen by the gain on the tasks held out. The likelihood of their labels counts copies as if they
   were witnesses, which is what theorem E.3 has against it.
 - W is no confusion matrix. A constant added to a column of W cancels in g, and theorem 3.4 gives a worker who copies
-  weight 0, however good she is. Confusion matrices are counted with the posterior, as for methods without any.
+  weight 0, however good they are. Confusion matrices are counted with the posterior, as for methods without any.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Objective(nn.Module):
         return log_bayes(log_f, owner, confusion[worker, :, label].clamp(min=SMALLEST).log())
 
     def held_out(self, log_f: Tensor, crowd: Crowd) -> Tensor | None:  # noqa: ARG002
-        """How well the classifier foretells labels held out, the higher the better; chooses the epoch.
+        """How well the classifier predicts labels held out, the higher the better; chooses the epoch.
 
         None for the mean log-probability of the labels through the workers' matrices, which are counted where the
         method has none. Those cannot tell a classifier from its mirror image: see `TargetedObjective`.

@@ -3,7 +3,7 @@
 The generative story. The truth of task t is drawn from f(x_t), a network's softmax. Worker w, seeing truth k, says l
 with probability T_w(x_t)[k, l]. Learnt all at once, f and so rich a T cannot be told apart; so in stages. First the
 classifier learns from all labels; of some tasks it is then sure, and these, the anchors, are taken as known. On them,
-what all workers together make of a task is learnt, and from there each worker's own way, where she has labels enough.
+what all workers together make of a task is learnt, and from there each worker's own way, where they have labels enough.
 With these matrices fixed, the classifier is trained on all labels again.
 
 S. Li, X. Xia, J. Deng, S. Ge and T. Liu (2023), "Transferring annotator- and instance-dependent transition matrix for
@@ -143,7 +143,7 @@ class TransitionObjective(Objective):
         return -said.sum() / max(len(known), 1)
 
     def confusion(self) -> Tensor:
-        """Each worker's mean matrix over her labels."""
+        """Each worker's mean matrix over their labels."""
         matrices: Tensor = self.mean(self.head.typical()[self.source])
         return matrices
 
@@ -159,7 +159,7 @@ class InstanceTransition(Learner):
     rank
         R, at least 1: how many numbers of a task the workers' mistakes may depend on.
     fewest
-        Labels on such tasks that a worker must have for matrices of her own, at least 1; others have the crowd's.
+        Labels on such tasks that a worker must have for matrices of their own, at least 1; others have the crowd's.
 
     Notes
     -----

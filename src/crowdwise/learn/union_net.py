@@ -19,8 +19,8 @@ matrices together, and never multiplied whole.
 
 Departures: known from the paper's abstract and another library's account of its variant B; variant A is not here. (7)
 is what the softmax is taken of, as in that account, so that the diagonal starts e times as likely as the rest (with
-ε = 0), and not at 1 − ε: where it started there, the rest would hardly have a gradient. A worker's matrix is her block
-of T, rows normalised.
+ε = 0), and not at 1 − ε: where it started there, the rest would hardly have a gradient. A worker's matrix is their
+block of T, rows normalised.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class UnionObjective(Objective):
         return per_task(coupled_sum(seen.logits.softmax(dim=1), self.union(), batch), batch)
 
     def confusion(self) -> Tensor:
-        """Each worker's block, rows normalised: what she says, given that she answers."""
+        """Each worker's block, rows normalised: what they say, given that they answer."""
         return self.union.rho.softmax(dim=2)
 
 

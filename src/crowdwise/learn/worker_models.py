@@ -163,7 +163,7 @@ def dirichlet_logs(shape: Tensor) -> Tensor:
 def vote_confusions(crowd: Crowd, smoothing: float) -> Tensor:
     """Matrices (M, K, K) counted with the shares of the votes: Cao et al.'s (2019) equation (2), before its logarithm.
 
-    A worker's row is divided by the tasks that she labelled, not by all: her silence says nothing. To each row
+    A worker's row is divided by the tasks that they labelled, not by all: their silence says nothing. To each row
     `smoothing` answers like the crowd's are added.
     """
     return smooth_rows(soft_counts(crowd, crowd.votes()), smoothing)

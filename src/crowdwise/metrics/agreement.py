@@ -186,7 +186,7 @@ def pairwise_kappas(labels: CrowdLabels, *, weights: Weights = None, min_common:
 
     Takes time in proportion to the pairs of answers to the same task, and memory to workers × classes plus
     the pairs of workers found. Workers without a common task do not appear. Of a worker who answered a task
-    more than once every answer is paired with the other worker's; a worker is never paired with herself.
+    more than once every answer is paired with the other worker's; a worker is never paired with themself.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ def find_non_dominant(mean: FloatArray) -> list[int]:
 
 
 def crowd_confusion(confusion: FloatArray, answers: FloatArray) -> FloatArray:
-    """The crowd's mean matrix (K, K), each worker weighed by her answers."""
+    """The crowd's mean matrix (K, K), each worker weighed by their answers."""
     mean: FloatArray = np.average(confusion, axis=0, weights=np.maximum(answers, 1e-12))
     return mean
 

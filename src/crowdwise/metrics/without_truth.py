@@ -78,7 +78,7 @@ def agreement_ratio(
     The text calls the denominator "the average agreement between annotators", and so it is here. The
     paper's table 1 confirms it: its four annotators, each scored as a model against the other three, have
     ratios r around 1, not ½, and the mean of 2r / (1 + r) is 1 to the printed digits, as it must be for
-    means. To score a worker the same way, take her labels out of `labels` first.
+    means. To score a worker the same way, take their labels out of `labels` first.
 
     *Sparse crowds* (the paper's are complete): a κ is taken over the tasks in common, only pairs who
     labelled a task in common count, and those with fewer than `min_common` or with an undefined κ are left

@@ -1,4 +1,4 @@
-"""Parameters of a simulation, checked once at the door."""
+"""Checks of a simulation's parameters."""
 
 from __future__ import annotations
 
