@@ -32,7 +32,7 @@ def too_sure(seed: int, n_tasks: int = 600) -> tuple[CrowdLabels, FloatArray, In
     """A crowd, a posterior that is surer than right (the fourth power of a calibrated one), and the truth."""
     crowd = simulate("dawid-skene", n_tasks=n_tasks, n_workers=12, n_classes=3, labels_per_task=3, seed=seed)
     right = cw.DawidSkene().fit(crowd.labels, gold=dict(enumerate(crowd.truth.tolist())))
-    posterior = right._posterior_of(right._aligned(crowd.labels)) ** 4
+    posterior = right._posterior_of(right._align_labels(crowd.labels)) ** 4
     return crowd.labels, posterior / posterior.sum(axis=1, keepdims=True), crowd.truth
 
 

@@ -149,8 +149,8 @@ MUTATIONS = (
     Mutation(
         "tie order reversed",
         "fitting/crowd_model.py",
-        "np.where(self._tied(posterior), self.label_shares_, -1.0)",
-        "np.where(self._tied(posterior), -self.label_shares_, -2.0)",
+        "np.where(self._find_ties(posterior), self.label_shares_, -1.0)",
+        "np.where(self._find_ties(posterior), -self.label_shares_, -2.0)",
         ("tests/surface/test_ties.py::test_the_more_common_class_wins_then_the_first",),
     ),
     Mutation(
@@ -338,7 +338,7 @@ MUTATIONS = (
     Mutation(
         "Adam's means laid out otherwise than their parameters",
         "learn/checkpoints.py",
-        "            _laid_out(optimiser)\n",
+        "            _lay_out(optimiser)\n",
         "",
         (LEARN + "contract.py::test_resumed_is_as_if_never_stopped[max-mig]",),
     ),

@@ -284,7 +284,7 @@ class EnhancedBcc(Aggregator):
         return posterior
 
     def _states_of(self, labels: CrowdLabels) -> FloatArray:
-        return self._predicted(self._aligned(labels))
+        return self._predicted(self._align_labels(labels))
 
     def _predicted(self, labels: CrowdLabels) -> FloatArray:
         table = with_average(self.extra_["rows"], self.labels_per_worker_)

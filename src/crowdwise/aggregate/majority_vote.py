@@ -89,5 +89,5 @@ class MajorityVote(Aggregator):
         if self.seed is None:
             return super()._decide(posterior)
         order = np.random.default_rng(self.seed).random(posterior.shape)
-        chosen: IntArray = np.where(self._tied(posterior), order, -1.0).argmax(axis=1)
+        chosen: IntArray = np.where(self._find_ties(posterior), order, -1.0).argmax(axis=1)
         return chosen

@@ -101,16 +101,16 @@ def load(name: str) -> Dataset:
     if name in OTHER_KINDS:
         raise InputError(f"The data set {quote(name)} holds {OTHER_KINDS[name]}, not class labels.")
     if name == BUILT_IN:
-        return _described(name, anaesthetists(), None)
-    labels_file, folder = _located(name)
+        return _make_dataset(name, anaesthetists(), None)
+    labels_file, folder = _locate(name)
     truth_file = find_file(folder, "truth")
     truth = read_truth(truth_file) if truth_file else None
     if name not in CATALOGUE:
-        return _described(name, _read(labels_file, truth, "error"), truth)
+        return _make_dataset(name, _read(labels_file, truth, "error"), truth)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # names of a known set are as its authors wrote them
         labels = _read(labels_file, truth, CATALOGUE[name].on_duplicate)
-    return _described(name, labels, truth)
+    return _make_dataset(name, labels, truth)
 
 
 def _read(file: Path, truth: pa.Table | None, on_duplicate: Duplicates) -> CrowdLabels:
@@ -129,7 +129,7 @@ def _read(file: Path, truth: pa.Table | None, on_duplicate: Duplicates) -> Crowd
     return labels
 
 
-def _described(name: str, labels: CrowdLabels, truth: pa.Table | None) -> Dataset:
+def _make_dataset(name: str, labels: CrowdLabels, truth: pa.Table | None) -> Dataset:
     codes = np.full(labels.n_tasks, -1, np.int32) if truth is None else align_truth(truth, labels)
     codes.flags.writeable = False
     entry = CATALOGUE.get(name)
@@ -138,7 +138,7 @@ def _described(name: str, labels: CrowdLabels, truth: pa.Table | None) -> Datase
     return Dataset(name, labels, truth, codes, entry.description, entry.citation, entry.majority_vote, entry.published)
 
 
-def _located(name: str) -> tuple[Path, Path]:
+def _locate(name: str) -> tuple[Path, Path]:
     """Find the labels file of a data set and its folder, or say what to put where."""
     searched = folders()
     if re.fullmatch(r"\w[\w.-]*", name):

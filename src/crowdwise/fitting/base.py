@@ -127,7 +127,7 @@ class Aggregator(CrowdModel):
             fitted: FloatArray = self.posterior_
             return fitted
         # The model knows the classes: a few labels of new tasks are not asked whether they are values.
-        return self._posterior_of(self._aligned(read_labels(labels, kind="labels")))
+        return self._posterior_of(self._align_labels(read_labels(labels, kind="labels")))
 
     def calibration(self, n_bins: int = 10, *, level: float = 0.9) -> Any:
         """Table of how often the consensus is right where it is so sure, on the gold tasks of `fit`.

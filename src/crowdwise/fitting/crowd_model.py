@@ -195,7 +195,7 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
             self._skill_beta = self.skill_beta_
         return super().__getstate__()
 
-    def _aligned(self, labels: CrowdLabels) -> CrowdLabels:
+    def _align_labels(self, labels: CrowdLabels) -> CrowdLabels:
         """New labels in the model's own classes and workers, strangers as one worker after the last."""
         classes = positions(labels.classes, self.classes_)
         used = np.unique(labels.label)
@@ -229,11 +229,11 @@ class CrowdModel(BaseEstimator):  # type: ignore[misc,unused-ignore]
 
     def _decide(self, posterior: FloatArray) -> IntArray:
         """Position of the highest posterior; a tie goes to the class more common in the labels, then the first."""
-        chosen: IntArray = np.where(self._tied(posterior), self.label_shares_, -1.0).argmax(axis=1)
+        chosen: IntArray = np.where(self._find_ties(posterior), self.label_shares_, -1.0).argmax(axis=1)
         return chosen
 
     @staticmethod
-    def _tied(posterior: FloatArray) -> BoolArray:
+    def _find_ties(posterior: FloatArray) -> BoolArray:
         tied: BoolArray = posterior >= posterior.max(axis=1, keepdims=True) - TIE
         return tied
 

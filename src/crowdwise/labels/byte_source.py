@@ -87,16 +87,16 @@ class Blob:
 def open_blob(source: Any) -> Blob:
     """Take a path, "-" for standard input, or an open file, and check that it can be read at all."""
     if source == "-":
-        return _held("standard input", sys.stdin.buffer.read())
+        return _hold_bytes("standard input", sys.stdin.buffer.read())
     if hasattr(source, "read"):
         data = source.read()
         name = Path(str(getattr(source, "name", "the stream"))).name
-        return _held(name, data.encode() if isinstance(data, str) else data)
+        return _hold_bytes(name, data.encode() if isinstance(data, str) else data)
     path = Path(source)
     try:
         with path.open("rb") as file:
             if not path.is_file():  # a pipe gives its bytes once
-                return _held(path.name, file.read())
+                return _hold_bytes(path.name, file.read())
             magic = file.read(2)
     except FileNotFoundError:
         raise InputError(_absent(path)) from None
@@ -110,7 +110,7 @@ def open_blob(source: Any) -> Blob:
     return Blob(path.name, path, b"", magic == GZIP)
 
 
-def _held(name: str, data: bytes) -> Blob:
+def _hold_bytes(name: str, data: bytes) -> Blob:
     return Blob(name, None, data, data.startswith(GZIP))
 
 

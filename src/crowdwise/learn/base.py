@@ -179,7 +179,7 @@ class Learner(CrowdModel):
         kept, out = self._split(answers, labelled, validation is not None)
         training = np.zeros(answers.n_tasks, np.bool_)
         training[kept] = True
-        with torch.random.fork_rng(devices=self._seeded()):
+        with torch.random.fork_rng(devices=self._cuda_devices()):
             torch.manual_seed(self.seed)
             crowd = Crowd(answers.keep(training[answers.task]))
             classifier = build_network(self.network, features, answers.n_classes)
@@ -195,7 +195,7 @@ class Learner(CrowdModel):
                 job.held_tasks = torch.as_tensor(out)
             chosen = "held_out" if validation is None else f"accuracy on {len(validation[0])} tasks"
             own = {"features": features.digest(), "valid": chosen} if self.checkpoint is not None else {}
-            state = train(job, replace(self._plan(), own=self._own(answers) | own))
+            state = train(job, replace(self._plan(), own=self._fingerprint(answers) | own))
         self._finish(features, answers, classifier, objective, state)
 
     def _split(self, answers: CrowdLabels, labelled: Any, validated: bool) -> tuple[Any, Any]:
@@ -265,7 +265,7 @@ class Learner(CrowdModel):
         with usual_torch(), torch.no_grad():
             log_f = self._forecast(features)
             if labels is not None:
-                crowd = Crowd(self._aligned(align_to_rows(read_labels(labels, kind="labels"), features, tasks)))
+                crowd = Crowd(self._align_labels(align_to_rows(read_labels(labels, kind="labels"), features, tasks)))
                 table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype)
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
         unknown = log_f.isnan().any(dim=1)
@@ -335,11 +335,11 @@ class Learner(CrowdModel):
         self.module_.cpu()
         return log_f
 
-    def _seeded(self) -> list[int]:
+    def _cuda_devices(self) -> list[int]:
         """CUDA devices whose random state is to be as it was after fitting."""
         return [torch.cuda.current_device()] if find_device(self.device).type == "cuda" else []
 
-    def _own(self, answers: CrowdLabels) -> dict[str, str]:
+    def _fingerprint(self, answers: CrowdLabels) -> dict[str, str]:
         """What a checkpoint must agree with beside the plan: the method's own parameters, and the labels."""
         own = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in SHARED}
         digest = 0

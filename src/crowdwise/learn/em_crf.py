@@ -291,7 +291,7 @@ class EmCrf(Learner):
         names: Any = tasks
         if labels is not None:
             answers = align_to_rows(read_labels(labels, kind="labels"), features, tasks)
-            names, crowd = answers.tasks, Crowd(self._aligned(answers))
+            names, crowd = answers.tasks, Crowd(self._align_labels(answers))
             table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=nodes.dtype)
             nodes = self._crf.evidence(nodes, crowd.task, crowd.worker, crowd.label, table)
         if names is None:

@@ -157,19 +157,19 @@ def features_of(given: Any) -> Features:
     frame = nw.from_native(given, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return _of_frame(frame)
-    return _held(_tensor_of(given))
+    return _hold_tensor(_tensor_of(given))
 
 
 def _of_frame(frame: nw.DataFrame[Any]) -> Features:
     columns = [name for name in frame.columns if name != TASK]
-    features = _held(_tensor_of(frame.select(columns).to_numpy()))
+    features = _hold_tensor(_tensor_of(frame.select(columns).to_numpy()))
     features.columns = tuple(columns) if all(isinstance(name, str) for name in columns) else ()
     if TASK in frame.columns:
         features.names = (as_vocabulary(frame[TASK].to_native(), "task"),)
     return features
 
 
-def _held(values: Tensor) -> HeldFeatures:
+def _hold_tensor(values: Tensor) -> HeldFeatures:
     if values.ndim < 2 or len(values) == 0 or values[0].numel() == 0:
         raise InputError(
             f"Features have shape {tuple(values.shape)}; there must be one row for each task, and at least one column."
