@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from crowdwise.kernels.exponential import exp_of_nonpositive
-from crowdwise.kernels.prefetch import AHEAD, prefetch_row
+from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
+from crowdwise.kernels.compiled.prefetch import AHEAD, prefetch_row
 
 BLOCK = 52_428  # at most; a quarter of a thread's tasks where there are fewer
 LANES = 2

@@ -12,8 +12,8 @@ rows: as above; with errors that all share (correlation .05 across families) as 
 each, with labels alone and with 100 true answers: the share of panels within 15 % of the true value, the median
 relative error, and the share whose 90 % interval holds it; the same for panels where `certain` is said.
 
-Constants of `audit/effective_size.py` were set on panels of seeds 0 to 59 of an earlier generator of the same kind; the
-default seeds here are others.
+Constants of `dependence/effective_size.py` were set on panels of seeds 0 to 59 of an earlier generator of the same
+kind; the default seeds here are others.
 """
 
 from __future__ import annotations

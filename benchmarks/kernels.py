@@ -15,9 +15,10 @@ from dataclasses import replace
 import numpy as np
 from numba import njit
 
-from crowdwise.kernels import blocks_of, confusion_pass
-from crowdwise.kernels.compiled_loops import soften
-from crowdwise.kernels.em_passes import NO_GOLD
+from crowdwise.engines import load_engine
+from crowdwise.kernels.compiled.em_passes import soften
+from crowdwise.kernels.layout import blocks_of
+from crowdwise.kernels.rows import NO_GOLD
 from crowdwise.kernels.threads import run_lanes
 from crowdwise.simulate import simulate
 
@@ -83,12 +84,13 @@ def main() -> None:
             2,
         )  # fmt: skip
 
-    cube = table.reshape(-1, K, K)
-    mixed = shuffled_blocks(blocks)
+    cube = table.reshape(-1, K, K).transpose(0, 2, 1)
+    engine = load_engine("numba")
+    mixed, sorted_ = engine.prepare(shuffled_blocks(blocks)), engine.prepare(blocks)
     print(f"{labels.n_labels:,} labels, blocks of {blocks.size:,} tasks, {blocks.n_lanes} lanes")
     print(f"by task                    {timed(plain):.3f} s a pass")
-    print(f"blocks, in random order    {timed(lambda: confusion_pass(mixed, log_prior, cube)):.3f} s a pass")
-    print(f"blocks, by worker, label   {timed(lambda: confusion_pass(blocks, log_prior, cube)):.3f} s a pass")
+    print(f"blocks, in random order    {timed(lambda: mixed.e_step(log_prior, cube)):.3f} s a pass")
+    print(f"blocks, by worker, label   {timed(lambda: sorted_.e_step(log_prior, cube)):.3f} s a pass")
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ def run(job: tuple[str, str, float, int]) -> dict[str, Any]:
     if made is None:
         return row | {"skipped": f"no worker has {FEWEST} labels to copy"}
     crowd, planted = made
-    screens = screen_workers(crowd, random_state=seed).screens
+    screens = screen_workers(crowd, random_state=seed)
     findings = [finding for screen in screens for finding in screen.findings]
     found = found_among(planted, findings)
     accused = {str(who) for finding in findings for who in finding.names}

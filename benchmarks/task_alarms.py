@@ -33,7 +33,8 @@ for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-from crowdwise.audit.tasks import find_confused_classes, find_mislabels  # noqa: E402
+from crowdwise.audit.confused_classes import find_confused_classes  # noqa: E402
+from crowdwise.audit.mislabels import find_mislabels  # noqa: E402
 from crowdwise.labels import CrowdLabels  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "task_alarms.json"

@@ -20,6 +20,7 @@ from compare_tables import compare_tables
 from figure import Row, drawn
 
 import crowdwise as cw
+from crowdwise.audit.descriptor import audit_tests
 from crowdwise.fitting.facts import FAMILIES, LEARNER_FAMILIES
 from reproduction import FOLDER
 from reproduction import pages as reproduction_pages
@@ -46,6 +47,11 @@ def methods() -> str:
         ["method", "class", "assumes", "paper"],
         [[f"`{entry.slug}`", f"`{entry.class_name}`", entry.summary, entry.paper] for entry in cw.methods()],
     )
+
+
+def audit() -> str:
+    kinds = [kind for test in audit_tests() for kind in test.kinds if kind.means]
+    return table(["finding", "means", "assumes, or needs"], [[kind.name, kind.means, kind.assumes] for kind in kinds])
 
 
 def league() -> dict[str, Any]:
@@ -371,6 +377,7 @@ def filled(path: Path, text: str, makers: dict[str, Callable[[], str]]) -> str:
 def pages(*, measured: bool) -> dict[Path, str]:
     """What every page should say; without `measured`, its measured parts are taken as they are."""
     readme, choosing, classifiers = ROOT / "README.md", DOCS / "choosing.md", DOCS / "learning.md"
+    auditing = DOCS / "audit.md"
     makers = {"methods": methods} | ({"accuracy": accuracy, "speed": speed} if measured else {})
     made = {
         readme: filled(readme, readme.read_text(), makers),
@@ -379,6 +386,7 @@ def pages(*, measured: bool) -> dict[Path, str]:
             choosing.read_text(),
             {"families": families} | ({"compare": compared, "generalisation": generalisation} if measured else {}),
         ),
+        auditing: filled(auditing, auditing.read_text(), {"audit": audit}),
         classifiers: filled(
             classifiers, classifiers.read_text(), {"learners": learners} | ({"learning": learning} if measured else {})
         ),

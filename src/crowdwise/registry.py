@@ -140,7 +140,7 @@ def method(slug: str) -> Method:
     """
     entries = {entry.slug: entry for entry in methods()}
     hint = ""
-    if slug not in entries and any(slug == entry.slug for entry in learners()):
+    if isinstance(slug, str) and slug not in entries and any(slug == entry.slug for entry in learners()):
         hint = " The learner of that name needs features: crowdwise.learner, or `crowdwise train`."
     return _find(slug, entries, "method", hint)
 

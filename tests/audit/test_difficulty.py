@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crowdwise.audit.difficulty import CELLS, fit_difficulty, plan_draws, score_by_level, spread_errors
-from crowdwise.audit.tasks import find_mislabels
+from crowdwise.audit.mislabels import find_mislabels
 from crowdwise.labels import CrowdLabels
 
 

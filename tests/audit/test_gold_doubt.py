@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 from crowdwise.audit.gold_doubt import LURED, STEPS, classify_gold, count_matrices, misled_likelihoods
-from crowdwise.audit.tasks import find_mislabels
+from crowdwise.audit.mislabels import find_mislabels
 from crowdwise.labels import CrowdLabels
 
 if TYPE_CHECKING:

@@ -274,7 +274,7 @@ def test_what_is_found_does_not_depend_on_the_seed():
 @pytest.mark.parametrize("name", [data("web"), data("zencrowd_us")])
 def test_workers_of_real_crowds_are_flagged_whatever_the_seed(name):
     labels = load(name).labels
-    found = [[screen.findings for screen in screen_workers(labels, random_state=seed).screens] for seed in range(3)]
+    found = [[screen.findings for screen in screen_workers(labels, random_state=seed)] for seed in range(3)]
     assert found[0] == found[1] == found[2]
     assert found[0][1]
 

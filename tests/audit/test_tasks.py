@@ -9,18 +9,10 @@ import pytest
 from tests.audit.crowds import Crowd, honest, relabelled, varied
 
 import crowdwise as cw
-from crowdwise.audit.confused_classes import follow_shares
+from crowdwise.audit.confused_classes import find_confused_classes, follow_shares
+from crowdwise.audit.hard_tasks import differing, expected_differing, find_hard_tasks, hardness
 from crowdwise.audit.leave_out_consensus import fit_reference
-from crowdwise.audit.tasks import (
-    differing,
-    doubts,
-    expected_differing,
-    find_confused_classes,
-    find_hard_tasks,
-    find_mislabels,
-    given_labels,
-    hardness,
-)
+from crowdwise.audit.mislabels import doubts, find_mislabels, given_labels
 from crowdwise.labels import CrowdLabels, read_labels
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import tiny_labels
 
 from crowdwise.audit import drift, resampling
-from crowdwise.audit.tasks import _add_rows
+from crowdwise.audit.hard_tasks import _add_rows
 from crowdwise.kernels import (
     NO_GOLD,
     pair_agreements,

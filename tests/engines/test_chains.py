@@ -1,4 +1,4 @@
-"""Forward and backward along sequences: the fast loop against the reference, and where no path has weight."""
+"""Forward and backward along sequences: the compiled loop against NumPy, and where no path has weight."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.kernels import chain_pass, reference
+from crowdwise.engines import use_engine
+from crowdwise.kernels import chain_pass
 from crowdwise.labels.sequences import Sequences
 
 
@@ -22,10 +23,13 @@ def random_chain(n_tasks: int, n_sequences: int, n_classes: int, seed: int) -> A
 
 
 @pytest.mark.parametrize(("n_tasks", "n_sequences", "n_classes"), [(1, 1, 2), (30, 7, 3), (400, 3, 5), (300, 300, 2)])
-def test_the_reference_agrees(n_tasks: int, n_sequences: int, n_classes: int) -> None:
+def test_numpy_and_the_compiled_loop_agree(n_tasks: int, n_sequences: int, n_classes: int) -> None:
     sequences, steps, evidence = random_chain(n_tasks, n_sequences, n_classes, seed=n_tasks)
-    expected, posterior = reference.chain_pass(sequences, steps, evidence)
-    found = chain_pass(sequences, steps, evidence)
+    posterior = evidence.copy()
+    with use_engine("numpy"):
+        expected = chain_pass(sequences, steps, posterior)
+    with use_engine("numba"):
+        found = chain_pass(sequences, steps, evidence)
     assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-12)
     np.testing.assert_allclose(found.steps, expected.steps, atol=1e-10)
     np.testing.assert_allclose(evidence, posterior, atol=1e-12)
@@ -45,9 +49,11 @@ def test_a_chain_of_a_hundred_thousand_tasks_neither_underflows_nor_depends_on_t
     assert results[0][0].steps.sum() == pytest.approx(100_000)
 
 
-def test_where_no_path_leads_the_chain_begins_anew() -> None:
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_where_no_path_leads_the_chain_begins_anew(engine: str) -> None:
     steps = np.array([[1.0, 0.0], [0.5, 0.5], [1.0, 0.0]])  # from the first class there is no way to the second
     evidence = np.array([[0.9, 0.1], [0.0, 1.0], [0.5, 0.5]])
-    found = chain_pass(Sequences(np.arange(3), np.array([0, 3])), steps, evidence)
+    with use_engine(engine):
+        found = chain_pass(Sequences(np.arange(3), np.array([0, 3])), steps, evidence)
     assert found.log_likelihood == -np.inf
     np.testing.assert_allclose(evidence, [[1, 0], [0, 1], [0.5, 0.5]])

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crowdwise.engines import use_engine
 from crowdwise.fitting.quadrature import class_wise_nodes, coin_nodes, matrix_nodes
-from crowdwise.kernels import NO_GOLD, NodeSets, reference, task_messages, use_threads, worker_messages
+from crowdwise.kernels import NO_GOLD, NodeSets, task_messages, use_threads, worker_messages
 from crowdwise.labels import CrowdLabels
 
 KINDS = pytest.mark.parametrize("kind", ["coins", "class-wise", "matrices", "matrices with zeros"])
@@ -58,14 +59,14 @@ def test_workers(n_classes: int, kind: str) -> None:
     nodes = nodes_of(kind, labels)
     incoming = messages_of(labels, nodes)
     features = np.random.default_rng(2).random((nodes.log_weight.size, 3))
-    outgoing = np.empty_like(incoming)
-    log_mass, means = worker_messages(labels, nodes, incoming, outgoing, features)
-    plain, plain_mass, shares = reference.worker_messages(labels, nodes, incoming)
+    outgoing, plain = np.empty_like(incoming), np.empty_like(incoming)
+    with use_engine("numba"):
+        log_mass, means = worker_messages(labels, nodes, incoming, outgoing, features)
+    with use_engine("numpy"):
+        plain_mass, plain_means = worker_messages(labels, nodes, incoming, plain, features)
     np.testing.assert_allclose(outgoing, plain, atol=1e-9)
     np.testing.assert_allclose(log_mass, plain_mass, rtol=1e-11, atol=1e-11)
-    for worker, share in enumerate(shares):
-        first = nodes.ptr[nodes.set_of[worker]]
-        np.testing.assert_allclose(means[worker], share @ features[first : first + share.size], atol=1e-10)
+    np.testing.assert_allclose(means, plain_means, atol=1e-10)
 
 
 @KINDS
@@ -80,15 +81,19 @@ def test_tasks(n_classes: int, with_gold: bool, kind: str) -> None:
     log_prior = np.log(generator.dirichlet(np.ones(n_classes), labels.n_tasks))
     gold = np.where(generator.random(labels.n_tasks) < 0.3, generator.integers(0, n_classes, labels.n_tasks), -1)
     gold = gold.astype(np.int32) if with_gold else NO_GOLD
-    incoming, posterior = before.copy(), np.empty((labels.n_tasks, n_classes))
-    moved, log_mass = task_messages(
-        labels, log_prior, gold, outgoing, incoming, posterior, coins=nodes.coins, damping=0.25
-    )
-    plain, plain_posterior, plain_mass = reference.task_messages(labels, log_prior, gold, outgoing, coins=nodes.coins)
-    np.testing.assert_allclose(incoming, 0.75 * plain + 0.25 * before, atol=1e-12)
-    np.testing.assert_allclose(posterior, plain_posterior, atol=1e-12)
-    np.testing.assert_allclose(log_mass, plain_mass, rtol=1e-11, atol=1e-11)
-    assert moved == pytest.approx(0.5 * np.abs(plain - before).sum(), rel=1e-11)
+    found = []
+    for engine, damping in (("numba", 0.25), ("numpy", 0.25), ("numpy", 0.0)):
+        incoming, posterior = before.copy(), np.empty((labels.n_tasks, n_classes))
+        with use_engine(engine):
+            moved, log_mass = task_messages(
+                labels, log_prior, gold, outgoing, incoming, posterior, coins=nodes.coins, damping=damping
+            )
+        found.append((incoming, posterior, log_mass, np.array(moved)))
+    for fast, plain in zip(*found[:2], strict=True):
+        np.testing.assert_allclose(fast, plain, rtol=1e-11, atol=1e-11)
+    undamped = found[2][0]
+    np.testing.assert_allclose(found[0][0], 0.75 * undamped + 0.25 * before, atol=1e-12)
+    assert found[0][3] == pytest.approx(0.5 * np.abs(undamped - before).sum(), rel=1e-11)
 
 
 def test_large_grids_are_looked_at_in_part() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from crowdwise.kernels.exponential import UNDERFLOW, exp_of_nonpositive
+from crowdwise.kernels.compiled.exponential import UNDERFLOW, exp_of_nonpositive
 from crowdwise.labels.sorting import first_repeats, first_seen, group_by, group_offsets, repeats, spread
 
 

@@ -10,10 +10,9 @@ import pytest
 from scipy.optimize import minimize
 from tests.conftest import tiny_labels
 
-from crowdwise.kernels import triple_counts, triple_error, triple_sweep
 from crowdwise.kernels.choice import use_engine
 from crowdwise.kernels.compiled.triples import onto_simplex as compiled_onto_simplex
-from crowdwise.kernels.triples import onto_simplex
+from crowdwise.kernels.triples import onto_simplex, triple_counts, triple_error, triple_sweep
 
 
 @pytest.mark.parametrize("repeats", [False, True])

@@ -9,10 +9,10 @@ import pytest
 from tests.conftest import tiny_labels
 
 import crowdwise as cw
+from crowdwise.engines import prepare
 from crowdwise.evaluate import auto, held_out, hierarchical, tempering
 from crowdwise.fitting.intervals import rows_like_the_crowd
 from crowdwise.fitting.knowledge import Knowledge
-from crowdwise.kernels import NO_GOLD, blocks_of, share_pass
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
@@ -34,15 +34,15 @@ def test_the_prior_of_workers_by_plain_loops() -> None:
     errors += 0.5
     np.fill_diagonal(errors, 0)
     errors /= errors.sum(axis=1, keepdims=True)
-    counts = share_pass(blocks_of(labels), labels.class_shares, NO_GOLD).counts
-    found = hierarchical.prior_answers(counts, Knowledge(), 6.0).transpose(0, 2, 1)
+    counts = prepare(labels).accumulate_votes(labels.class_shares).counts
+    found = hierarchical.prior_answers(counts, Knowledge(), 6.0)
     for worker in range(4):
         accuracy = (agrees[worker] + 8 * crowd) / (total[worker] + 8)
         expected = 6 * ((1 - accuracy) * errors + accuracy * np.eye(3))
         np.testing.assert_allclose(found[worker], expected, atol=1e-12)
     known = np.zeros((4, 3, 3))
     known[2] = 9.0
-    told = hierarchical.prior_answers(counts, Knowledge(worker_counts=known), 6.0).transpose(0, 2, 1)
+    told = hierarchical.prior_answers(counts, Knowledge(worker_counts=known), 6.0)
     np.testing.assert_allclose(told[2], known[2] + 0.01 * found[2])
     np.testing.assert_array_equal(told[1], found[1])
 
@@ -92,14 +92,14 @@ def test_hierarchical_dawid_skene_by_plain_loops() -> None:
     counts_of_tasks = labels.labels_per_task[:, None]
     q = np.where(counts_of_tasks > 0, labels.vote_counts() / np.maximum(counts_of_tasks, 1), labels.class_shares)
     for _ in range(400):
-        counts = np.zeros((5, 3, 3))  # [worker, label, truth]
+        counts = np.zeros((5, 3, 3))
         for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
-            counts[worker, label] += q[task]
+            counts[worker, :, label] += q[task]
         total = counts + 4.0 * rows_like_the_crowd(counts, 8.0)
-        rows = total / total.sum(axis=1, keepdims=True)
+        rows = total / total.sum(axis=2, keepdims=True)
         logs = np.tile(np.log(shares), (12, 1))
         for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
-            logs[task] += np.log(rows[worker, label])
+            logs[task] += np.log(rows[worker, :, label])
         q = np.exp(logs - logs.max(axis=1, keepdims=True))
         q /= q.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found.posterior_, q, atol=1e-3)

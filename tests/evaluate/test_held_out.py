@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from tests.conftest import tiny_labels
 
 import crowdwise as cw
+from crowdwise.engines import use_engine
 from crowdwise.evaluate import held_out
 from crowdwise.evaluate.stacking import stacking_weights
 from crowdwise.kernels import mean_opinions
@@ -99,12 +100,14 @@ def test_the_error_counts_tasks_not_labels() -> None:
     assert held_out.error_over_tasks(labels.task, by_task) == pytest.approx(by_task[::4].std() / np.sqrt(50))
 
 
-def test_mean_opinions_equal_plain_loops() -> None:
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_mean_opinions_equal_plain_loops(engine: str) -> None:
     labels = tiny_labels(3, 2, n_tasks=9, repeats=True)
     opinions = np.random.default_rng(0).dirichlet(np.ones(3), (labels.n_workers, 3))
     otherwise = np.array([0.2, 0.3, 0.5])
-    found = mean_opinions(labels, opinions, otherwise)
+    with use_engine(engine):
+        found = mean_opinions(labels, opinions, otherwise)
     edges = list(zip(labels.task, labels.worker, labels.label, strict=True))
     for task in range(labels.n_tasks):
-        said = [opinions[who, what] for at, who, what in edges if at == task]
+        said = [opinions[who, :, what] for at, who, what in edges if at == task]
         np.testing.assert_allclose(found[task], np.mean(said, axis=0) if said else otherwise, atol=1e-14)

@@ -79,7 +79,7 @@ def test_what_is_in_the_folder(saved: Path) -> None:
     weights = {"network.safetensors", "objective.safetensors"}
     assert files == {"model.json", "arrays.npz", "history.parquet"} | vocabularies | weights
     header = json.loads((saved / "model.json").read_text())
-    assert (header["schema"], header["room"], header["slug"]) == (1, "learn", "trace")
+    assert (header["schema"], header["room"], header["slug"]) == (2, "learn", "trace")
     assert header["network"] == {"name": "linear", "shape": [5], "columns": [], "n_classes": 3}
     assert header["parameters"]["epochs"] == 3
     assert set(load_file(saved / "network.safetensors")) == {"mean", "deviation", "network.1.weight", "network.1.bias"}

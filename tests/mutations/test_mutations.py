@@ -53,7 +53,8 @@ BAYESIAN = "tests/oracles/test_bayesian.py::"
 BELIEFS = "tests/oracles/test_belief_propagation.py::"
 RANK_ONE = "tests/oracles/test_rank_one.py::"
 CONTRACT = "tests/contract/test_contract.py::"
-PASSES = "tests/engines/test_em_passes.py::"
+PASSES = "tests/engines/test_passes.py::"
+MESSAGES = "tests/engines/test_messages.py::"
 LEARN = "tests/learn/test_"
 
 
@@ -76,28 +77,28 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "prior once per label",
-        "kernels/compiled_loops.py",
+        "kernels/compiled/em_passes.py",
         "work[t, k] += table[r, k]",
         "work[t, k] += table[r, k] + log_prior[k]",
         (PASSES + "test_zero_probabilities_rule_classes_out",),
     ),
     Mutation(
         "logarithm of a sum for a sum of logarithms",
-        "kernels/compiled_loops.py",
+        "kernels/compiled/em_passes.py",
         "product *= mass",
         "product += mass",
         (PASSES + "test_zero_probabilities_rule_classes_out",),
     ),
     Mutation(
         "gold ignored",
-        "kernels/compiled_loops.py",
+        "kernels/compiled/em_passes.py",
         "        if gold.size > 0 and gold[first_task + t] >= 0:\n            for k",
         "        if gold.size > 2**40 and gold[first_task + t] >= 0:\n            for k",
         (PASSES + "test_gold_stands_even_where_the_labels_do_not_allow_it",),
     ),
     Mutation(
         "sums of later lanes dropped",
-        "kernels/em_passes.py",
+        "engines/numba_engine.py",
         "for lane in lanes[1:]:",
         "for lane in lanes[2:]:",
         (PASSES + "test_lanes_are_cut_by_the_labels[40000]",),
@@ -105,11 +106,32 @@ MUTATIONS = (
     ),
     Mutation(
         "smoothing counted twice in the rows",
-        "kernels/compiled_loops.py",
+        "kernels/compiled/em_passes.py",
         "counts[worker, label, truth] + prior[label, truth]",
         "counts[worker, label, truth] + 2 * prior[label, truth]",
-        (STEPS + "test_dawid_skene_m_step",),
+        (PASSES + "test_log_rows[2-1]",),
         times=2,
+    ),
+    Mutation(
+        "smoothing counted twice in the rows: numpy",
+        "kernels/rows.py",
+        "mass = counts + pseudo",
+        "mass = counts + 2 * pseudo",
+        (STEPS + "test_dawid_skene_m_step",),
+    ),
+    Mutation(
+        "gold ignored: numpy",
+        "engines/numpy_engine.py",
+        "known = np.flatnonzero(gold >= 0)",
+        "known = np.flatnonzero(gold >= 99)",
+        (PASSES + "test_the_specification_says_what_bayes_rule_says[1]",),
+    ),
+    Mutation(
+        "statistics of parts lose their class counts",
+        "engines/protocol.py",
+        "self.class_counts + other.class_counts",
+        "self.class_counts",
+        (PASSES + "test_statistics_of_parts_add_up[numpy]",),
     ),
     Mutation(
         "places in a block wrap",
@@ -121,15 +143,15 @@ MUTATIONS = (
     Mutation(
         "confusion transposed after the fit",
         "fitting/categorical_em.py",
-        "confusion = np.exp(parameters.log_table).transpose(0, 2, 1)",
         "confusion = np.exp(parameters.log_table)",
+        "confusion = np.exp(parameters.log_table).transpose(0, 2, 1)",
         (ENUMERATION + "test_posterior_and_log_likelihood[1-dawid-skene-2-0]",),
     ),
     Mutation(
         "confusion transposed at prediction",
         "fitting/crowd_model.py",
-        "np.ascontiguousarray(np.log(self._with_stranger(self.confusion_)).transpose(0, 2, 1))",
-        "np.ascontiguousarray(np.log(self._with_stranger(self.confusion_)))",
+        "np.log(self._with_stranger(self.confusion_))",
+        "np.log(self._with_stranger(self.confusion_)).transpose(0, 2, 1)",
         (CONTRACT + "test_prediction_on_the_same_labels_is_the_posterior[dawid-skene]",),
     ),
     Mutation(
@@ -205,15 +227,22 @@ MUTATIONS = (
     Mutation(
         "rows sampled without their prior",
         "aggregate/bcc.py",
-        "draw_rows(scatter(blocks, truths) + rows_prior, generator)",
-        "draw_rows(scatter(blocks, truths) + 0.5, generator)",
+        "draw_rows(prepared.accumulate(truths).counts + rows_prior, generator)",
+        "draw_rows(prepared.accumulate(truths).counts + 0.5, generator)",
         (BAYESIAN + "test_gibbs_against_every_truth[2-0]",),
     ),
     Mutation(
         "a worker hears herself: belief propagation",
-        "kernels/messages.py",
+        "kernels/compiled/messages.py",
         "message[0] = math.exp(logs[named] - bonus - highest)",
         "message[0] = math.exp(logs[named] - highest)",
+        (MESSAGES + "test_tasks[2-no gold-coins]",),
+    ),
+    Mutation(
+        "a worker hears herself: belief propagation, numpy",
+        "kernels/messages.py",
+        "rest = logs[labels.task] - speaks",
+        "rest = logs[labels.task]",
         (BELIEFS + "test_one_coin_on_a_tree[2-0-None]",),
     ),
     Mutation(

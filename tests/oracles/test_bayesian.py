@@ -13,8 +13,10 @@ from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.aggregate import cbcc, ebcc
-from crowdwise.kernels import blocks_of, confusion_pass, expected_logs, reference, scatter
-from crowdwise.kernels.dirichlet import log_gamma_and_digamma
+from crowdwise.engines import load_engine, use_engine
+from crowdwise.kernels import expected_logs
+from crowdwise.kernels.compiled.dirichlet import log_gamma_and_digamma
+from crowdwise.kernels.layout import blocks_of
 
 if TYPE_CHECKING:
     from crowdwise.labels import CrowdLabels
@@ -94,14 +96,18 @@ def test_log_gamma_and_digamma() -> None:
     np.testing.assert_allclose(found[:, 1], digamma(x), rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize("kinds", [1, 2])
 @pytest.mark.parametrize("n_priors", [1, 6])
-def test_expected_logs(n_priors: int) -> None:
+def test_expected_logs(n_priors: int, kinds: int, engine: str) -> None:
     generator = np.random.default_rng(0)
-    shape, prior = generator.gamma(1, 2, (6, 3, 5)) + 0.01, generator.gamma(1, 2, (n_priors, 3, 5)) + 0.01
-    logs, losses = expected_logs(shape, prior)
-    np.testing.assert_allclose(logs, digamma(shape) - digamma(shape.sum(axis=1, keepdims=True)), atol=1e-12)
+    shape = generator.gamma(1, 2, (6, 5 * kinds, 3)) + 0.01
+    prior = generator.gamma(1, 2, (n_priors, 5, 3)) + 0.01
+    with use_engine(engine):
+        logs, losses = expected_logs(shape, prior)
+    np.testing.assert_allclose(logs, digamma(shape) - digamma(shape.sum(axis=2, keepdims=True)), atol=1e-12)
     expected = [
-        sum(relative_entropy(shape[worker, :, n], prior[worker % n_priors, :, n]) for n in range(5))
+        sum(relative_entropy(shape[worker, n], prior[worker % n_priors, n // kinds]) for n in range(5 * kinds))
         for worker in range(6)
     ]
     np.testing.assert_allclose(losses, expected, atol=1e-10)
@@ -111,11 +117,12 @@ def test_more_states_than_classes() -> None:
     """The passes where each of 3 classes has 2 kinds, and few lanes where tables are large."""
     labels = tiny_labels(3, 0, n_tasks=50, n_workers=6)
     generator = np.random.default_rng(0)
-    log_prior, table = np.log(generator.dirichlet(np.ones(6))), generator.normal(0, 2, (6, 3, 6))
-    posterior, blocks = np.empty((50, 6)), blocks_of(labels, 6)
+    log_prior, table = np.log(generator.dirichlet(np.ones(6))), generator.normal(0, 2, (6, 6, 3))
+    posterior, slow = np.empty((2, 50, 6))
     gold = np.where(np.arange(50) % 4 == 0, np.arange(50) % 3, -1).astype(np.int32)
-    found = confusion_pass(blocks, log_prior, table, gold, posterior)
-    expected, slow = reference.confusion_pass(labels, log_prior, table, gold)
+    fast, plain = (engine.prepare(engine.lay_out(labels, 6)) for engine in (load_engine("numba"), load_engine("numpy")))
+    found = fast.e_step(log_prior, table, gold, posterior)
+    expected = plain.e_step(log_prior, table, gold, slow)
     np.testing.assert_allclose(posterior, slow, atol=1e-12)
     known = posterior[::4].reshape(-1, 3, 2)
     np.testing.assert_allclose(known.sum(axis=2), np.eye(3)[gold[::4]], atol=1e-12)
@@ -123,7 +130,7 @@ def test_more_states_than_classes() -> None:
     np.testing.assert_allclose(found.counts, expected.counts, atol=1e-12)
     np.testing.assert_allclose(found.class_counts, expected.class_counts, atol=1e-12)
     assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-10)
-    np.testing.assert_allclose(scatter(blocks, slow), expected.counts, atol=1e-12)
+    np.testing.assert_allclose(fast.accumulate(slow).counts, expected.counts, atol=1e-12)
     many = tiny_labels(2, 0, n_tasks=50_000)
     assert blocks_of(many, 2).n_lanes > blocks_of(many, 10**6).n_lanes == 1
 
@@ -215,7 +222,7 @@ def test_bound_of_ebcc(n_classes: int, seed: int, max_iter: int) -> None:
     ).fit(labels)
     within = model.extra_["subtype_counts"]
     in_use = within.shape[1]
-    rows = model.extra_["rows"].reshape(labels.n_workers, n_classes, n_classes, in_use).transpose(0, 2, 3, 1)
+    rows = model.extra_["rows"].reshape(labels.n_workers, n_classes, in_use, n_classes)
     shares = 0.7 + (within - 0.2).sum(axis=1)
     full = [np.concatenate([row, np.full(kinds - in_use, 0.2)]) for row in within]
     logs = np.zeros((labels.n_tasks, n_classes, in_use))
@@ -384,7 +391,7 @@ def test_bound_of_cbcc(n_classes: int, seed: int, max_iter: int) -> None:
         n_communities=3, right=2.5, wrong=0.8, share_prior=0.7, community_prior=0.6, max_iter=max_iter, tol=0.0
     ).fit(labels)
     prior = np.full((n_classes, n_classes), 0.8) + 1.7 * np.eye(n_classes)
-    counts, alpha = (model.extra_[name].transpose(0, 2, 1) for name in ("counts", "alpha"))  # […, truth, label]
+    counts, alpha = model.extra_["counts"], model.extra_["alpha"]
     sizes, q, classes = model.extra_["sizes"], model.posterior_, range(n_classes)
     shares = np.full(n_classes, 0.7)
     if max_iter == 1:
@@ -425,7 +432,7 @@ def test_communities_step_rises() -> None:
     def value(alpha: Any) -> float:
         total = stats.gamma.logpdf(alpha, 2, scale=prior / 2).sum()
         for worker, c, k in np.ndindex(30, 2, 3):
-            total += chance[worker, c] * log_multinomial(counts[worker, :, k], alpha[c, :, k])
+            total += chance[worker, c] * log_multinomial(counts[worker, k], alpha[c, k])
         return float(total)
 
     for _ in range(20):

@@ -17,7 +17,7 @@ from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.aggregate import mace
-from crowdwise.kernels import NO_GOLD, reference
+from crowdwise.engines import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,9 +158,7 @@ def test_evidence_bound_of_mace() -> None:
     parameters = next(iter(cw.Mace()._starts(answers)))
     for iteration in range(3):
         assert model.objective_[iteration] == pytest.approx(_bound(labels, parameters), abs=1e-8)
-        found, _ = reference.vote_pass(
-            labels, parameters.log_prior, parameters.log_right - parameters.log_wrong, NO_GOLD
-        )
+        found = prepare(labels).e_step_votes(parameters.log_prior, parameters.log_right - parameters.log_wrong)
         parameters = mace.variational_step(found, parameters, answers)
 
 

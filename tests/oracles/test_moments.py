@@ -20,19 +20,19 @@ MOMENT_METHODS = ["multi-spa", "cnmf", "spectral", "sym-nmf", "coupled-cpd"]
 
 
 def crowd_of_experts(n_classes: int, n_workers: int, seed: int) -> tuple[Any, Any]:
-    """Prior, and matrices [worker, label, truth] of which the first 2K name a class each only when it is true."""
+    """Prior, and matrices [worker, truth, label] of which the first 2K name a class each only when it is true."""
     generator = np.random.default_rng(seed)
     prior = generator.dirichlet(np.full(n_classes, 5.0))
     confusion = generator.dirichlet(np.ones(n_classes), (n_workers, n_classes)) + 2 * np.eye(n_classes)
     for expert in range(2 * n_classes):
         named = expert % n_classes
         confusion[expert, :, named] *= np.arange(n_classes) == named
-    return prior, (confusion / confusion.sum(axis=2, keepdims=True)).transpose(0, 2, 1)
+    return prior, confusion / confusion.sum(axis=2, keepdims=True)
 
 
 def exact_pairs(prior: Any, confusion: Any, left_out: Any = ()) -> PairCounts:
     kept = [pair for pair in combinations(range(len(confusion)), 2) if pair not in left_out]
-    counts = [confusion[one] @ np.diag(prior) @ confusion[two].T for one, two in kept]
+    counts = [confusion[one].T @ np.diag(prior) @ confusion[two] for one, two in kept]
     first, second = np.array(kept).T
     return PairCounts(first, second, np.array(counts))
 
@@ -40,7 +40,7 @@ def exact_pairs(prior: Any, confusion: Any, left_out: Any = ()) -> PairCounts:
 def blurred(confusion: Any, seed: int = 0) -> Any:
     """A reference that is like the truth, as the confusions against the majority vote are."""
     n_classes = confusion.shape[1]
-    noise = np.random.default_rng(seed).dirichlet(np.ones(n_classes), (len(confusion), n_classes)).transpose(0, 2, 1)
+    noise = np.random.default_rng(seed).dirichlet(np.ones(n_classes), (len(confusion), n_classes))
     return 0.6 * confusion + 0.4 * noise
 
 
@@ -70,12 +70,10 @@ def test_divergence_of_cnmf_is_the_plain_formula() -> None:
     labels = tiny_labels(3, 5, n_tasks=60, n_workers=5)
     pairs = pair_counts(labels)
     generator = np.random.default_rng(1)
-    factors = cnmf.Factors(
-        generator.dirichlet(np.ones(3)), generator.dirichlet(np.ones(3), (5, 3)).transpose(0, 2, 1).copy()
-    )
+    factors = cnmf.Factors(generator.dirichlet(np.ones(3)), generator.dirichlet(np.ones(3), (5, 3)))
     expected = 0.0
     for one, two, joint in zip(pairs.first, pairs.second, pairs.counts, strict=True):
-        model = factors.confusion[one] @ np.diag(factors.prior) @ factors.confusion[two].T
+        model = factors.confusion[one].T @ np.diag(factors.prior) @ factors.confusion[two]
         for seen, law in zip((joint / joint.sum()).ravel(), model.ravel(), strict=True):
             expected += joint.sum() * seen * np.log(seen / law) if seen else 0.0
     assert cnmf.divergence(pairs, factors) == pytest.approx(expected, rel=1e-12)
@@ -92,14 +90,14 @@ def test_cnmf_keeps_a_given_prior_and_finds_matrices_that_fit_it() -> None:
 
 
 def three_views(n_classes: int) -> tuple[Any, Any, spectral.Moments]:
-    """Prior, matrices [view, label, truth] with no experts among them, and their exact cross-moments by plain loops."""
+    """Prior, matrices [view, truth, label] with no experts among them, and their exact cross-moments by plain loops."""
     generator = np.random.default_rng(n_classes)
     prior = generator.dirichlet(np.full(n_classes, 5.0))
     rows = generator.dirichlet(np.ones(n_classes), (3, n_classes)) + 1.5 * np.eye(n_classes)
-    views = (rows / rows.sum(axis=2, keepdims=True)).transpose(0, 2, 1)
+    views = rows / rows.sum(axis=2, keepdims=True)
     second = {(one, two): np.zeros((n_classes, n_classes)) for one, two in combinations(range(3), 2)}
     third = np.zeros((n_classes,) * 3)
-    for share, a, b, c in zip(prior, *(view.T for view in views), strict=True):
+    for share, a, b, c in zip(prior, *views, strict=True):
         for one, two in second:
             second[one, two] += share * np.outer((a, b, c)[one], (a, b, c)[two])
         third += share * a[:, None, None] * b[:, None] * c
@@ -111,11 +109,12 @@ def test_spectral_has_no_error_on_exact_moments(n_classes: int) -> None:
     prior, views, exact = three_views(n_classes)
     found = spectral.third_view(exact)
     assert found is not None
-    order = moments.align_together(found[1][None], views[2][None])
-    np.testing.assert_allclose(found[1][:, order], views[2], atol=1e-9)
+    matrix = found[1].T
+    order = moments.align_together(matrix[None], views[2][None])
+    np.testing.assert_allclose(matrix[order], views[2], atol=1e-9)
     np.testing.assert_allclose(found[0][order], prior, atol=1e-9)
-    worker = np.random.default_rng(9).dirichlet(np.ones(n_classes), n_classes).T
-    beside = np.stack([7.0 * worker @ np.diag(prior) @ view.T for view in views])[:, None]
+    worker = np.random.default_rng(9).dirichlet(np.ones(n_classes), n_classes)
+    beside = np.stack([7.0 * view.T @ np.diag(prior) @ worker for view in views])[:, None]
     for group in range(3):
         matrices = spectral.worker_matrices(beside, np.array([group]), prior, views)
         assert matrices is not None
@@ -162,10 +161,15 @@ def test_sym_nmf_finds_the_truth_from_exact_moments(n_classes: int, n_workers: i
     reference = blurred(confusion)
     seen = sym_nmf.seen_of(pairs, n_workers)
     ended = sym_nmf.climb_blocks(
-        seen, reference * np.sqrt(prior[::-1]), hold=0.0, max_iter=500, tol=0.0, name="sym-nmf"
+        seen,
+        reference.transpose(0, 2, 1) * np.sqrt(prior[::-1]),
+        hold=0.0,
+        max_iter=500,
+        tol=0.0,
+        name="sym-nmf",
     )
     whole = ended.parameters.reshape(-1, n_classes)
-    stacked = confusion.reshape(-1, n_classes)
+    stacked = confusion.transpose(0, 2, 1).reshape(-1, n_classes)
     np.testing.assert_allclose(whole @ whole.T, stacked * prior @ stacked.T, atol=1e-9)
     found_prior, found = sym_nmf.matrices(pairs, ended.parameters, reference)
     np.testing.assert_allclose(found, confusion, atol=1e-6)
@@ -201,12 +205,12 @@ def test_coupled_cpd_finds_the_truth_from_exact_moments(n_classes: int, n_worker
     generator = np.random.default_rng(n_classes)
     prior = generator.dirichlet(np.full(n_classes, 5.0))
     rows = generator.dirichlet(np.ones(n_classes), (n_workers, n_classes)) + 1.5 * np.eye(n_classes)
-    confusion = np.ascontiguousarray((rows / rows.sum(axis=2, keepdims=True)).transpose(0, 2, 1))
+    confusion = rows / rows.sum(axis=2, keepdims=True)
     workers = np.array(list(combinations(range(n_workers), 3)))[::3].copy()
     assert np.unique(workers).size == n_workers
-    share = np.array([np.einsum("k,ak,bk,ck->abc", prior, *confusion[triple]) for triple in workers])
+    share = np.array([np.einsum("k,ka,kb,kc->abc", prior, *confusion[triple]) for triple in workers])
     triples = coupled_cpd.Triples(workers, share, np.full(len(workers), 1 / len(workers)))
-    first = coupled_cpd.Factors(np.full(n_classes, 1 / n_classes), np.ascontiguousarray(blurred(confusion)))
+    first = coupled_cpd.Factors(np.full(n_classes, 1 / n_classes), blurred(confusion))
     found = coupled_cpd.climb_triples(triples, first, fixed=False, max_iter=600, tol=0.0, name="cpd").parameters
     np.testing.assert_allclose(found.confusion, confusion, atol=1e-6)
     np.testing.assert_allclose(found.prior, prior, atol=1e-6)
@@ -260,23 +264,23 @@ def test_columns_of_joint_answers() -> None:
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
-def test_columns_are_matched_with_the_reference(n_classes: int) -> None:
+def test_rows_are_matched_with_the_reference(n_classes: int) -> None:
     """The permutation of the largest total score, by going through all of them."""
     generator = np.random.default_rng(n_classes)
-    found = generator.dirichlet(np.ones(n_classes), (4, n_classes)).transpose(0, 2, 1)
-    reference = generator.dirichlet(np.ones(n_classes), (4, n_classes)).transpose(0, 2, 1)
+    found = generator.dirichlet(np.ones(n_classes), (4, n_classes))
+    reference = generator.dirichlet(np.ones(n_classes), (4, n_classes))
     orders = [list(order) for order in permutations(range(n_classes))]
-    best = max(orders, key=lambda order: (found[:, :, order] * reference).sum())
+    best = max(orders, key=lambda order: (found[:, order] * reference).sum())
     assert moments.align_together(found, reference).tolist() == best
     for mine, hers, matched in zip(found, reference, moments.align_each(found, reference), strict=True):
-        order = max(orders, key=lambda order: (mine[:, order] * hers).sum())
-        np.testing.assert_array_equal(matched, mine[:, order])
+        order = max(orders, key=lambda order: (mine[order] * hers).sum())
+        np.testing.assert_array_equal(matched, mine[order])
 
 
 def test_prior_of_pairs_is_the_least_squares_fit() -> None:
     """Against least squares over all cells of all pairs, on pairs that no prior explains."""
     generator = np.random.default_rng(3)
-    confusion = generator.dirichlet(np.ones(3), (5, 3)).transpose(0, 2, 1)
+    confusion = generator.dirichlet(np.ones(3), (5, 3))
     pairs = exact_pairs(np.array([0.2, 0.3, 0.5]), confusion)
     noisy = PairCounts(pairs.first, pairs.second, pairs.counts + generator.random(pairs.counts.shape) / 50)
     rows, targets = [], []
@@ -284,7 +288,7 @@ def test_prior_of_pairs_is_the_least_squares_fit() -> None:
         for one in range(3):
             for two in range(3):
                 weight = np.sqrt(joint.sum())
-                rows.append(weight * confusion[a][one] * confusion[b][two])
+                rows.append(weight * confusion[a][:, one] * confusion[b][:, two])
                 targets.append(weight * joint[one, two] / joint.sum())
     best = np.linalg.lstsq(np.array(rows), np.array(targets), rcond=None)[0]
     assert (best > 0).all()

@@ -11,7 +11,8 @@ from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.aggregate import confusion_vector, dawid_skene, glad, mace, one_coin
-from crowdwise.kernels import NO_GOLD, answer_sums, blocks_of, confusion_pass, vote_pass
+from crowdwise.engines import prepare
+from crowdwise.kernels import NO_GOLD, answer_sums
 from crowdwise.kernels.glad import ability_posterior
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def test_dawid_skene_m_step() -> None:
     labels, generator = tiny_labels(3, 0), np.random.default_rng(0)
     posterior = generator.dirichlet(np.ones(3), labels.n_tasks)
     pseudo = np.full((1, 3, 3), 0.3)
-    found = dawid_skene.statistics_of(blocks_of(labels), posterior)
+    found = prepare(labels).accumulate(posterior)
     top = dawid_skene.m_step(found, pseudo)
 
     def expected(parameters: tuple[Any, Any]) -> float:
@@ -45,7 +46,7 @@ def test_dawid_skene_m_step() -> None:
             total += posterior[task] @ np.log(confusion[worker, :, label])
         return float(total)
 
-    start = np.exp(top.log_prior), np.exp(top.log_table).transpose(0, 2, 1)
+    start = np.exp(top.log_prior), np.exp(top.log_table)
     beats_its_neighbours(expected, start, lambda at: (nudged(at[0], generator), nudged(at[1], generator)))
 
 
@@ -54,7 +55,7 @@ def test_coin_m_steps(smoothing: float) -> None:
     labels, generator = tiny_labels(3, 1), np.random.default_rng(0)
     posterior = generator.dirichlet(np.ones(3), labels.n_tasks)
     answers = labels.labels_per_worker.astype(float)
-    found = dawid_skene.statistics_of(blocks_of(labels), posterior)
+    found = prepare(labels).accumulate(posterior)
     # The vote counts are the diagonal of the confusion counts.
     votes = type(found)(0.0, found.class_counts, np.einsum("wkk->wk", found.counts))
     coin = np.exp(one_coin.m_step(votes, answers, smoothing).log_right[:, 0])
@@ -84,7 +85,7 @@ def test_mace_m_step_climbs_its_own_objective() -> None:
         values = cw.Mace(inference=inference, max_iter=40, tol=0.0).fit(labels).objective_
         assert (np.diff(values) > -1e-10).all()
         assert values[-1] > values[0]
-    found = vote_pass(blocks_of(labels), np.zeros(3), np.zeros((3, 3)), NO_GOLD)
+    found = prepare(labels).e_step_votes(np.zeros(3), np.zeros((3, 3)))
     answers = answer_sums(labels)
     start = mace.point(np.full(3, 0.5), np.full((3, 3), 1 / 3))
     competent, spam, _ = mace.expected(found, start, answers)
@@ -130,9 +131,8 @@ def test_two_classes_make_the_confusion_vector_dawid_skene() -> None:
 def test_dawid_skene_from_symmetric_rows_starts_as_one_coin(crowd: CrowdLabels) -> None:
     coin = cw.OneCoin(max_iter=1, tol=0.0).fit(crowd)
     uniform = np.full(3, 1 / 3)
-    table = np.log(coin.confusion_.transpose(0, 2, 1))
     posterior = np.empty_like(coin.posterior_)
-    found = confusion_pass(blocks_of(crowd), np.log(coin.prior_), np.ascontiguousarray(table), NO_GOLD, posterior)
+    found = prepare(crowd).e_step(np.log(coin.prior_), np.log(coin.confusion_), NO_GOLD, posterior)
     np.testing.assert_allclose(posterior, coin.posterior_, atol=1e-10)
     assert found.log_likelihood == pytest.approx(coin.log_likelihood_[0], abs=1e-8)
     assert not np.allclose(coin.prior_, uniform)

@@ -13,18 +13,16 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.audit.audit import audit_crowd
-from crowdwise.labels.truth import read_truth
-from crowdwise.metrics import expected_calibration_error
-from crowdwise.report.audit_page import sentences
-from crowdwise.report.audit_page.view import Portrait
-from crowdwise.report.claims import (
+from crowdwise.audit.claims import (
     confidence_claims,
     consensus_claims,
     measured_accuracy,
     skill_sentences,
 )
+from crowdwise.audit.scores import Score, score_consensus
+from crowdwise.labels.truth import read_truth
+from crowdwise.metrics import expected_calibration_error
 from crowdwise.report.page import make_report
-from crowdwise.report.scores import Score, score_consensus
 from crowdwise.simulate import simulate
 
 if TYPE_CHECKING:
@@ -92,7 +90,7 @@ def test_every_sentence_of_the_summary_says_what_it_rests_on(audited: Any) -> No
     audit, truth = audited()
     gold = read_truth({task: truth[task] for task in list(truth)[:50]})
     known = replace(audit, truth=read_truth(truth), gold=gold, model=cw.DawidSkene().fit(audit.labels, gold=gold))
-    summary = sentences.summary(Portrait(known), score_consensus(known))
+    summary = known.summary()
     assert [claim.basis for claim in summary] == [
         "a count of the labels",
         "the labels and 50 gold answers",

@@ -15,24 +15,24 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.audit.audit import FINE, Audit
+from crowdwise.audit.audit import FINE, Audit, count_confusion
 from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.scores import score_consensus
+from crowdwise.audit.summary import list_citations
 from crowdwise.dependence.effective_size import effective_size
 from crowdwise.evaluate.comparing import Comparison, Standing
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.calibration import reliability_table
-from crowdwise.report.audit_page import sentences, tables
+from crowdwise.report.audit_page import tables
 from crowdwise.report.audit_page.view import (
     MOST_DRAWN,
     MOST_FLAGGED,
     Portrait,
     confusion_of,
-    crowd_confusion,
     drawn_workers,
 )
 from crowdwise.report.names import display_name, distinct_names
 from crowdwise.report.page import escaped_json, make_report, write_report
-from crowdwise.report.scores import score_consensus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,9 @@ def test_matrices_counted_from_the_posterior_where_the_model_has_none(portrait: 
     for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
         wanted[:, label] += posterior[task]
         of_seven[:, label] += posterior[task] * (worker == 7)
-    np.testing.assert_allclose(crowd_confusion(bare, labels), wanted / wanted.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(
+        count_confusion(posterior, labels.task, labels.label), wanted / wanted.sum(axis=1, keepdims=True)
+    )
     np.testing.assert_allclose(confusion_of(bare, labels, 7), of_seven / of_seven.sum(axis=1, keepdims=True))
 
 
@@ -148,7 +150,7 @@ def test_flagged_scores_and_verdicts_agree(portrait: Portrait) -> None:
 
 
 def test_summary_counts_what_was_found(portrait: Portrait) -> None:
-    text = " ".join(claim.text for claim in sentences.summary(portrait, None))
+    text = " ".join(claim.text for claim in portrait.audit.summary())
     assert "40 workers gave 1,500 labels on 300 tasks, 5 a task, choosing between 3 classes." in text
     assert "20 of 40 workers are flagged: 12 spammers, 8 dependent workers. False alarms are rare" in text
     assert "at least 95 of 100 such audits would flag no worker at all." in text
@@ -211,7 +213,7 @@ def test_doubts_are_told() -> None:
     model = cw.DawidSkene(max_iter=1)
     with pytest.warns(cw.NotConverged):
         model.fit(parts)
-    told = sentences.believable(Portrait(Audit(parts, model, (), np.full(4, -1), 0.05)))
+    told = Audit(parts, model, (), np.full(4, -1), 0.05).checks()
     assert [fine for fine, _ in told] == [False, False, told[2][0], False]
     assert "fall into 2 parts" in told[1][1]
     assert "Only 0% of the tasks have three labels" in told[0][1]
@@ -222,13 +224,13 @@ def test_swapped_classes_are_told(portrait: Portrait) -> None:
     swapped = copy(portrait.model)
     swapped.confusion_ = portrait.model.confusion_[:, ::-1]
     audit = Audit(portrait.labels, swapped, (), np.full(40, -1), 0.05)
-    fine, told = sentences.believable(Portrait(audit))[2]
+    fine, told = audit.checks()[2]
     assert not fine
     assert "classes may have been swapped" in told
 
 
 def test_citations_name_method_and_tests(portrait: Portrait) -> None:
-    cited = dict(sentences.citations(portrait))
+    cited = dict(list_citations(portrait.audit))
     assert cited["This software"] == f"Crowdwise, version {cw.__version__}."
     assert cited["The consensus, by dawid-skene"].startswith("Dawid & Skene 1979")
     assert "The test for dependent workers" in cited

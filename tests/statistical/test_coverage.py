@@ -17,12 +17,13 @@ import pytest
 from scipy.special import expit
 
 import crowdwise as cw
+from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import graded_beta
 from crowdwise.fitting.knowledge import Knowledge
 from crowdwise.fitting.shared_errors import task_effect_evidence
 from crowdwise.fitting.skill_posterior import beta_moments, calibrated_skill
 from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
-from crowdwise.kernels import NO_GOLD, blocks_of
+from crowdwise.kernels import NO_GOLD
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import Simulation, simulate_workers
 from crowdwise.simulate.workers import class_wise, skilled, symmetric
@@ -220,7 +221,7 @@ def test_sampler_where_every_truth_is_known() -> None:
     right = np.bincount(labels.worker, truth[labels.task] == labels.label)
     share = right / labels.labels_per_worker
     for sample in (sample_skill, sample_coin_skill):
-        found = sample(blocks_of(labels), known, np.eye(3)[truth])
+        found = sample(prepare(labels), known, np.eye(3)[truth])
         np.testing.assert_allclose(found.mean, share, atol=0.03)
         np.testing.assert_allclose(found.variance, share * (1 - share) / labels.labels_per_worker, rtol=0.35)
         np.testing.assert_array_equal(found.truths.argmax(axis=1), truth)

@@ -10,7 +10,7 @@ H.-C. Kim and Z. Ghahramani (2012), "Bayesian classifier combination", AISTATS.
 |---|---|
 | shares given truths ~ Dirichlet(pseudo-counts + tasks of a class) | `draw_shares` |
 | rows given truths ~ Dirichlet(pseudo-counts + answers) | `draw_rows` |
-| truths given rows and shares ∝ share × Π A | `kernels.confusion_pass`, `draw_truths` |
+| truths given rows and shares ∝ share × Π A | the engine's `e_step`, `draw_truths` |
 | the same posterior by mean field | `aggregate.mean_field.fit_mean_field` |
 
 Cost of an iteration or a sweep: O(labels × K + M × K²).
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.aggregate.mean_field import fit_mean_field, predict_mean_field
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import log_of
 from crowdwise.fitting.estimators import estimator
@@ -38,7 +39,7 @@ from crowdwise.fitting.progress import progress
 from crowdwise.fitting.skill_posterior import with_shared_errors
 from crowdwise.fitting.skill_sampler import draw_truths
 from crowdwise.fitting.variational import diagonal_prior, row_priors
-from crowdwise.kernels import blocks_of, confusion_pass, scatter, vote_shares
+from crowdwise.kernels import draw_gammas, vote_shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ __all__ = ["BayesianClassifierCombination"]
 
 @dataclass(frozen=True)
 class Sweep:
-    """One draw: class shares (K,), rows (M, K, K) [worker, label, truth], and given them the posterior (N, K).
+    """One draw: class shares (K,), rows (M, K, K) [worker, truth, label], and given them the posterior (N, K).
 
     `posterior` is overwritten by the next sweep.
     """
@@ -70,9 +71,9 @@ def draw_shares(counts: FloatArray, generator: np.random.Generator) -> FloatArra
 
 
 def draw_rows(counts: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Rows from Dirichlet(counts), along the labels of [worker, label, truth]."""
-    drawn = generator.standard_gamma(counts)
-    drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    """Rows from Dirichlet(counts), along the labels of [worker, truth, label]."""
+    drawn = draw_gammas(counts, generator)
+    drawn /= np.maximum(drawn.sum(axis=2, keepdims=True), np.finfo(float).tiny)
     return drawn
 
 
@@ -88,20 +89,20 @@ def sweeps(
 
     Parameters
     ----------
-    rows_prior : (M or 1, K, K) [worker, label, truth]
+    rows_prior : (M or 1, K, K) [worker, truth, label]
         Pseudo-counts of the rows.
     share_prior
         Pseudo-count of each class.
     """
-    blocks = blocks_of(labels)
+    prepared = prepare(labels)
     posterior = vote_shares(labels, known.gold)
     while True:
         truths = draw_truths(posterior, generator)
-        rows = draw_rows(scatter(blocks, truths) + rows_prior, generator)
+        rows = draw_rows(prepared.accumulate(truths).counts + rows_prior, generator)
         shares = known.class_prior
         if shares is None:
             shares = draw_shares(truths.sum(axis=0) + share_prior, generator)
-        found = confusion_pass(blocks, log_of(shares), log_of(rows), known.gold, posterior)
+        found = prepared.e_step(log_of(shares), log_of(rows), known.gold, posterior)
         yield Sweep(shares, rows, posterior, found.log_likelihood)
 
 
@@ -137,7 +138,7 @@ def fit_gibbs(
             skill += right
             squares += right**2
     posterior /= posterior.sum(axis=1, keepdims=True)
-    confusion_mean = (rows / n_sweeps).transpose(0, 2, 1)
+    confusion_mean = rows / n_sweeps
     skill /= n_sweeps
     variance = np.maximum(squares / n_sweeps - skill**2, 0) * n_sweeps / max(n_sweeps - 1, 1)
     return Fit(

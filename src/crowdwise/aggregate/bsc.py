@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.chains import allowed_steps, steps_of
 from crowdwise.fitting.em import climb
@@ -43,7 +44,7 @@ from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.structured_em import evidence_of, structured_sureness
 from crowdwise.fitting.variational import diagonal_prior, row_priors
-from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, scatter, vote_shares
+from crowdwise.kernels import NO_GOLD, chain_pass, vote_shares
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.sequences import read_sequences, rule_for_new
 
@@ -63,7 +64,7 @@ class SequenceParameters:
 
     Attributes
     ----------
-    answers : (R, K, K) [habit, label, truth]
+    answers : (R, K, K) [habit, truth, label]
         Of what a worker says after a label of hers.
     steps : (K + 1, K) [before, after]
         Of the transitions, and in the last row of the start.
@@ -112,7 +113,7 @@ def step_prior(allowed: BoolArray, pseudo: float) -> FloatArray:
 
 def bound(value: float, parameters: SequenceParameters, answers: FloatArray, steps: FloatArray) -> float:
     """The evidence lower bound: the E-step's value less the divergences of the posteriors from their priors."""
-    loss = dirichlet_divergence(parameters.answers, answers, 1) + dirichlet_divergence(parameters.steps, steps, 1)
+    loss = dirichlet_divergence(parameters.answers, answers) + dirichlet_divergence(parameters.steps, steps)
     return value - loss
 
 
@@ -201,7 +202,7 @@ class BayesianSequenceCombination(SequenceAggregator):
         sequences = read_sequences(self.sequences, labels.tasks)
         habits, by_habit = habits_of(labels, sequences)
         who = habits // (labels.n_classes + 1)
-        blocks = blocks_of(by_habit)
+        prepared = prepare(by_habit)
         allowed = allowed_steps(labels, sequences, self.bio)
         steps = step_prior(allowed, self.steps)
         per_worker = row_priors(
@@ -210,25 +211,23 @@ class BayesianSequenceCombination(SequenceAggregator):
         answers = per_worker if per_worker.shape[0] == 1 else per_worker[who]
 
         def m_step(posterior: FloatArray, taken: FloatArray) -> SequenceParameters:
-            return SequenceParameters(answers + scatter(blocks, posterior), steps + taken)
+            return SequenceParameters(answers + prepared.accumulate(posterior).counts, steps + taken)
 
         def e_step(log_table: FloatArray, parameters: SequenceParameters) -> tuple[float, FloatArray, FloatArray]:
-            value, posterior = evidence_of(blocks, log_table, known.gold)
-            found = chain_pass(sequences, np.exp(dirichlet_logs(parameters.steps, 1)), posterior)
+            value, posterior = evidence_of(prepared, log_table, known.gold)
+            found = chain_pass(sequences, np.exp(dirichlet_logs(parameters.steps)), posterior)
             return value + found.log_likelihood, posterior, found.steps
 
         def step(parameters: SequenceParameters) -> tuple[float, float, SequenceParameters]:
-            value, posterior, taken = e_step(dirichlet_logs(parameters.answers, 1), parameters)
+            value, posterior, taken = e_step(dirichlet_logs(parameters.answers), parameters)
             return bound(value, parameters, answers, steps), value, m_step(posterior, taken)
 
         votes = vote_shares(labels, known.gold)
         start = m_step(votes, np.where(allowed, steps_of(sequences, votes), 0.0))
         ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
-        _, posterior, _ = e_step(dirichlet_logs(ended.parameters.answers, 1), ended.parameters)
-        by_worker = blocks_of(labels)
-        counts = scatter(by_worker, posterior)
-        mean = (per_worker + counts) / (per_worker + counts).sum(axis=1, keepdims=True)
-        confusion = mean.transpose(0, 2, 1)
+        _, posterior, _ = e_step(dirichlet_logs(ended.parameters.answers), ended.parameters)
+        counts = prepare(labels).accumulate(posterior).counts
+        confusion = (per_worker + counts) / (per_worker + counts).sum(axis=2, keepdims=True)
         prior = posterior.mean(axis=0)
         return Fit(
             posterior=posterior,
@@ -249,10 +248,10 @@ class BayesianSequenceCombination(SequenceAggregator):
         """The last E-step's tables along the new tasks' sequences; strangers are the last worker."""
         sequences = read_sequences(rule_for_new(self.sequences), labels.tasks)
         met: IntArray = self.extra_["habits"].astype(np.int64)
-        table = np.concatenate([dirichlet_logs(self.extra_["answers"], 1), self._log_table()])
+        table = np.concatenate([dirichlet_logs(self.extra_["answers"]), self._log_table()])
         keys = labels.worker.astype(np.int64) * (labels.n_classes + 1) + met_before(labels, sequences)
         place = np.minimum(np.searchsorted(met, keys), met.size - 1)
         rows = np.where(met[place] == keys, place, met.size + labels.worker)
-        _, posterior = evidence_of(blocks_of(_by(rows, table.shape[0], labels)), table, NO_GOLD)
-        chain_pass(sequences, np.exp(dirichlet_logs(self.extra_["steps"], 1)), posterior)
+        _, posterior = evidence_of(prepare(_by(rows, table.shape[0], labels)), table, NO_GOLD)
+        chain_pass(sequences, np.exp(dirichlet_logs(self.extra_["steps"])), posterior)
         return posterior

@@ -33,6 +33,7 @@ from scipy.special import gammaln
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import judged_as_coins
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import VOTES
@@ -193,12 +194,7 @@ class BayesianWeightedAverage(Aggregator):
     max_iter: int = 500
     tol: float = 1e-6
 
-    @property
-    def precision_(self) -> FloatArray:
-        """Weight of each worker's vote, (M, K)."""
-        self._check_fitted()
-        weights: FloatArray = self.extra_["precision"]
-        return weights
+    precision_ = FittedArray("extra", "precision", "Weight of each worker's vote, (M, K).")
 
     def _check(self) -> None:
         check_number("strength", self.strength, low=0, above=True)

@@ -10,7 +10,7 @@ crowdsourcing", WWW.
 | the model and its inference | here |
 |---|---|
 | q(community of w), q(A[w] given the community), best given expected answers | `memberships` |
-| q(truths) | `kernels.confusion_pass` on E[log A], averaged over communities |
+| q(truths) | the engine's `e_step` on E[log A], averaged over communities |
 | community matrices, highest posterior | `communities_step` |
 | the evidence bound, which every iteration raises | `step` in `CommunityBcc._fit` |
 
@@ -30,7 +30,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import digamma, gammaln, logsumexp
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
@@ -43,7 +45,7 @@ from crowdwise.fitting.variational import (
     predicted,
     share_prior,
 )
-from crowdwise.kernels import blocks_of, confusion_pass, expected_logs, share_pass
+from crowdwise.kernels import expected_logs
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
@@ -64,9 +66,9 @@ class Communities:
     ----------
     tasks : (K,)
         Expected number of tasks of each class.
-    counts : (M, K, K) [worker, label, truth]
+    counts : (M, K, K) [worker, truth, label]
         Expected answers.
-    alpha : (C, K, K) [community, label, truth]
+    alpha : (C, K, K) [community, truth, label]
         Dirichlet parameters of members' rows.
     sizes : (C,)
         Dirichlet parameters of the communities' shares.
@@ -90,9 +92,9 @@ def by_agreement(counts: FloatArray, n_communities: int) -> FloatArray:
 
 
 def pooled(counts: FloatArray, chance: FloatArray, prior: FloatArray) -> FloatArray:
-    """α (C, K, K) with the mean of the members' answers and the spread of the prior (K, K) [label, truth]."""
-    answers = np.einsum("wc,wlk->clk", chance, counts) + prior
-    alpha: FloatArray = answers / answers.sum(axis=1, keepdims=True) * prior.sum(axis=0)
+    """α (C, K, K) with the mean of the members' answers and the spread of the prior (K, K) [truth, label]."""
+    answers = np.einsum("wc,wkl->ckl", chance, counts) + prior
+    alpha: FloatArray = answers / answers.sum(axis=2, keepdims=True) * prior.sum(axis=1, keepdims=True)
     return alpha
 
 
@@ -102,14 +104,14 @@ def memberships(counts: FloatArray, alpha: FloatArray, log_shares: FloatArray) -
     losses = np.empty_like(log_chance)
     for c, prior in enumerate(alpha):
         table, losses[:, c] = expected_logs(counts + prior, prior[None])
-        log_chance[:, c] = log_shares[c] + np.einsum("wlk,wlk->w", counts, table) - losses[:, c]
+        log_chance[:, c] = log_shares[c] + np.einsum("wkl,wkl->w", counts, table) - losses[:, c]
     log_chance -= logsumexp(log_chance, axis=1, keepdims=True)
     chance = np.exp(log_chance)
     return chance, float((chance * (log_chance - log_shares + losses)).sum())
 
 
 def expected_rows(counts: FloatArray, alpha: FloatArray, chance: FloatArray) -> FloatArray:
-    """E[log A] of each worker (M, K, K) [worker, label, truth], averaged over communities."""
+    """E[log A] of each worker (M, K, K) [worker, truth, label], averaged over communities."""
     log_table = np.zeros_like(counts)
     for c, prior in enumerate(alpha):
         log_table += chance[:, c, None, None] * expected_logs(counts + prior, prior[None])[0]
@@ -117,11 +119,11 @@ def expected_rows(counts: FloatArray, alpha: FloatArray, chance: FloatArray) -> 
 
 
 def mean_rows(counts: FloatArray, alpha: FloatArray, chance: FloatArray) -> FloatArray:
-    """E[A] of each worker (M, K, K) [worker, label, truth], averaged over communities."""
+    """E[A] of each worker (M, K, K) [worker, truth, label], averaged over communities."""
     rows = np.zeros_like(counts)
     for c, prior in enumerate(alpha):
         shape = counts + prior
-        rows += chance[:, c, None, None] * shape / shape.sum(axis=1, keepdims=True)
+        rows += chance[:, c, None, None] * shape / shape.sum(axis=2, keepdims=True)
     return rows
 
 
@@ -141,14 +143,14 @@ def communities_step(counts: FloatArray, chance: FloatArray, alpha: FloatArray, 
 
         def value(trial: FloatArray, weight: FloatArray = weight) -> float:
             cells = (gammaln(trial + counts) - gammaln(trial)).sum(axis=(1, 2))
-            mass = trial.sum(axis=0)
-            rows = (gammaln(mass) - gammaln(mass + counts.sum(axis=1))).sum(axis=1)
+            mass = trial.sum(axis=1)
+            rows = (gammaln(mass) - gammaln(mass + counts.sum(axis=2))).sum(axis=1)
             return float(weight @ (cells + rows)) + log_density(trial, prior)
 
-        mass = current.sum(axis=0)
-        up = np.einsum("w,wlk->lk", weight, digamma(current + counts) - digamma(current))
-        down = np.einsum("w,wk->k", weight, digamma(mass + counts.sum(axis=1)) - digamma(mass))
-        goal = np.log((SHAPE - 1 + current * up) / (rate + down))
+        mass = current.sum(axis=1)
+        up = np.einsum("w,wkl->kl", weight, digamma(current + counts) - digamma(current))
+        down = np.einsum("w,wk->k", weight, digamma(mass + counts.sum(axis=2)) - digamma(mass))
+        goal = np.log((SHAPE - 1 + current * up) / (rate + down[:, None]))
         before, height = np.log(current), value(current)
         risen[c] = current
         for halving in range(HALVINGS):
@@ -223,19 +225,14 @@ class CommunityBcc(Aggregator):
     max_iter: int = 500
     tol: float = 1e-6
 
-    @property
-    def community_(self) -> FloatArray:
-        """Probability that a worker belongs to a community, (M, C)."""
-        self._check_fitted()
-        chance: FloatArray = self.extra_["community"]
-        return chance
+    community_ = FittedArray("extra", "community", "Probability that a worker belongs to a community, (M, C).")
 
     @property
     def community_confusion_(self) -> FloatArray:
         """Mean matrix of each community, (C, K, K) [community, truth, label]."""
         self._check_fitted()
         alpha = self.extra_["alpha"]
-        rows: FloatArray = (alpha / alpha.sum(axis=1, keepdims=True)).transpose(0, 2, 1)
+        rows: FloatArray = alpha / alpha.sum(axis=2, keepdims=True)
         return rows
 
     def _check(self) -> None:
@@ -244,18 +241,18 @@ class CommunityBcc(Aggregator):
             check_number(name, getattr(self, name), low=0, above=True)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        blocks, n_classes = blocks_of(labels), labels.n_classes
+        prepared, n_classes = prepare(labels), labels.n_classes
         prior = diagonal_prior(self.right, self.wrong, n_classes)
         pseudo = np.full(n_classes, float(self.share_prior))
         prior_of = share_prior(pseudo, known)
-        given = np.zeros((1, 1, 1)) if known.worker_counts is None else known.worker_counts.transpose(0, 2, 1)
+        given = np.zeros((1, 1, 1)) if known.worker_counts is None else known.worker_counts
 
         def step(current: Communities) -> tuple[float, float, Communities]:
             log_prior, loss = prior_of(current.tasks)
             log_shares = dirichlet_logs(current.sizes)
             chance, divergence = memberships(current.counts, current.alpha, log_shares)
             table = expected_rows(current.counts, current.alpha, chance)
-            found = confusion_pass(blocks, log_prior, table, known.gold)
+            found = prepared.e_step(log_prior, table, known.gold)
             value = found.log_likelihood + float((given * table).sum())
             loss += divergence + dirichlet_divergence(current.sizes, self.community_prior)
             height = value - loss + log_density(current.alpha, prior)
@@ -265,7 +262,7 @@ class CommunityBcc(Aggregator):
             sizes = self.community_prior + chance.sum(axis=0)
             return height, value, Communities(found.class_counts, counts, alpha, sizes)
 
-        votes = share_pass(blocks, labels.class_shares, known.gold)
+        votes = prepared.accumulate_votes(labels.class_shares, known.gold)
         counts = votes.counts + given
         chance = by_agreement(counts, self.n_communities)
         start = Communities(
@@ -277,14 +274,14 @@ class CommunityBcc(Aggregator):
         table = expected_rows(last.counts, last.alpha, chance)
         log_prior, _ = prior_of(last.tasks)
         posterior = np.empty((labels.n_tasks, n_classes))
-        found = confusion_pass(blocks, log_prior, table, known.gold, posterior)
+        prepared.e_step(log_prior, table, known.gold, posterior)
         class_counts = pseudo + last.tasks
         shares = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
-        skill, skill_beta = portraits(labels, blocks, known, found, posterior, shares, calibrated=False)
+        skill, skill_beta = portraits(labels, known, posterior, shares, calibrated=False)
         return Fit(
             posterior=posterior,
             prior=shares,
-            confusion=mean_rows(last.counts, last.alpha, chance).transpose(0, 2, 1),
+            confusion=mean_rows(last.counts, last.alpha, chance),
             skill=skill,
             skill_beta=skill_beta,
             extra={
@@ -299,6 +296,6 @@ class CommunityBcc(Aggregator):
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         sizes = self.extra_["sizes"]
-        stranger = np.einsum("c,ckl->lk", sizes / sizes.sum(), self.community_confusion_)
+        stranger = np.einsum("c,ckl->kl", sizes / sizes.sum(), self.community_confusion_)
         table = np.concatenate([self.extra_["log_table"], np.log(stranger)[None]])
         return predicted(labels, self.extra_["log_prior"], table)

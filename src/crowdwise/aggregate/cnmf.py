@@ -11,7 +11,7 @@ algorithms", NeurIPS 32.
 |---|---|
 | min Σ KL(R̂ ‖ A D Bᵀ), columns of A and d on the simplex | `divergence` is its value, `climb_pairs` the search |
 | start from MultiSPA | `multi_spa.project` |
-| update of A and d | `kernels.pair_pass`, then columns made to sum to 1 |
+| update of A and d | `kernels.pair_pass`, then rows made to sum to 1 |
 
 Cost per iteration: O(co-labelling pairs × K³), at most K operations for each cell of each pair's table.
 
@@ -36,10 +36,10 @@ from crowdwise.fitting.families import MomentAggregator
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
-    columns,
     core_fit,
     floored,
     prior_of_pairs,
+    share_rows,
 )
 from crowdwise.kernels import PairCounts, pair_pass
 
@@ -55,7 +55,7 @@ __all__ = ["CoupledNmf"]
 
 
 class Factors(NamedTuple):
-    """The prior (K,) and the matrices (C, K, K) [worker, label, truth]."""
+    """The prior (K,) and the matrices (C, K, K) [worker, truth, label]."""
 
     prior: FloatArray
     confusion: FloatArray
@@ -74,7 +74,7 @@ def _entropy(pairs: PairCounts) -> float:
 
 def start(shared: Shared, prior: FloatArray | None) -> Factors:
     """The corners of joint answers, or the confusions against the majority vote where there are none."""
-    confusion = floored(multi_spa.project(shared.pairs, shared.reference)[0], axis=1)
+    confusion = floored(multi_spa.project(shared.pairs, shared.reference)[0], axis=2)
     return Factors(floored(prior_of_pairs(shared.pairs, confusion)) if prior is None else prior, confusion)
 
 
@@ -95,7 +95,7 @@ def climb_pairs(
     def step(factors: Factors) -> tuple[float, float, Factors]:
         log_likelihood, class_counts, counts = pair_pass(pairs, factors.prior, factors.confusion)
         prior = factors.prior if fixed else class_counts / class_counts.sum()
-        return log_likelihood - most, log_likelihood, Factors(prior, columns(counts))
+        return log_likelihood - most, log_likelihood, Factors(prior, share_rows(counts))
 
     return climb([first], step, max_iter=max_iter, tol=tol * float(pairs.counts.sum()), name=name)
 
@@ -159,6 +159,6 @@ class CoupledNmf(MomentAggregator):
             )
             prior, confusion = ended.parameters
             order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)
-            return Estimate(shared.workers, prior[order], confusion[:, :, order]), ended
+            return Estimate(shared.workers, prior[order], confusion[:, order]), ended
 
         return core_fit(labels, known, self.max_workers, estimate)

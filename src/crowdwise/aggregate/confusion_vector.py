@@ -8,7 +8,7 @@ prior, flat by default. For K = 2 this is Dawid–Skene (two coins).
 |---|---|
 | Ibrahim et al. 2025, "confusion vector": A(k, k) = a_k, A(k, l) = (1 - a_k)/(K-1) | `table_of` |
 | a[w,k] = Σ_{label = k} q[t,k] / Σ q[t,k] | `m_step` |
-| E-step | `kernels.confusion_pass` |
+| E-step | the engine's `e_step` |
 
 Cost of an iteration: O(labels × K + workers × K²).
 
@@ -28,12 +28,11 @@ from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.priors import beta_log_density
-from crowdwise.kernels import share_pass
 
 if TYPE_CHECKING:
+    from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -41,11 +40,11 @@ __all__ = ["ConfusionVector"]
 
 
 def table_of(accuracy: FloatArray) -> FloatArray:
-    """Log of P(label | truth) as [worker, label, truth] from accuracies (M, K)."""
+    """Log of P(label | truth) as [worker, truth, label] from accuracies (M, K)."""
     n_classes = accuracy.shape[1]
     with np.errstate(divide="ignore"):
         wrong = np.log((1 - accuracy) / max(n_classes - 1, 1))
-        table = np.repeat(wrong[:, None, :], n_classes, axis=1)
+        table = np.repeat(wrong[:, :, None], n_classes, axis=2)
         table[:, np.arange(n_classes), np.arange(n_classes)] = np.log(accuracy)
     return table
 
@@ -53,7 +52,7 @@ def table_of(accuracy: FloatArray) -> FloatArray:
 def m_step(found: Statistics, smoothing: float) -> ConfusionParameters:
     """Accuracies and prior of highest posterior; a class that a worker never met has accuracy 1/K."""
     correct = np.einsum("wkk->wk", found.counts) + smoothing
-    total = found.counts.sum(axis=1) + 2 * smoothing
+    total = found.counts.sum(axis=2) + 2 * smoothing
     accuracy = np.divide(correct, total, out=np.full(total.shape, 1 / total.shape[1]), where=total > 0)
     with np.errstate(divide="ignore"):
         log_prior = np.log(found.class_counts / found.class_counts.sum())
@@ -87,11 +86,6 @@ class ConfusionVector(Aggregator):
     -----
     Fails where the errors on one class go mostly to one other. Between `one-coin` and `dawid-skene` in what it
     can say and in how many labels it needs. A worker unknown at prediction counts as the average of the crowd.
-
-    Examples
-    --------
-    >>> ConfusionVector().fit(labels).predict().tolist()
-    ['x', 'y', 'x', 'y']
     """
 
     slug = "confusion-vector"
@@ -114,7 +108,9 @@ class ConfusionVector(Aggregator):
         return fit_confusions(
             labels,
             known,
-            starts=lambda blocks: [m_step(share_pass(blocks, labels.class_shares, known.gold), self.smoothing)],
+            starts=lambda prepared: [
+                m_step(prepared.accumulate_votes(labels.class_shares, known.gold), self.smoothing)
+            ],
             m_step=lambda found: m_step(found, self.smoothing),
             log_density=lambda parameters: log_density(parameters, self.smoothing),
             max_iter=self.max_iter,

@@ -60,7 +60,7 @@ CELLS = 2**24  # most cells of all triplets' tables: 128 MiB
 
 
 class Factors(NamedTuple):
-    """The prior (K,) and the matrices (C, K, K) [worker, label, truth]."""
+    """The prior (K,) and the matrices (C, K, K) [worker, truth, label]."""
 
     prior: FloatArray
     confusion: FloatArray
@@ -182,7 +182,7 @@ class CoupledCpd(MomentAggregator):
             prior = prior_of_pairs(shared.pairs, shared.reference) if given is None else given
             ended = climb_triples(
                 triples,
-                Factors(prior, np.ascontiguousarray(shared.reference)),
+                Factors(prior, shared.reference),
                 fixed=given is not None,
                 max_iter=self.max_iter,
                 tol=self.tol,
@@ -190,6 +190,6 @@ class CoupledCpd(MomentAggregator):
             )
             prior, confusion = ended.parameters
             order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)
-            return Estimate(shared.workers[enough], prior[order], confusion[enough][:, :, order]), ended
+            return Estimate(shared.workers[enough], prior[order], confusion[enough][:, order]), ended
 
         return core_fit(labels, known, self.max_workers, estimate)

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.families import VoteAggregator
 from crowdwise.fitting.knowledge import GOLD
@@ -129,6 +130,8 @@ class Crh(VoteAggregator):
     smoothing: float = 0.5
     max_iter: int = 100
 
+    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
+
     def _check(self) -> None:
         check_number("smoothing", self.smoothing, low=0, above=True)
 
@@ -148,12 +151,6 @@ class Crh(VoteAggregator):
         posterior = vote_shares(labels, known.gold, np.maximum(weights, WHISPER))
         ended = {"objective": np.array(values), "n_iter": len(values), "converged": converged}
         return self._fit_of_votes(labels, known, posterior, {"weight": weights}, **ended)
-
-    @property
-    def weights_(self) -> FloatArray:
-        """Weight of each worker."""
-        weights: FloatArray = self.worker_columns_["weight"]
-        return weights
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         return vote_shares(labels, NO_GOLD, np.maximum(self._with_stranger(self.weights_), WHISPER))

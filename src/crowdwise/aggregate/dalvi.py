@@ -139,11 +139,6 @@ class Dalvi(AccuracyAggregator):
     task, or all agree no more than chance, it is the majority vote. Most workers of a connected part of the crowd are
     taken to be better than chance. Fails where groups of workers hardly meet (S is far from rank one), where workers
     copy each other or favour some class.
-
-    Examples
-    --------
-    >>> Dalvi().fit(labels).predict().tolist()
-    ['x', 'y', 'x', 'y']
     """
 
     slug = "dalvi"

@@ -11,8 +11,8 @@ algorithm", Applied Statistics 28, 20-28.
 |---|---|
 | (2.3) A[w,k,l] = Σ_t q[t,k] n[t,w,l] / Σ_l Σ_t q[t,k] n[t,w,l] | `m_step` |
 | (2.4) prior[k] = Σ_t q[t,k] / N | `m_step` |
-| (2.5) q[t,k] ∝ prior[k] Π_w Π_l A[w,k,l]^n[t,w,l] | `kernels.confusion_pass` |
-| (2.7) the likelihood that EM climbs | `kernels.confusion_pass`, `log_density` added |
+| (2.5) q[t,k] ∝ prior[k] Π_w Π_l A[w,k,l]^n[t,w,l] | the engine's `e_step` |
+| (2.7) the likelihood that EM climbs | the engine's `e_step`, `log_density` added |
 
 Cost of an iteration: O(labels × K + workers × K²).
 
@@ -29,21 +29,21 @@ import numpy as np
 from scipy.special import gammaln
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions, statistics_of
+from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
 from crowdwise.fitting.structured_em import pseudo_counts
-from crowdwise.kernels import log_rows, share_pass, vote_shares
+from crowdwise.kernels import log_rows, vote_shares
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from crowdwise.engines import Prepared, Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Blocks, Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -66,7 +66,7 @@ MOMENT_STARTS = {
 
 
 def m_step(found: Statistics, pseudo: FloatArray) -> ConfusionParameters:
-    """The highest posterior given expected counts; pseudo-counts [worker, label, truth], one worker for all or each.
+    """The highest posterior given expected counts; pseudo-counts [worker, truth, label], one worker for all or each.
 
     A worker's row for a class that neither labels nor pseudo-counts speak of is uniform.
     """
@@ -80,7 +80,7 @@ def log_density(parameters: ConfusionParameters, pseudo: FloatArray) -> float:
     if not pseudo.any():
         return 0.0
     n_workers, n_classes = parameters.log_table.shape[:2]
-    constants = gammaln(n_classes + pseudo.sum(axis=1)) - gammaln(1 + pseudo).sum(axis=1)
+    constants = gammaln(n_classes + pseudo.sum(axis=2)) - gammaln(1 + pseudo).sum(axis=2)
     repeats = n_workers if pseudo.shape[0] == 1 else 1
     if pseudo.shape[0] == 1 and np.ptp(pseudo) == 0:
         weighted = float(pseudo[0, 0, 0]) * float(parameters.log_table.sum())
@@ -158,7 +158,7 @@ class DawidSkene(Aggregator):
         return fit_confusions(
             labels,
             known,
-            starts=lambda blocks: self._starts(labels, known.gold, blocks, pseudo),
+            starts=lambda prepared: self._starts(labels, known.gold, prepared, pseudo),
             m_step=lambda found: m_step(found, pseudo),
             log_density=lambda parameters: log_density(parameters, pseudo),
             max_iter=self.max_iter,
@@ -167,18 +167,18 @@ class DawidSkene(Aggregator):
         )
 
     def _starts(
-        self, labels: CrowdLabels, gold: IntArray, blocks: Blocks, pseudo: FloatArray
+        self, labels: CrowdLabels, gold: IntArray, prepared: Prepared, pseudo: FloatArray
     ) -> Iterator[ConfusionParameters]:
         if isinstance(self.init, str):
             check_choice("init", self.init, ("majority", "random", *MOMENT_STARTS))
             if self.init == "majority":
-                yield m_step(share_pass(blocks, labels.class_shares, gold), pseudo)
+                yield m_step(prepared.accumulate_votes(labels.class_shares, gold), pseudo)
                 return
             if self.init in MOMENT_STARTS:
                 module, _, name = MOMENT_STARTS[self.init].partition(":")
                 found = getattr(importlib.import_module(f"crowdwise.aggregate.{module}"), name)().fit(labels)
                 with np.errstate(divide="ignore"):
-                    table = np.log(np.ascontiguousarray(found.confusion_.transpose(0, 2, 1)))
+                    table = np.log(found.confusion_)
                     log_prior = np.log(found.prior_)
                 yield ConfusionParameters(log_prior, table)
                 return
@@ -186,7 +186,7 @@ class DawidSkene(Aggregator):
             generator = np.random.default_rng(self.random_state)
             for _ in range(self.n_restarts):
                 noisy = (shares + generator.dirichlet(np.ones(labels.n_classes), labels.n_tasks)) / 2
-                yield m_step(statistics_of(blocks, noisy), pseudo)
+                yield m_step(prepared.accumulate(noisy), pseudo)
             return
         start = as_numbers(self.init, "init")
         shapes = (labels.n_tasks, labels.n_classes), (labels.n_workers, labels.n_classes, labels.n_classes)
@@ -197,8 +197,8 @@ class DawidSkene(Aggregator):
             )
         check_shares("init", start)
         if start.ndim == 2:
-            yield m_step(statistics_of(blocks, start), pseudo)
+            yield m_step(prepared.accumulate(start), pseudo)
         else:
             with np.errstate(divide="ignore"):
-                table = np.log(np.ascontiguousarray(start.transpose(0, 2, 1)))
+                table = np.log(start)
             yield ConfusionParameters(np.full(labels.n_classes, -np.log(labels.n_classes)), table)

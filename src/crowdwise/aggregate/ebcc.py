@@ -10,7 +10,7 @@ Y. Li, B. Rubinstein and T. Cohn (2019), "Exploiting worker correlation for labe
 
 | section 4.2, mean-field updates | here |
 |---|---|
-| q(class, subtype of task) ∝ exp(E log τ + E log π + Σ E log V) | `kernels.confusion_pass` with K × R states |
+| q(class, subtype of task) ∝ exp(E log τ + E log π + Σ E log V) | the engine's `e_step` with K × R states |
 | ν = α + tasks of a class; η = a/R + tasks of a subtype | `subtype_prior` |
 | μ = β + answers | `fitting.variational.found_beliefs` |
 | the evidence bound, by which restarts are compared | `fitting.variational.climb_bound` |
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
@@ -47,14 +48,14 @@ from crowdwise.fitting.variational import (
     row_priors,
     with_average,
 )
-from crowdwise.kernels import Statistics, blocks_of, scatter, vote_shares
+from crowdwise.kernels import vote_shares
 from crowdwise.labels.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from crowdwise.engines import Prepared
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -70,9 +71,9 @@ def random_split(shares: FloatArray, n_subtypes: int, generator: np.random.Gener
     return split.reshape(shares.shape[0], -1)
 
 
-def start(blocks: Blocks, split: FloatArray, rows_prior: FloatArray) -> Beliefs:
+def start(prepared: Prepared, split: FloatArray, rows_prior: FloatArray) -> Beliefs:
     """Dirichlets given a posterior (N, K × R) of class and subtype."""
-    return found_beliefs(Statistics(float("nan"), split.sum(axis=0), scatter(blocks, split)), rows_prior)
+    return found_beliefs(prepared.accumulate(split), rows_prior)
 
 
 def drop_empty(beliefs: Beliefs, n_classes: int) -> Beliefs:
@@ -86,9 +87,8 @@ def drop_empty(beliefs: Beliefs, n_classes: int) -> Beliefs:
     if left == tasks.shape[1]:
         return beliefs
     order = np.argsort(-tasks, axis=1, kind="stable")[:, :left]
-    rows = beliefs.rows.reshape(*beliefs.rows.shape[:2], n_classes, -1)
-    kept = np.take_along_axis(rows, order[None, None], axis=3)
-    return Beliefs(np.take_along_axis(tasks, order, axis=1).reshape(-1), kept.reshape(*beliefs.rows.shape[:2], -1))
+    states = (np.arange(n_classes)[:, None] * tasks.shape[1] + order).reshape(-1)
+    return Beliefs(beliefs.tasks[states], beliefs.rows[:, states])
 
 
 def subtype_prior(
@@ -216,18 +216,18 @@ class EnhancedBcc(Aggregator):
         shares = whole = vote_shares(labels, known.gold)
         if self.n_subtypes > 1 and self.n_restarts > 1:  # before the large tables are made
             whole = clone(self).set_params(n_subtypes=1, n_restarts=1)._fit(labels, known).posterior
-        blocks = blocks_of(labels, n_classes * self.n_subtypes)
+        prepared = prepare(labels, n_classes * self.n_subtypes)
         classes = 1 + shares.sum(axis=0) if self.share_prior == "votes" else np.full(n_classes, float(self.share_prior))
         pseudo = np.full(self.n_subtypes, self.subtype_prior / self.n_subtypes)
         prior_of = subtype_prior(classes, pseudo, known.log_prior)
         rows_prior = row_priors(diagonal_prior(self.right, self.wrong, n_classes), known)
         begin = [values.astype(np.float32) for values in (shares, whole)]  # kept all the while; a start needs no more
         del shares, whole
-        ended, states, found = climb_bound(
+        ended, states, _ = climb_bound(
             labels,
-            blocks,
+            prepared,
             known.gold,
-            starts=self._starts(blocks, begin, rows_prior),
+            starts=self._starts(prepared, begin, rows_prior),
             prior_of=prior_of,
             rows_prior=rows_prior,
             max_iter=self.max_iter,
@@ -237,14 +237,12 @@ class EnhancedBcc(Aggregator):
         )
         tasks = ended.parameters.tasks.reshape(n_classes, -1)
         posterior = states.reshape(labels.n_tasks, *tasks.shape).sum(axis=2)
-        by_class = found.counts.reshape(labels.n_workers, n_classes, *tasks.shape).sum(axis=3)
         class_counts = classes + tasks.sum(axis=1)
         prior = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
         subtype_counts = pseudo[0] + tasks
         weights = subtype_counts / subtype_counts.sum(axis=1, keepdims=True)
         confusion = np.einsum("wkml,km->wkl", _mean_rows(ended.parameters.rows), weights)
-        summed = Statistics(found.log_likelihood, posterior.sum(axis=0), by_class)
-        skill, skill_beta = portraits(labels, blocks, known, summed, posterior, prior, calibrated=False)
+        skill, skill_beta = portraits(labels, known, posterior, prior, calibrated=False)
         return Fit(
             posterior=posterior,
             prior=prior,
@@ -258,10 +256,10 @@ class EnhancedBcc(Aggregator):
             },
         ).after(ended)
 
-    def _starts(self, blocks: Blocks, begin: list[Any], rows_prior: FloatArray) -> Iterator[Beliefs]:
+    def _starts(self, prepared: Prepared, begin: list[Any], rows_prior: FloatArray) -> Iterator[Beliefs]:
         """The votes, split at random; every second time the posterior of the model without subtypes."""
         for number, generator in enumerate(np.random.default_rng(self.random_state).spawn(self.n_restarts)):
-            yield start(blocks, random_split(begin[number % 2], self.n_subtypes, generator), rows_prior)
+            yield start(prepared, random_split(begin[number % 2], self.n_subtypes, generator), rows_prior)
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         posterior: FloatArray = self._predicted(labels).reshape(labels.n_tasks, labels.n_classes, -1).sum(axis=2)
@@ -287,8 +285,7 @@ class EnhancedBcc(Aggregator):
 
 
 def _mean_rows(rows: FloatArray) -> FloatArray:
-    """Means of Dirichlets [worker, label, truth × subtype] as [worker, truth, subtype, label]."""
-    n_workers, n_classes, _ = rows.shape
-    by_subtype = rows.reshape(n_workers, n_classes, n_classes, -1).transpose(0, 2, 3, 1)
-    means: FloatArray = by_subtype / by_subtype.sum(axis=3, keepdims=True)
-    return means
+    """Means of Dirichlets [worker, truth × subtype, label] as [worker, truth, subtype, label]."""
+    n_workers, _, n_classes = rows.shape
+    means: FloatArray = rows / rows.sum(axis=2, keepdims=True)
+    return means.reshape(n_workers, n_classes, -1, n_classes)

@@ -100,11 +100,6 @@ class GhoshSvd(ScoreAggregator):
     Fails where few workers give most of the answers (a singular vector gathers on them), where classes are unbalanced
     (it then follows the habit, not the truth), and where workers copy each other. Where nobody shares a task it is the
     majority vote. A worker unknown at prediction has the mean weight of the crowd.
-
-    Examples
-    --------
-    >>> GhoshSvd().fit(labels).predict().tolist()
-    ['x', 'y', 'x', 'y']
     """
 
     slug = "ghosh-svd"

@@ -29,6 +29,7 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
@@ -125,11 +126,6 @@ class Glad(Aggregator):
     -----
     Fails where tasks have very few labels (the ease stays at its prior) and where workers favour some class. At
     prediction, a new task has the mean log-ease, an unknown worker the mean ability.
-
-    Examples
-    --------
-    >>> Glad().fit(labels).predict().tolist()
-    ['x', 'y', 'x', 'y']
     """
 
     slug = "glad"
@@ -143,6 +139,9 @@ class Glad(Aggregator):
 
     max_iter: int = 200
     tol: float = 1e-5
+
+    ability_ = FittedArray("worker_columns", "ability", "α of each worker.")
+    ease_ = FittedArray("task_columns", "ease", "β of each task.")
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         n_classes = labels.n_classes
@@ -174,18 +173,6 @@ class Glad(Aggregator):
             worker_columns={"ability": ability},
             task_columns={"ease": np.exp(log_ease)},
         ).after(ended)
-
-    @property
-    def ability_(self) -> FloatArray:
-        """α of each worker."""
-        ability: FloatArray = self.worker_columns_["ability"]
-        return ability
-
-    @property
-    def ease_(self) -> FloatArray:
-        """β of each task."""
-        ease: FloatArray = self.task_columns_["ease"]
-        return ease
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         known = positions(labels.tasks, self._names.tasks)

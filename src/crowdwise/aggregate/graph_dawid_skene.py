@@ -36,20 +36,21 @@ import pyarrow.compute as pc
 from scipy.special import xlogy
 
 from crowdwise.aggregate import dawid_skene
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, statistics_of
+from crowdwise.fitting.categorical_em import ConfusionParameters, log_of
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import STRUCTURE
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.structured_em import evidence_of, fit_structured, pseudo_counts
-from crowdwise.kernels import blocks_of, field_pass, vote_shares
+from crowdwise.kernels import field_pass, vote_shares
 from crowdwise.labels.graph import read_graph
 
 if TYPE_CHECKING:
+    from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Statistics
     from crowdwise.labels.graph import TaskGraph
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
@@ -155,7 +156,7 @@ class GraphDawidSkene(Aggregator):
         graph = read_graph(self.graph, labels.tasks)
         # By name, so that the sweeps do not depend on the order of the rows.
         order = pc.sort_indices(labels.tasks).to_numpy().astype(np.int64)
-        blocks = blocks_of(labels)
+        prepared = prepare(labels)
         pseudo = pseudo_counts(self.smoothing, labels, known)
         sweeps = SWEEPS if graph.n_pairs else 1
         coupling = float(self.coupling)
@@ -167,7 +168,7 @@ class GraphDawidSkene(Aggregator):
             ruled_out[told, known.gold[told]] = False
 
         def e_step(parameters: FieldParameters) -> tuple[float, FloatArray, FloatArray]:
-            value, evidence = evidence_of(blocks, parameters.log_table, known.gold)
+            value, evidence = evidence_of(prepared, parameters.log_table, known.gold)
             believed, prior = parameters.believed.copy(), np.exp(parameters.log_prior)
             # What prior or gold rules out stays out, however many neighbours pull at it: no finite logarithm would do.
             log_evidence = log_of(evidence) + (parameters.log_prior - coupling * degree * prior)
@@ -185,8 +186,8 @@ class GraphDawidSkene(Aggregator):
             log_prior = np.log(votes.mean(axis=0)) if known.log_prior is None else known.log_prior
         fit, _ = fit_structured(
             labels,
-            blocks,
-            start=m_step(statistics_of(blocks, votes), votes, log_prior),
+            prepared,
+            start=m_step(prepared.accumulate(votes), votes, log_prior),
             e_step=e_step,
             m_step=m_step,
             with_rows=lambda parameters, rows: replace(parameters, log_table=rows),

@@ -30,7 +30,9 @@ import numpy as np
 
 from crowdwise.aggregate import dawid_skene
 from crowdwise.dependence.group_labels import resolve_groups, split_by_group
+from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, portrait
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
@@ -38,13 +40,13 @@ from crowdwise.fitting.families import GroupAggregator
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.structured_em import evidence_of
-from crowdwise.kernels import NO_GOLD, blocks_of, log_rows, scatter, vote_shares
+from crowdwise.kernels import NO_GOLD, log_rows, vote_shares
 
 if TYPE_CHECKING:
     from crowdwise.dependence.group_labels import GroupedLabels
+    from crowdwise.engines import Prepared
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -53,7 +55,7 @@ __all__ = ["GroupDawidSkene"]
 
 @dataclass(frozen=True)
 class GroupParameters(ConfusionParameters):
-    """Confusion parameters, whose table is log Ã [worker, label, opinion], and Ξ (J, K, K) [group, truth, opinion].
+    """Confusion parameters, whose table is log Ã [worker, opinion, label], and Ξ (J, K, K) [group, truth, opinion].
 
     For a worker who is alone the opinion is the truth.
     """
@@ -63,17 +65,17 @@ class GroupParameters(ConfusionParameters):
 
 @dataclass(frozen=True)
 class Laid:
-    """Opinions, and their labels as blocks: of workers who are alone by task, of groups by opinion."""
+    """Opinions, and their labels, prepared: of workers who are alone by task, of groups by opinion."""
 
     opinions: GroupedLabels
-    alone: Blocks
-    joint: Blocks
+    alone: Prepared
+    joint: Prepared
 
     @classmethod
     def of(cls, labels: CrowdLabels, groups: IntArray) -> Laid:
         """The labels of workers in groups (M,)."""
         opinions = split_by_group(labels, groups)
-        return cls(opinions, blocks_of(opinions.alone), blocks_of(opinions.joint))
+        return cls(opinions, prepare(opinions.alone), prepare(opinions.joint))
 
 
 def hear_groups(laid: Laid, groups: FloatArray, evidence: FloatArray) -> FloatArray:
@@ -122,10 +124,8 @@ def m_step(
     """Rows of highest posterior given expected counts; a row that nothing speaks of is uniform."""
     with np.errstate(divide="ignore"):
         log_prior = np.log(posterior.mean(axis=0))
-    table = log_rows(scatter(laid.alone, posterior) + scatter(laid.joint, believed), pseudo)
-    # log_rows has the condition last, [., outcome, condition].
-    opinions = np.exp(log_rows(np.ascontiguousarray(counts.transpose(0, 2, 1)), pseudo)).transpose(0, 2, 1)
-    return GroupParameters(log_prior, table, opinions)
+    table = log_rows(laid.alone.accumulate(posterior).counts + laid.joint.accumulate(believed).counts, pseudo)
+    return GroupParameters(log_prior, table, np.exp(log_rows(counts, pseudo)))
 
 
 def start(laid: Laid, labels: CrowdLabels, gold: IntArray, pseudo: FloatArray) -> GroupParameters:
@@ -154,8 +154,8 @@ def log_density(parameters: GroupParameters, pseudo: FloatArray) -> float:
     """Log-density of all rows, those of workers and those of groups."""
     value = dawid_skene.log_density(parameters, pseudo)
     if parameters.groups.size and pseudo.any():
-        table = log_of(parameters.groups).transpose(0, 2, 1)
-        value += dawid_skene.log_density(ConfusionParameters(parameters.log_prior, table), pseudo)
+        rows = ConfusionParameters(parameters.log_prior, log_of(parameters.groups))
+        value += dawid_skene.log_density(rows, pseudo)
     return value
 
 
@@ -215,18 +215,13 @@ class GroupDawidSkene(GroupAggregator):
     max_iter: int = 500
     tol: float = 1e-6
 
-    @property
-    def group_confusion_(self) -> FloatArray:
-        """Ξ (J, K, K) [group, truth, opinion]."""
-        self._check_fitted()
-        rows: FloatArray = self.extra_["groups"]
-        return rows
+    group_confusion_ = FittedArray("extra", "groups", "Ξ (J, K, K) [group, truth, opinion].")
 
     @property
     def opinion_confusion_(self) -> FloatArray:
         """Ã (M, K, K) [worker, opinion, label]."""
         self._check_fitted()
-        rows: FloatArray = np.exp(self.extra_["log_table"]).transpose(0, 2, 1)
+        rows: FloatArray = np.exp(self.extra_["log_table"])
         return rows
 
     def _check(self) -> None:
@@ -249,7 +244,7 @@ class GroupDawidSkene(GroupAggregator):
         ended = climb([first], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
         last = ended.parameters
         _, posterior, *_ = e_step(laid, last, known.gold)
-        confusion = np.exp(last.log_table).transpose(0, 2, 1)
+        confusion = np.exp(last.log_table)
         together = groups >= 0
         confusion[together] = last.groups[groups[together]] @ confusion[together]
         fit = portrait(labels, posterior, confusion)

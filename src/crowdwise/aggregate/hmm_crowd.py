@@ -31,19 +31,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.aggregate import dawid_skene
-from crowdwise.fitting.categorical_em import ConfusionParameters, statistics_of
+from crowdwise.engines import prepare
+from crowdwise.fitting.categorical_em import ConfusionParameters
 from crowdwise.fitting.chains import allowed_steps, steps_of
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.families import SequenceAggregator
 from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.structured_em import evidence_of, fit_structured, pseudo_counts
-from crowdwise.kernels import NO_GOLD, blocks_of, chain_pass, vote_shares
+from crowdwise.kernels import NO_GOLD, chain_pass, vote_shares
 from crowdwise.labels.sequences import read_sequences, rule_for_new
 
 if TYPE_CHECKING:
+    from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
@@ -155,20 +156,20 @@ class HmmCrowd(SequenceAggregator):
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         sequences = read_sequences(self.sequences, labels.tasks)
-        blocks = blocks_of(labels)
+        prepared = prepare(labels)
         allowed = allowed_steps(labels, sequences, self.bio)
         pseudo = pseudo_counts(self.smoothing, labels, known)
 
         def e_step(parameters: ChainParameters) -> tuple[float, FloatArray, FloatArray]:
-            value, posterior = evidence_of(blocks, parameters.log_table, known.gold)
+            value, posterior = evidence_of(prepared, parameters.log_table, known.gold)
             found = chain_pass(sequences, parameters.steps, posterior)
             return value + found.log_likelihood, posterior, found.steps
 
         votes = vote_shares(labels, known.gold)
         fit, ended = fit_structured(
             labels,
-            blocks,
-            start=m_step(statistics_of(blocks, votes), steps_of(sequences, votes), allowed, pseudo),
+            prepared,
+            start=m_step(prepared.accumulate(votes), steps_of(sequences, votes), allowed, pseudo),
             e_step=e_step,
             m_step=lambda found, _, steps: m_step(found, steps, allowed, pseudo),
             with_rows=lambda parameters, rows: replace(parameters, log_table=rows),
@@ -181,6 +182,6 @@ class HmmCrowd(SequenceAggregator):
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         """Forward and backward along the new tasks' sequences; strangers are the last worker."""
-        _, posterior = evidence_of(blocks_of(labels), self._log_table(), NO_GOLD)
+        _, posterior = evidence_of(prepare(labels), self._log_table(), NO_GOLD)
         chain_pass(read_sequences(rule_for_new(self.sequences), labels.tasks), self.extra_["steps"], posterior)
         return posterior

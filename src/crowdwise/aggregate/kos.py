@@ -95,11 +95,6 @@ class Kos(ScoreAggregator):
     most of the answers (their messages grow with their number), where classes are unbalanced, and where workers favour
     some class. Where no message gets through (one worker, one label a task) it is the majority vote. A worker unknown
     at prediction has the mean weight of the crowd.
-
-    Examples
-    --------
-    >>> Kos().fit(labels).predict().tolist()
-    ['x', 'y', 'x', 'y']
     """
 
     slug = "kos"

@@ -12,7 +12,7 @@ V. Raykar, S. Yu, L. Zhao, G. Hermosillo Valadez, C. Florin, L. Bogoni and L. Mo
 |---|---|
 | (1), (2) sensitivity and specificity | two rows of a confusion matrix |
 | section 2.6, Beta priors | `LfcBinary._one` |
-| E-step, (9) with a constant p | `kernels.confusion_pass` |
+| E-step, (9) with a constant p | the engine's `e_step` |
 | M-step, (10) with pseudo-counts | `m_step` |
 
 Cost of an iteration: O(labels), for each class where there are more than two.
@@ -27,15 +27,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.aggregate.dawid_skene import log_density, m_step
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import fit_confusions, log_of, statistics_of, sureness
+from crowdwise.fitting.categorical_em import fit_confusions, log_of, sureness
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR, Knowledge
 from crowdwise.fitting.one_vs_rest import confusion_of_rates
 from crowdwise.fitting.parameters import check_number
-from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, share_pass
+from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.model import CrowdLabels
 
 if TYPE_CHECKING:
@@ -152,6 +154,9 @@ class LfcBinary(Aggregator):
     max_iter: int = 500
     tol: float = 1e-6
 
+    sensitivity_ = FittedArray("extra", "sensitivity", "P(says k | is k) of each worker and class.")
+    specificity_ = FittedArray("extra", "specificity", "P(says another | is another) of each worker and class.")
+
     def _check(self) -> None:
         check_number("right", self.right, low=0)
         check_number("wrong", self.wrong, low=0)
@@ -166,8 +171,7 @@ class LfcBinary(Aggregator):
             prevalence, chance = np.append(1 - prevalence, prevalence), np.hstack([1 - chance, chance])
         prior = as_shares(prevalence[None], labels.class_shares)[0]  # every problem may say "another class"
         posterior = as_shares(chance, prior)
-        blocks = blocks_of(labels)
-        found = statistics_of(blocks, posterior)
+        found = prepare(labels).accumulate(posterior)
         confusion = confusion_of_rates(rates[:, :, 1], 1 - rates[:, :, 0])
         return Fit(
             posterior=posterior,
@@ -188,7 +192,7 @@ class LfcBinary(Aggregator):
         return fit_confusions(
             labels,
             known,
-            starts=lambda blocks: [m_step(share_pass(blocks, labels.class_shares, known.gold), pseudo)],
+            starts=lambda prepared: [m_step(prepared.accumulate_votes(labels.class_shares, known.gold), pseudo)],
             m_step=lambda found: m_step(found, pseudo),
             log_density=lambda parameters: log_density(parameters, pseudo),
             max_iter=self.max_iter,
@@ -196,28 +200,16 @@ class LfcBinary(Aggregator):
             name=self.slug,
         )
 
-    @property
-    def sensitivity_(self) -> FloatArray:
-        """P(says k | is k) of each worker and class."""
-        rates: FloatArray = self.extra_["sensitivity"]
-        return rates
-
-    @property
-    def specificity_(self) -> FloatArray:
-        """P(says another | is another) of each worker and class."""
-        rates: FloatArray = self.extra_["specificity"]
-        return rates
-
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         rates = self._with_stranger(np.stack([self.specificity_, self.sensitivity_], axis=2))
         chance = np.empty((labels.n_tasks, labels.n_classes))
         for k in range(labels.n_classes):
             share = self.extra_["prevalence"][k]
             right, wrong = rates[:, k], 1 - rates[:, k]
-            table = np.stack([[right[:, 0], wrong[:, 1]], [wrong[:, 0], right[:, 1]]]).transpose(2, 0, 1)
+            table = np.stack([right[:, 0], wrong[:, 0], wrong[:, 1], right[:, 1]], axis=1).reshape(-1, 2, 2)
             with np.errstate(divide="ignore"):
-                log_prior, log_table = np.log([1 - share, share]), np.log(np.ascontiguousarray(table))
+                log_prior, log_table = np.log([1 - share, share]), np.log(table)
             pair = np.empty((labels.n_tasks, 2))
-            confusion_pass(blocks_of(one_against_rest(labels, k)), log_prior, log_table, NO_GOLD, pair)
+            prepare(one_against_rest(labels, k)).e_step(log_prior, log_table, NO_GOLD, pair)
             chance[:, k] = pair[:, 1]
         return as_shares(chance, self.prior_)

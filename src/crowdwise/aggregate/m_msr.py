@@ -131,11 +131,6 @@ class MMsr(AccuracyAggregator):
     observed. Who shares with nobody has the mean accuracy of the others; where no two share a task, it is the majority
     vote. Fails where pairs share a handful of tasks, where the corrupt are more than F among anyone's partners, and
     where workers favour some class.
-
-    Examples
-    --------
-    >>> MMsr().fit(labels).predict().tolist()
-    ['x', 'y', 'x', 'y']
     """
 
     slug = "m-msr"

@@ -8,7 +8,7 @@ D. Hovy, T. Berg-Kirkpatrick, A. Vaswani and E. Hovy (2013), "Learning whom to t
 | equation | here |
 |---|---|
 | (1) P(l | truth) = θ [l = truth] + (1-θ) ξ[l] | `_log_votes` |
-| E-step, marginals of truth | `kernels.vote_pass` |
+| E-step, marginals of truth | the engine's `e_step_votes` |
 | E-step, P(competent | l is right) = θ / (θ + (1-θ) ξ[l]) | `expected` |
 | M-step, maximum a posteriori | `map_step` |
 | section 3, variational Bayes with Beta(½, ½) and Dirichlet(10) priors | `variational_step` |
@@ -40,9 +40,9 @@ from crowdwise.kernels import answer_sums
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 

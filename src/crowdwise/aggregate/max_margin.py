@@ -29,8 +29,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import statistics_of, sureness
+from crowdwise.fitting.categorical_em import sureness
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import VOTES
 from crowdwise.fitting.intervals import confusion_skill
@@ -38,8 +40,8 @@ from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_number
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.fitting.progress import progress
-from crowdwise.kernels import blocks_of, log_rows, vote_shares
-from crowdwise.kernels.margin import renew_weights, task_sums
+from crowdwise.kernels import draw_gammas, log_rows, task_sums, vote_shares
+from crowdwise.kernels.margin import renew_weights
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
@@ -79,12 +81,12 @@ def objective(votes: FloatArray, weights: FloatArray, truths: IntArray, margin: 
 
 
 def draw_tables(labels: CrowdLabels, truths: IntArray, smoothing: float, generator: np.random.Generator) -> FloatArray:
-    """Logarithm of confusion matrices [worker, label, truth] drawn from Dirichlet(smoothing + counts) rows."""
+    """Logarithm of confusion matrices [worker, truth, label] drawn from Dirichlet(smoothing + counts) rows."""
     n_classes = labels.n_classes
-    cell = (labels.worker.astype(np.int64) * n_classes + labels.label) * n_classes + truths[labels.task]
+    cell = (labels.worker.astype(np.int64) * n_classes + truths[labels.task]) * n_classes + labels.label
     counts = np.bincount(cell, minlength=labels.n_workers * n_classes**2).reshape(-1, n_classes, n_classes)
-    drawn = np.maximum(generator.standard_gamma(counts + smoothing), 1e-300)
-    table: FloatArray = np.log(drawn / drawn.sum(axis=1, keepdims=True))
+    drawn = np.maximum(draw_gammas(counts + smoothing, generator), 1e-300)
+    table: FloatArray = np.log(drawn / drawn.sum(axis=2, keepdims=True))
     return table
 
 
@@ -167,6 +169,8 @@ class MaxMarginMajorityVote(Aggregator):
     max_iter: int = 200
     random_state: int = 0
 
+    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
+
     def _check(self) -> None:
         check_choice("inference", self.inference, ("gibbs", "m3v"))
         for name in ("margin", "cost", "variance", "smoothing"):
@@ -179,9 +183,8 @@ class MaxMarginMajorityVote(Aggregator):
         truths = self._decide(vote_shares(labels, known.gold))
         solve = self._sample if self.inference == "gibbs" else self._point
         posterior, weights, confusion, values, converged = solve(labels, known, log_prior, truths)
-        blocks = blocks_of(labels)
-        found = statistics_of(blocks, posterior)
-        shares = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes)))).transpose(0, 2, 1)
+        found = prepare(labels).accumulate(posterior)
+        shares = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes))))
         prior = np.exp(log_prior)
         return Fit(
             posterior=posterior,
@@ -225,13 +228,13 @@ class MaxMarginMajorityVote(Aggregator):
                 truths = drawn_classes(chance, generator)
                 if symmetric and labels.labels_per_worker @ weights < 0:
                     weights, truths, votes = -weights, 1 - truths, -votes
-                    table, chance = table[:, :, ::-1], chance[:, ::-1]
+                    table, chance = table[:, ::-1], chance[:, ::-1]
                 values.append(objective(votes, weights, truths, self.margin, self.cost, self.variance))
                 advance(values[-1])
                 if sweep >= burned:
                     posterior += chance
                     mean_weights += weights
-                    confusion += np.exp(table).transpose(0, 2, 1)
+                    confusion += np.exp(table)
         kept = self.max_iter - burned
         posterior /= posterior.sum(axis=1, keepdims=True)
         return posterior, mean_weights / kept, confusion / kept, values, True
@@ -275,12 +278,6 @@ class MaxMarginMajorityVote(Aggregator):
         if gold.size:
             chance[gold >= 0] = np.eye(log_prior.size)[gold[gold >= 0]]
         return chance
-
-    @property
-    def weights_(self) -> FloatArray:
-        """Weight of each worker."""
-        weights: FloatArray = self.worker_columns_["weight"]
-        return weights
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         table = self._log_table()

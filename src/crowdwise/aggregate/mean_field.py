@@ -11,7 +11,7 @@ with no features.
 | equation | here |
 |---|---|
 | (3) the one-coin prior | `coin_beliefs`, in the E-step of `fitting.edges.fit_votes` |
-| (16), (27) log q(truth) = Σ_w E[log A[w, truth, l]] + log prior | `kernels.confusion_pass` on expected logarithms |
+| (16), (27) log q(truth) = Σ_w E[log A[w, truth, l]] + log prior | the engine's `e_step` on expected logarithms |
 | (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.found_beliefs` |
 | (26) the evidence bound, which every iteration raises | `fitting.variational.climb_bound` |
 
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import VoteParameters, coin_parameters, fit_votes
 from crowdwise.fitting.estimators import estimator
@@ -46,12 +47,11 @@ from crowdwise.fitting.variational import (
     share_prior,
     with_average,
 )
-from crowdwise.kernels import blocks_of, share_pass
 from crowdwise.labels.errors import InputError, quoted
 
 if TYPE_CHECKING:
+    from crowdwise.engines import Statistics
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -64,13 +64,13 @@ def fit_mean_field(
     labels: CrowdLabels, known: Knowledge, *, confusion: FloatArray, shares: float, max_iter: int, tol: float, name: str
 ) -> Fit:
     """Climb from the share of votes; `confusion` are pseudo-counts (K, K) [truth, label], `shares` of each class."""
-    blocks = blocks_of(labels)
+    prepared = prepare(labels)
     rows_prior = row_priors(confusion, known)
     pseudo = np.full(labels.n_classes, float(shares))
-    start = found_beliefs(share_pass(blocks, labels.class_shares, known.gold), rows_prior)
-    ended, posterior, found = climb_bound(
+    start = found_beliefs(prepared.accumulate_votes(labels.class_shares, known.gold), rows_prior)
+    ended, posterior, _ = climb_bound(
         labels,
-        blocks,
+        prepared,
         known.gold,
         starts=[start],
         prior_of=share_prior(pseudo, known),
@@ -81,8 +81,8 @@ def fit_mean_field(
     )
     class_counts = pseudo + ended.parameters.tasks
     prior = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
-    rows = ended.parameters.rows.transpose(0, 2, 1)
-    skill, skill_beta = portraits(labels, blocks, known, found, posterior, prior, calibrated=False)
+    rows = ended.parameters.rows
+    skill, skill_beta = portraits(labels, known, posterior, prior, calibrated=False)
     return Fit(
         posterior=posterior,
         prior=prior,
@@ -99,8 +99,7 @@ def predict_mean_field(
     """Posterior of new tasks under the posteriors of matrices and shares."""
     with np.errstate(divide="ignore"):
         log_prior = dirichlet_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
-    rows = np.ascontiguousarray(extra["confusion_counts"].transpose(0, 2, 1))
-    return predicted(labels, log_prior, with_average(rows, answers))
+    return predicted(labels, log_prior, with_average(extra["confusion_counts"], answers))
 
 
 @dataclass(frozen=True)

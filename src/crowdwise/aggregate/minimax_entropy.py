@@ -35,8 +35,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import log_softmax, softmax
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import statistics_of, sureness
+from crowdwise.fitting.categorical_em import sureness
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import DIFFICULTY
@@ -44,7 +46,7 @@ from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_flag, check_number
 from crowdwise.fitting.priors import uniform_log_prior
-from crowdwise.kernels import NO_GOLD, blocks_of, log_rows, vote_shares
+from crowdwise.kernels import NO_GOLD, log_rows, vote_shares
 from crowdwise.kernels.loglinear import climb_tables, table_posterior
 from crowdwise.labels.vocabulary import positions
 
@@ -215,6 +217,9 @@ class MinimaxEntropy(Aggregator):
     tol: float = 1e-5
     random_state: int = 0
 
+    task_effects_ = FittedArray("extra", "task_effects", "σ of each task, [task, truth, label].")
+    worker_effects_ = FittedArray("extra", "worker_effects", "τ of each worker, [worker, truth, label].")
+
     def _check(self) -> None:
         check_flag("ordinal", self.ordinal)
 
@@ -232,9 +237,8 @@ class MinimaxEntropy(Aggregator):
         first = start(labels, gold, weights, ordinal)
         ended = climb([first], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
         _, posterior = table_posterior(labels, ended.parameters.task, ended.parameters.worker, log_prior, gold)
-        blocks = blocks_of(labels)
-        found = statistics_of(blocks, posterior)
-        confusion = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes)))).transpose(0, 2, 1)
+        found = prepare(labels).accumulate(posterior)
+        confusion = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes))))
         prior = np.exp(log_prior)
         return Fit(
             posterior=posterior,
@@ -255,18 +259,6 @@ class MinimaxEntropy(Aggregator):
             return chosen(labels, log_prior, gold, self.ordinal, min(self.max_iter, ROUNDS), self.random_state)
         check_number("regularisation", self.regularisation, low=0, above=True)
         return float(self.regularisation)
-
-    @property
-    def task_effects_(self) -> FloatArray:
-        """σ of each task, [task, truth, label]."""
-        effects: FloatArray = self.extra_["task_effects"]
-        return effects
-
-    @property
-    def worker_effects_(self) -> FloatArray:
-        """τ of each worker, [worker, truth, label]."""
-        effects: FloatArray = self.extra_["worker_effects"]
-        return effects
 
     @property
     def regularisation_(self) -> float:

@@ -12,7 +12,7 @@ algorithms", NeurIPS 32.
 |---|---|
 | Z_m = [R_m1, R_m2, …], columns made to sum to 1 | `stack` |
 | MultiSPA: the longest column, project it away, again | `corners` |
-| columns of all workers in one order | `fitting.moments.align_each` |
+| rows of all workers in one order | `fitting.moments.align_each` |
 | d from R = A D Bᵀ | `fitting.moments.prior_of_pairs` |
 
 Cost: O(co-labelling pairs × K³), once.
@@ -72,7 +72,7 @@ def corners(cloud: FloatArray, n_corners: int) -> IntArray | None:
 
 
 def project(pairs: PairCounts, reference: FloatArray, draw: float = DRAW) -> tuple[FloatArray, BoolArray]:
-    """Matrices (C, K, K) [worker, label, truth] from joint answers or exact moments, and who has one of her own.
+    """Matrices (C, K, K) [worker, truth, label] from joint answers or exact moments, and who has one of her own.
 
     A worker whose cloud is flat, as that of one who says the same whatever the truth, keeps her reference.
     """
@@ -84,13 +84,13 @@ def project(pairs: PairCounts, reference: FloatArray, draw: float = DRAW) -> tup
     for one in range(n_workers):
         mine = order[ptr[one] : ptr[one + 1]]
         as_first, as_second = mine[mine < pairs.first.size], mine[mine >= pairs.first.size] - pairs.first.size
-        blocks = np.concatenate([pairs.counts[as_first], pairs.counts[as_second].transpose(0, 2, 1)])
+        blocks = np.concatenate([pairs.counts[as_first], np.moveaxis(pairs.counts[as_second], 1, 2)])
         if not blocks.any():
             continue
         cloud = stack(blocks, draw)
         chosen = corners(cloud, n_classes)
         if chosen is not None:
-            confusion[one], found[one] = cloud[:, chosen], True
+            confusion[one], found[one] = cloud[:, chosen].T, True
     return align_each(confusion, reference), found
 
 

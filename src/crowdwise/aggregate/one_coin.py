@@ -8,7 +8,7 @@ default.
 |---|---|
 | Ibrahim et al. 2025, "one-coin": A = (p - (1-p)/(K-1)) I + (1-p)/(K-1) 11ᵀ | `fitting.edges.coin_parameters` |
 | p[w] = Σ q[t, label] / n[w] | `m_step` |
-| E-step | `kernels.vote_pass` |
+| E-step | the engine's `e_step_votes` |
 
 Cost of an iteration: O(labels + tasks × K + workers × K).
 
@@ -30,10 +30,10 @@ from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
+    from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.categorical_em import VoteParameters
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 

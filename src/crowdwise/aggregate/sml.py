@@ -134,11 +134,6 @@ class SpectralMetaLearner(Aggregator):
     or no answers vary together, it is the majority vote. Most workers of a connected part of the crowd are taken to be
     better than chance. Fails where workers copy each other, where labels are few (third moments are noisy, and a rare
     class's sensitivity more so) and where workers choose their tasks by class.
-
-    Examples
-    --------
-    >>> SpectralMetaLearner().fit(labels).predict().tolist()
-    ['x', 'y', 'x', 'y']
     """
 
     slug = "sml"
@@ -183,7 +178,7 @@ class SpectralMetaLearner(Aggregator):
         sensitivity, false_alarm = (
             np.clip(_filled(rate, given, paired), least, 1 - least) for rate in (sensitivity, 1 - specificity)
         )
-        table = np.log(np.ascontiguousarray(confusion_of_rates(sensitivity, false_alarm).transpose(0, 2, 1)))
+        table = np.log(confusion_of_rates(sensitivity, false_alarm))
         start = ConfusionParameters(np.log(prior / prior.sum()), table)
         fit = fit_confusions(
             labels,

@@ -11,7 +11,7 @@ V. Raykar and S. Yu (2012), "Eliminating spammers and ranking annotators for cro
 |---|---|
 | spammer score Σ_{c<c'} ‖A[c] - A[c']‖² / (K (K-1)); (sensitivity + specificity - 1)² for two classes | `score` |
 | automatic spammer prior, ∝ exp(-½ λ × squared distance from a spammer) | `log_density` |
-| E-step | `kernels.confusion_pass` |
+| E-step | the engine's `e_step` |
 | M-step, highest posterior of the rows | `m_step` |
 | λ by type-II likelihood; λ → ∞ prunes | `precisions` |
 
@@ -33,17 +33,18 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.kernels import answer_sums, confusion_pass, share_pass
+from crowdwise.kernels import answer_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from crowdwise.engines import Prepared, Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Blocks, Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -65,15 +66,15 @@ def habits_of(labels: CrowdLabels) -> FloatArray:
 
 
 def precisions(counts: FloatArray, habits: FloatArray) -> FloatArray:
-    """λ (M,) from expected answers [worker, label, truth]: infinite for spammers, 0 where the labels cannot tell.
+    """λ (M,) from expected answers [worker, truth, label]: infinite for spammers, 0 where the labels cannot tell.
 
     With n answers in row k, n ‖rate - v‖² is 1 - Σv² by chance, on average over rows (less one, as v is fitted). What
     is above, over n, is the squared distance of the true row.
     """
-    total = counts.sum(axis=1)
+    total = counts.sum(axis=2)
     answers = total.sum(axis=1)
-    off = counts - total[:, None, :] * habits[:, :, None]
-    distance = np.divide((off**2).sum(axis=1), total, out=np.zeros_like(total), where=total > 0).sum(axis=1)
+    off = counts - total[:, :, None] * habits[:, None, :]
+    distance = np.divide((off**2).sum(axis=2), total, out=np.zeros_like(total), where=total > 0).sum(axis=1)
     freedom = np.maximum(np.minimum(total, 1).sum(axis=1) - 1, 0)
     unit = 1 - (habits**2).sum(axis=1)
     spread = answers - np.divide((total**2).sum(axis=1), answers, out=np.zeros_like(answers), where=answers > 0)
@@ -85,15 +86,15 @@ def precisions(counts: FloatArray, habits: FloatArray) -> FloatArray:
 
 
 def rows(counts: FloatArray, habits: FloatArray, precision: FloatArray) -> FloatArray:
-    """Rows a that maximise Σ n log a - ½ λ ‖a - v‖² on the simplex; counts and result are [worker, label, truth].
+    """Rows a that maximise Σ n log a - ½ λ ‖a - v‖² on the simplex; counts and result are [worker, truth, label].
 
     n / a - λ (a - v) is the same for every label: a quadratic for a, and a convex equation for the multiplier, which
     Newton's steps climb from the left.
     """
     spammers = np.isinf(precision)
     pull = np.where(spammers, 0.0, precision)[:, None, None]
-    habit = habits[:, :, None]
-    total = counts.sum(axis=1, keepdims=True)
+    habit = habits[:, None, :]
+    total = counts.sum(axis=2, keepdims=True)
     multiplier = total - pull
     for _ in range(ROOT_STEPS):
         lean = pull * habit - multiplier
@@ -101,14 +102,14 @@ def rows(counts: FloatArray, habits: FloatArray, precision: FloatArray) -> Float
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(lean > 0, (lean + root) / (2 * pull), 2 * counts / (root - lean))
             shares = np.where(np.isfinite(shares), shares, 0.0)
-            slope = np.divide(shares, root, out=np.zeros_like(root), where=root > 0).sum(axis=1, keepdims=True)
-        over = shares.sum(axis=1, keepdims=True) - 1
+            slope = np.divide(shares, root, out=np.zeros_like(root), where=root > 0).sum(axis=2, keepdims=True)
+        over = shares.sum(axis=2, keepdims=True) - 1
         if np.abs(over[slope > 0]).max(initial=0.0) < PRECISE:
             break
         multiplier = multiplier + np.divide(over, slope, out=np.zeros_like(over), where=slope > 0)
-    mass = shares.sum(axis=1, keepdims=True)
+    mass = shares.sum(axis=2, keepdims=True)
     found: FloatArray = np.divide(shares, mass, out=np.broadcast_to(habit, counts.shape).copy(), where=mass > 0)
-    found[spammers] = habits[spammers, :, None]
+    found[spammers] = habits[spammers, None, :]
     return found
 
 
@@ -121,7 +122,7 @@ def m_step(found: Statistics, habits: FloatArray, precision: FloatArray) -> Conf
 
 def log_density(parameters: ConfusionParameters, habits: FloatArray, precision: FloatArray) -> float:
     """-½ Σ_w λ[w] Σ_k ‖A[w, k] - v[w]‖², the prior up to what depends on λ alone; spammers are at no distance."""
-    off = np.exp(parameters.log_table) - habits[:, :, None]
+    off = np.exp(parameters.log_table) - habits[:, None, :]
     finite = np.where(np.isinf(precision), 0.0, precision)
     return -0.5 * float(finite @ (off**2).sum(axis=(1, 2)))
 
@@ -190,19 +191,22 @@ class SpammerEm(Aggregator):
     max_iter: int = 500
     tol: float = 1e-6
 
+    spammer_ = FittedArray("worker_columns", "spammer", "Score of each worker: 0 for a spammer.")
+    pruned_ = FittedArray("worker_columns", "pruned", "1 where the worker's labels were left out.")
+
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         habits = habits_of(labels)
         precision = np.zeros(labels.n_workers)
 
-        def starts(blocks: Blocks) -> Iterator[ConfusionParameters]:
-            found = share_pass(blocks, labels.class_shares, known.gold)
+        def starts(prepared: Prepared) -> Iterator[ConfusionParameters]:
+            found = prepared.accumulate_votes(labels.class_shares, known.gold)
             for _ in range(min(LEARNING, self.max_iter)):
                 precision[:] = precisions(found.counts, habits)
                 if labels.labels_per_worker @ np.isinf(precision) > MOST * labels.n_labels:
                     precision[:] = 0.0
                 now = m_step(found, habits, precision)
                 log_prior = now.log_prior if known.log_prior is None else known.log_prior
-                found = confusion_pass(blocks, log_prior, now.log_table, known.gold)
+                found = prepared.e_step(log_prior, now.log_table, known.gold)
             yield m_step(found, habits, precision)
 
         fit = fit_confusions(
@@ -218,15 +222,3 @@ class SpammerEm(Aggregator):
         scores = np.zeros(labels.n_workers) if fit.confusion is None else score(fit.confusion)
         columns = {"spammer": scores, "pruned": np.isinf(precision).astype(np.float64)}
         return replace(fit, worker_columns=columns, extra={"precision": precision})
-
-    @property
-    def spammer_(self) -> FloatArray:
-        """Score of each worker: 0 for a spammer."""
-        scores: FloatArray = self.worker_columns_["spammer"]
-        return scores
-
-    @property
-    def pruned_(self) -> FloatArray:
-        """1 where the worker's labels were left out."""
-        pruned: FloatArray = self.worker_columns_["pruned"]
-        return pruned

@@ -13,7 +13,7 @@ crowdsourcing", NeurIPS 27 (and JMLR 17, 2016).
 | partition into three groups, group aggregated labels Z | `deal`, `views_of` |
 | M₂, M₃ from Z′_a, Z′_b and Z_c | `as_third` |
 | whitening, robust tensor power method | `third_view`, `power_method` |
-| C_c and the prior, columns put in order | `third_view`, `group_matrices` |
+| C_c and the prior, classes put in order | `third_view`, `group_matrices` |
 | C_i of every worker from E[z_i ⊗ Z_a] | `worker_matrices` |
 | probabilities at least δ = 10⁻⁶, EM | `fitting.moments.complete`, `fitting.edges.fit_confusions` |
 
@@ -40,16 +40,15 @@ from crowdwise.fitting.categorical_em import fit_confusions
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
 from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, columns, complete, ranked, start_of
-from crowdwise.kernels import scatter
+from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, complete, ranked, share_rows, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from crowdwise.engines import Prepared
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.categorical_em import ConfusionParameters
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -154,7 +153,7 @@ def third_view(found: Moments) -> tuple[FloatArray, FloatArray] | None:
 
 
 def group_matrices(views: FloatArray, references: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Prior (K,) and the groups' matrices (3, K, K), classes in the order of the references (3, K, K)."""
+    """Prior (K,) and the groups' matrices (3, K, K) [group, truth, label], classes in the order of the references."""
     priors, matrices = [], []
     for group in range(GROUPS):
         a, b = (other for other in range(GROUPS) if other != group)
@@ -162,40 +161,40 @@ def group_matrices(views: FloatArray, references: FloatArray) -> tuple[FloatArra
         found = None if moments is None else third_view(moments)
         if found is None:
             return None
-        prior, matrix = found
-        order = align_together(columns(matrix)[None], references[group][None])
+        prior, matrix = found[0], share_rows(found[1].T)
+        order = align_together(matrix[None], references[group][None])
         priors.append(prior[order])
-        matrices.append(columns(matrix[:, order]))
+        matrices.append(matrix[order])
     prior = np.mean(priors, axis=0)
     return prior / prior.sum(), np.stack(matrices)
 
 
 def worker_matrices(beside: FloatArray, group: IntArray, prior: FloatArray, matrices: FloatArray) -> FloatArray | None:
-    """Matrices (M, K, K) [worker, label, truth] from Σ z ⊗ Z over each worker's tasks (3, M, K, K), groups first."""
+    """Matrices (M, K, K) [worker, truth, label] from Σ Z ⊗ z over each worker's tasks (3, M, K, K), groups first."""
     if any(np.linalg.cond(matrix) * SINGULAR > 1 for matrix in matrices) or prior.min() <= SINGULAR:
         return None
     confusion = np.zeros_like(beside[0])
     for other, matrix in enumerate(matrices):
         outside = group != other
-        confusion[outside] += beside[other, outside] @ np.linalg.inv(matrix.T) / prior
-    return columns(confusion)
+        confusion[outside] += np.linalg.inv(matrix.T) @ beside[other, outside] / prior[:, None]
+    return share_rows(confusion)
 
 
-def estimate(labels: CrowdLabels, blocks: Blocks, known: Knowledge, votes: FloatArray) -> Estimate | None:
+def estimate(labels: CrowdLabels, prepared: Prepared, known: Knowledge, votes: FloatArray) -> Estimate | None:
     """Matrices of the workers with enough answers beside others', and the prior; None where moments are missing.
 
-    `votes` (M, K, K) [worker, label, truth] counts answers against the majority vote.
+    `votes` (M, K, K) [worker, truth, label] counts answers against the majority vote.
     """
     classes = np.flatnonzero(labels.class_shares)
     order, beside_others = ranked(labels, known.gold)
     group = deal(order)
     views = views_of(labels, group, classes)
     named = votes[:, classes[:, None], classes]
-    found = group_matrices(views, np.stack([columns(named[group == one].sum(axis=0)) for one in range(GROUPS)]))
+    found = group_matrices(views, np.stack([share_rows(named[group == one].sum(axis=0)) for one in range(GROUPS)]))
     if found is None:
         return None
     prior, matrices = found
-    beside = np.stack([scatter(blocks, padded(view, labels.n_classes, classes)) for view in views])
+    beside = np.stack([prepared.accumulate(padded(view, labels.n_classes, classes)).counts for view in views])
     confusion = worker_matrices(beside[:, :, classes[:, None], classes], group, prior, matrices)
     if confusion is None:
         return None
@@ -261,9 +260,9 @@ class SpectralDawidSkene(Aggregator):
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         no_pseudo = np.zeros((1, labels.n_classes, labels.n_classes))
 
-        def starts(blocks: Blocks) -> Iterator[ConfusionParameters]:
-            votes = start_of(labels, blocks, known)
-            yield complete(labels, blocks, known, votes, estimate(labels, blocks, known, votes.counts))
+        def starts(prepared: Prepared) -> Iterator[ConfusionParameters]:
+            votes = start_of(labels, prepared, known)
+            yield complete(labels, prepared, known, votes, estimate(labels, prepared, known, votes.counts))
 
         return fit_confusions(
             labels,

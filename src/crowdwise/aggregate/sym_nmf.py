@@ -11,7 +11,7 @@ matrix factorization", ICML 38.
 |---|---|
 | missing blocks imputed by least squares over those that are seen | `squared_error` is its value, `sweep` a round |
 | min ‖H − U Q‖², H ≥ 0, QᵀQ = I, by turns | `rotate` |
-| columns of every block made to sum to 1; d | `fitting.moments.columns`, `fitting.moments.prior_of_pairs` |
+| columns of every block made to sum to 1; d | `fitting.moments.share_rows`, `fitting.moments.prior_of_pairs` |
 
 Cost per iteration: O(co-labelling pairs × K³).
 
@@ -35,10 +35,10 @@ from crowdwise.fitting.families import MomentAggregator
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
-    columns,
     core_fit,
     floored,
     prior_of_pairs,
+    share_rows,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def seen_of(pairs: PairCounts, n_workers: int) -> Seen:
     """Every pair's shares of joint answers, from both sides."""
     worker, other = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
     order = np.lexsort((other, worker))
-    share = np.concatenate([pairs.counts, pairs.counts.transpose(0, 2, 1)])[order]
+    share = np.concatenate([pairs.counts, np.moveaxis(pairs.counts, 1, 2)])[order]
     shared = np.tile(pairs.shared, 2)[order]
     share /= shared[:, None, None]
     return Seen(
@@ -94,7 +94,7 @@ def seen_of(pairs: PairCounts, n_workers: int) -> Seen:
 def squared_error(seen: Seen, factor: FloatArray) -> float:
     """Σ over pairs of weight × ‖R̂ − U_m U_nᵀ‖², factor (C, K, K) [worker, label, column]."""
     worker = np.repeat(np.arange(factor.shape[0]), np.diff(seen.ptr))
-    left = seen.share - factor[worker] @ factor[seen.other].transpose(0, 2, 1)
+    left = seen.share - factor[worker] @ np.moveaxis(factor[seen.other], 1, 2)
     return float(np.einsum("p,pab,pab->", seen.weight, left, left)) / 2
 
 
@@ -142,16 +142,16 @@ def climb_blocks(
 
 
 def start(shared: Shared) -> FloatArray:
-    """A D^½ with the confusions against the majority vote, and the prior that goes with them."""
+    """A D^½ [worker, label, column] with the confusions against the majority vote, and the prior that fits them."""
     prior = floored(prior_of_pairs(shared.pairs, shared.reference))
-    first: FloatArray = shared.reference * np.sqrt(prior)
+    first: FloatArray = np.einsum("wkl,k->wlk", shared.reference, np.sqrt(prior))
     return first
 
 
 def matrices(pairs: PairCounts, factor: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Prior (K,) and matrices (C, K, K) [worker, label, truth] from a factor, classes as in the reference."""
-    confusion = columns(rotate(factor))
-    confusion = confusion[:, :, align_together(confusion, reference)]
+    """Prior (K,) and matrices (C, K, K) [worker, truth, label] from a factor, classes as in the reference."""
+    confusion = share_rows(np.einsum("wlk->wkl", rotate(factor)))
+    confusion = confusion[:, align_together(confusion, reference)]
     return prior_of_pairs(pairs, confusion), confusion
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.families import VoteAggregator
 from crowdwise.fitting.knowledge import GOLD
@@ -84,6 +85,8 @@ class WeightedMajorityVote(VoteAggregator):
     weights: Any = None
     max_iter: int = 100
 
+    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
+
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
         if self.weights is not None:
@@ -104,12 +107,6 @@ class WeightedMajorityVote(VoteAggregator):
             seen.add(fingerprint)
             weights = agreement(labels, winners)
         return weights, self.max_iter, False
-
-    @property
-    def weights_(self) -> FloatArray:
-        """Weight of each worker."""
-        weights: FloatArray = self.worker_columns_["weight"]
-        return weights
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         return vote_shares(labels, NO_GOLD, self._with_stranger(self.weights_))

@@ -10,7 +10,7 @@ crowdsourcing techniques for large-scale entity linking", WWW.
 |---|---|
 | section 4.3, worker factors: P(label | truth, r) | `fitting.edges.coin_parameters` |
 | section 4.5, EM: r[w] = mean posterior of w's labels | `m_step` |
-| E-step | `kernels.vote_pass` |
+| E-step | the engine's `e_step_votes` |
 
 Cost of an iteration: O(labels + tasks × K + workers × K).
 
@@ -33,9 +33,9 @@ from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_number
 
 if TYPE_CHECKING:
+    from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 

@@ -5,53 +5,47 @@ from __future__ import annotations
 import importlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.bias import find_bias
-from crowdwise.audit.colluders import find_colluders
-from crowdwise.audit.dependent_workers import screen_of
-from crowdwise.audit.drift import find_drift
-from crowdwise.audit.fairness import find_disparity
-from crowdwise.audit.identifiability import find_unidentifiable
+from crowdwise.audit.colluders import TEST as COLLUDERS
+from crowdwise.audit.dependent_workers import TEST as DEPENDENT_WORKERS
+from crowdwise.audit.descriptor import Crowd, select_tests
+from crowdwise.audit.findings import FINE
 from crowdwise.audit.inputs import known_of, skipped_attributes
-from crowdwise.audit.leave_out_consensus import fit_reference
-from crowdwise.audit.pruning import prune
-from crowdwise.audit.spammers import find_spammers
-from crowdwise.audit.tasks import find_confused_classes, find_hard_tasks, find_mislabels
-from crowdwise.audit.truth_mismatch import find_strange_truth
+from crowdwise.audit.scores import score_consensus
+from crowdwise.audit.spammers import TEST as SPAMMERS
+from crowdwise.audit.summary import check_reliability, summarise
 from crowdwise.dependence.effective_size import estimate_size
-from crowdwise.dependence.groups import detect_groups
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.progress import counted_work
 from crowdwise.labels.attributes import usable_attributes
+from crowdwise.labels.errors import quoted
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import read_truth
 from crowdwise.labels.vocabulary import positions
+from crowdwise.metrics.dominance import crowd_confusion
 from crowdwise.registry import method as method_called
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
+    from crowdwise.audit.claims import Claim
     from crowdwise.audit.findings import Finding, Screen
     from crowdwise.dependence.effective_size import EffectiveSize
     from crowdwise.dependence.groups import Dependence
     from crowdwise.fitting.base import Aggregator
     from crowdwise.labels.truth import Truth
-    from crowdwise.labels.types import IntArray
+    from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["ACCUSING_TESTS", "FINE", "Audit", "Screened", "audit_crowd", "screen_workers"]
-
-FINE = "nothing found"
-ACCUSING_TESTS = 3  # of every audit: dependent workers, spammers, colluders
-if TYPE_CHECKING:
-    Test = tuple[Callable[..., Screen], dict[str, Any]]
+__all__ = ["FINE", "Audit", "audit_crowd", "count_confusion", "screen_workers"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,6 +109,31 @@ class Audit:
                     worst[place[name]], found[place[name]] = finding.score, finding.kind
         return found
 
+    @cached_property
+    def mean_confusion(self) -> FloatArray:
+        """The crowd's mean matrix (K, K) [truth, label], each worker weighed by their answers."""
+        if hasattr(self.model, "confusion_"):
+            return crowd_confusion(self.model.confusion_, self.labels.labels_per_worker.astype(np.float64))
+        return count_confusion(self.model.posterior_, self.labels.task, self.labels.label)
+
+    def summary(self, *, truth: Any = None) -> list[Claim]:
+        """The audit in a handful of sentences (`text`), each with what it rests on (`basis`).
+
+        Parameters
+        ----------
+        truth
+            True labels of some tasks, by default those given to the audit.
+        """
+        return summarise(self, score_consensus(self, truth), self._class_names)
+
+    def checks(self) -> list[tuple[bool, str]]:
+        """What the labels must have for the audit to be believed: whether they have it, and what follows."""
+        return check_reliability(self, self._class_names)
+
+    @property
+    def _class_names(self) -> list[str]:
+        return [quoted(name) for name in self.labels.classes.to_pylist()]
+
     def plot(self, what: str = "workers", *, truth: Any = None) -> Any:
         """A Vega-Altair chart of the audit, for notebooks; `.save("x.svg")` or `"x.png"` writes it.
 
@@ -132,41 +151,13 @@ class Audit:
         return importlib.import_module("crowdwise.report.audit_page.charts").plot(self, what, truth)
 
 
-class Screened(NamedTuple):
-    """What the tests of single workers and of groups of them say."""
-
-    dependence: Dependence | None
-    screens: tuple[Screen, Screen, Screen]
-
-
 def screen_workers(
-    labels: CrowdLabels,
-    *,
-    level: float = 0.05,
-    n_tests: int = ACCUSING_TESTS,
-    random_state: int = 0,
-    trusted: Sequence[Any] | None = None,
-) -> Screened:
-    """Dependent workers, spammers and colluders; one test uses what another has found.
-
-    Removes colluders before it looks for spammers: otherwise honest workers disagree with the block and look opposite.
-
-    Parameters
-    ----------
-    level
-        As for `audit_crowd`. Of those flagged as spammers it is the share expected to be none: that is no chance of
-        flagging anyone in an honest crowd, which is far smaller (`benchmarks/false_alarms.py`).
-    n_tests
-        Tests that share the level.
-    """
-    share = level / n_tests
-    dependence = detect_groups(labels, share)
-    groups = None if dependence is None else dependence.groups
-    blocks = find_colluders(labels, level=share, random_state=random_state, trusted=trusted, groups=groups)
-    alone = int((labels.labels_per_worker > 0).sum()) > sum(len(block.names) for block in blocks.findings)
-    rest = prune(labels, blocks.findings)[0] if alone else labels
-    spam = find_spammers(rest, level=level, random_state=random_state, opposite_level=share)
-    return Screened(dependence, (screen_of(labels, dependence), spam, blocks))
+    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, trusted: Sequence[Any] | None = None
+) -> tuple[Screen, Screen, Screen]:
+    """Dependent workers, spammers and colluders, as an audit without attributes and times finds them."""
+    n_accusing = sum(test.accuses for test in select_tests({}))
+    crowd = Crowd(labels, level, n_accusing, random_state, trusted=trusted)
+    return crowd.run(DEPENDENT_WORKERS), crowd.run(SPAMMERS), crowd.run(COLLUDERS)
 
 
 @accept_seed
@@ -229,36 +220,33 @@ def audit_crowd(
     model = fit_method(answers, method, gold, random_state)  # first: what it cannot use is said before any long work
     if len(model.classes_) > answers.n_classes:  # gold may name a class that no worker used
         answers = with_classes(answers, model._names.classes)
-    reference = {"reference": fit_reference(answers)}
-    accusing: list[Test] = []
-    attributes = {"task_attributes": known.of_tasks, "worker_attributes": known.of_workers}
-    if any(map(usable_attributes, attributes.values())):
-        accusing.append((find_bias, attributes | {"truth": known.truth} | reference))
-    if usable_attributes(known.of_tasks):
-        accusing.append((find_disparity, {"task_attributes": known.of_tasks, "truth": known.truth} | reference))
-    if time is not None:
-        accusing.append((find_drift, {"time": time, "truth": known.truth} | reference))
-    others: list[Test] = [
-        (find_mislabels, {"truth": known.truth}),
-        (find_hard_tasks, reference),
-        (find_confused_classes, reference),
-        (find_unidentifiable, reference),
-    ]
-    if known.truth is not None:
-        others.insert(0, (find_strange_truth, {"truth": known.truth}))
-    n_tests = len(accusing) + ACCUSING_TESTS
-    with counted_work("audit", len(accusing) + len(others) + 2, "tests") as advance:
-        found = screen_workers(answers, level=level, n_tests=n_tests, random_state=random_state, trusted=trusted)
-        dependence, screens = found.dependence, list(found.screens)
+    given = {
+        "truth": known.truth,
+        "task_attributes": usable_attributes(known.of_tasks),
+        "worker_attributes": usable_attributes(known.of_workers),
+        "time": time,
+    }
+    tests = select_tests(given)
+    n_accusing = sum(test.accuses for test in tests)
+    crowd = Crowd(answers, level, n_accusing, random_state, trusted=trusted, **given)
+    with counted_work("audit", len(tests) + 1, "tests") as advance:
+        for test in tests:
+            crowd.run(test)
+            advance()
+        told = gold if known.truth is None else known.truth
+        effective = estimate_size(answers, crowd.dependence, random_state, truth=told)
         advance()
-        effective = estimate_size(answers, dependence, random_state, truth=gold if known.truth is None else known.truth)
-        advance()
-        for tests, each in ((accusing, level / n_tests), (others, level)):
-            for test, more in tests:
-                screens.append(test(answers, level=each, random_state=random_state, **more))
-                advance()
-    screens += skipped_attributes(known)
-    return Audit(answers, model, tuple(screens), effective.groups, level, effective, known.truth, dependence, gold)
+    screens = (*(crowd.run(test) for test in tests), *skipped_attributes(known))
+    return Audit(answers, model, screens, effective.groups, level, effective, known.truth, crowd.dependence, gold)
+
+
+def count_confusion(posterior: FloatArray, task: IntArray, label: IntArray) -> FloatArray:
+    """Share (K, K) [truth, label] of each label where a class is true, by the posterior of the tasks (N, K)."""
+    n_classes = posterior.shape[1]
+    counts = np.stack([np.bincount(label, posterior[task, k], n_classes) for k in range(n_classes)])
+    totals = counts.sum(axis=1, keepdims=True)
+    shares: FloatArray = np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 1e-9)
+    return shares
 
 
 def with_classes(labels: CrowdLabels, classes: pa.Array) -> CrowdLabels:

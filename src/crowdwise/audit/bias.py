@@ -37,6 +37,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from crowdwise.audit.attribute_groups import EVERYONE, ONESELF, Effect, Group, Side, groups_of, sized, together
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates, task_classes
 from crowdwise.audit.resampling import (
@@ -60,7 +61,9 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["find_bias"]
+__all__ = ["TEST", "find_bias"]
+
+KIND = "bias"
 
 ENOUGH = 10  # labels on tasks of a class that a group of workers must have in a group of tasks, and outside it
 
@@ -101,14 +104,14 @@ def find_bias(
     of_tasks = usable_attributes(read_attributes(task_attributes, labels.tasks, "task"))
     of_workers = usable_attributes(read_attributes(worker_attributes, labels.workers, "worker"))
     if not of_tasks and not of_workers:
-        return Screen("bias", skipped="No attribute makes groups of tasks or workers: there is nothing to compare.")
+        return Screen(KIND, skipped="No attribute makes groups of tasks or workers: there is nothing to compare.")
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels < 4 * ENOUGH:
-        return Screen("bias", skipped=f"Bias needs two workers, two classes and {4 * ENOUGH} labels.")
+        return Screen(KIND, skipped=f"Bias needs two workers, two classes and {4 * ENOUGH} labels.")
     times = bool(of_tasks) + bool(of_workers)
     if not any(
         _told_from_chance(attribute, labels.labels_per_task, level / times) for attribute in of_tasks
     ) and not any(_told_from_chance(attribute, labels.labels_per_worker, level / times) for attribute in of_workers):
-        return Screen("bias", skipped="No attribute has two groups large enough to be told from chance.")
+        return Screen(KIND, skipped="No attribute has two groups large enough to be told from chance.")
     reference = fit_reference(labels, truth, reference)
     if truth is not None:
         known = reference.truth[labels.task] >= 0
@@ -117,7 +120,7 @@ def find_bias(
         *_everywhere(labels, reference, of_workers, level, random_state, times),
         *_on_tasks(labels, reference, of_tasks, of_workers, level, random_state, times),
     ]
-    return Screen("bias", tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
+    return Screen(KIND, tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
 
 
 def _everywhere(
@@ -331,7 +334,7 @@ def _finding(
             shown += f"; of the other workers' {each[2]:.0%} and {each[3]:.0%}"
     judged = "that truly are" if (reference.truth >= 0).any() else "that the others call"
     return Finding(
-        kind="bias",
+        kind=KIND,
         about="worker" if one else "attribute",
         names=names,
         score=min(1.0, abs(found.size)),
@@ -343,3 +346,31 @@ def _finding(
         advice="Look at some of these tasks with people of several groups; give such tasks to a mixed set of workers, "
         "and fit a model that knows the groups.",
     )
+
+
+TEST = AuditTest(
+    order=40,
+    kinds=(
+        FindingKind(
+            KIND,
+            "Bias",
+            "with a bias",
+            "with a bias",
+            means="a group of workers labels unlike the others, everywhere or on a group of tasks",
+            assumes="attributes of workers or tasks",
+        ),
+        FindingKind("bias of groups", "Bias", "bias of a group", "biases of groups"),
+    ),
+    question="Do workers, or groups of them, label unlike the others?",
+    run=lambda crowd, level: find_bias(
+        crowd.labels,
+        task_attributes=crowd.task_attributes,
+        worker_attributes=crowd.worker_attributes,
+        truth=crowd.truth,
+        level=level,
+        random_state=crowd.random_state,
+        reference=crowd.reference,
+    ),
+    accuses=True,
+    needs=("task_attributes", "worker_attributes"),
+)

@@ -46,6 +46,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import betainc
 
 from crowdwise.audit.covariance import covariances
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import consensus
 from crowdwise.fitting.parameters import check_count
@@ -58,7 +59,9 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["find_colluders"]
+__all__ = ["TEST", "find_colluders"]
+
+KIND = "colluders"
 
 MARGIN = 0.15  # of agreement, that skills may leave unexplained
 FEWEST = 20  # tasks that two share, to be compared
@@ -182,7 +185,6 @@ def find_colluders(
     if not 0 < level < 1:
         raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
     check_count("random_state", random_state, low=0)
-    kind = "colluders"
     busiest = np.sort(np.argsort(-labels.labels_per_worker, kind="stable")[:MOST_WORKERS])
     honest = trusted_among(labels, trusted)[busiest]
     names = labels.workers.take(busiest).to_pylist()
@@ -190,7 +192,7 @@ def find_colluders(
     values, shared = covariances(part)
     compared = (shared >= FEWEST).any(axis=1)
     if int(compared.sum()) <= SMALLEST:
-        return Screen(kind, skipped=f"Fewer than {SMALLEST + 1} workers share {FEWEST} tasks with another.")
+        return Screen(KIND, skipped=f"Fewer than {SMALLEST + 1} workers share {FEWEST} tasks with another.")
     skill = robust_skills(values, shared)
     agreeing = _agreeing(part)
     p_values = pair_p_values(values, shared, agreeing, skill)
@@ -226,10 +228,10 @@ def find_colluders(
         findings.append(_finding(part, block, values, float(excess[block].mean()), least, n_pairs, against))
     if undecided and not findings:
         return Screen(
-            kind,
+            KIND,
             skipped="Half of the workers or more agree beyond their skill: which half is honest? Name one you trust.",
         )
-    return Screen(kind, tuple(findings), _spread(score, busiest, labels), _spread(p_value, busiest, labels))
+    return Screen(KIND, tuple(findings), _spread(score, busiest, labels), _spread(p_value, busiest, labels))
 
 
 def _in_one(groups: IntArray | None, members: IntArray) -> bool:
@@ -250,7 +252,7 @@ def _finding(
     within = values[np.ix_(block, block)]
     without = values[np.ix_(block, ~block)]
     return Finding(
-        kind="colluders",
+        kind=KIND,
         about="workers",
         names=tuple(names),
         score=float(np.clip(excess, 0, 1)),
@@ -291,3 +293,29 @@ def _spread(values: FloatArray, busiest: IntArray, labels: CrowdLabels) -> Float
     every = np.full(labels.n_workers, np.nan)
     every[busiest] = values
     return every
+
+
+TEST = AuditTest(
+    order=30,
+    kinds=(
+        FindingKind(
+            KIND,
+            "Colluding workers",
+            "colluder",
+            "colluders",
+            means="a block agrees with each other far beyond what their skill explains; those who merely "
+            "copy are dependent workers",
+            assumes="half of the crowd is honest, or `trusted`",
+        ),
+    ),
+    question="Does a block of workers agree on the same wrong answers?",
+    run=lambda crowd, level: find_colluders(
+        crowd.labels,
+        level=level,
+        random_state=crowd.random_state,
+        trusted=crowd.trusted,
+        groups=None if crowd.dependence is None else crowd.dependence.groups,
+    ),
+    accuses=True,
+    citation="Traganitis & Giannakis 2021, ICDM (Detecting adversaries in crowdsourcing)",
+)

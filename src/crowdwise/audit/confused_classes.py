@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
-from crowdwise.audit.parametric_bootstrap import TOGETHER, largest_p_values
+from crowdwise.audit.parametric_bootstrap import TOGETHER, affordable_draws, largest_p_values
 from crowdwise.audit.resampling import bootstrap_interval
 from crowdwise.kernels import edge_outer
 from crowdwise.labels.errors import quoted
@@ -43,13 +44,13 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["find_confused_classes"]
+__all__ = ["TEST", "find_confused_classes"]
+
+KIND = "confused classes"
 
 FEWEST_WORKERS = 5  # who must have met a class, for a confusion that the crowd shares
 FEWEST_MET = 5  # tasks of a class that a worker must have met to count among those who share a confusion
 RARE = 0.05  # share of a class's labels under which a shared confusion needs no measures
-DRAWS = 999
-MOST_DRAWN = 2 * 10**8  # errors dealt in all
 
 
 def find_confused_classes(
@@ -69,11 +70,11 @@ def find_confused_classes(
         The crowd's model, if it is at hand.
     """
     if int((labels.class_shares > 0).sum()) < 3:
-        return Screen("confused classes", skipped="With two classes there is but one wrong class to lean to.")
+        return Screen(KIND, skipped="With two classes there is but one wrong class to lean to.")
     if labels.labels_per_task.max(initial=0) < 2:
-        return Screen("confused classes", skipped="No task has two labels.")
+        return Screen(KIND, skipped="No task has two labels.")
     if (labels.labels_per_worker > 0).sum() < FEWEST_WORKERS:
-        return Screen("confused classes", skipped=f"A confusion that is shared needs {FEWEST_WORKERS} workers.")
+        return Screen(KIND, skipped=f"A confusion that is shared needs {FEWEST_WORKERS} workers.")
     q = fit_reference(labels, fitted=reference).from_others(labels)
     gram = edge_outer(q, q, labels.worker, labels.n_workers)
     cross = edge_outer(q, one_hot(labels), labels.worker, labels.n_workers)
@@ -81,7 +82,7 @@ def find_confused_classes(
     met = np.einsum("wkk->wk", gram)
     usable = np.flatnonzero(((met >= FEWEST_MET).sum(axis=0) >= FEWEST_WORKERS) & (labels.class_shares > 0))
     if not usable.size:
-        return Screen("confused classes", skipped="No class was met often enough by enough workers.")
+        return Screen(KIND, skipped="No class was met often enough by enough workers.")
     said = np.flatnonzero(labels.class_shares)  # nobody leans to a class that nobody says
     wrong = np.array([[j for j in said if j != k] for k in usable])
     errors = part[:, usable[:, None], wrong]  # (M, usable, said - 1)
@@ -97,7 +98,7 @@ def find_confused_classes(
     allowed = np.where(shares[wrong] > shares[usable, None], 1.0, followed[:, None])
     t = (lean - total[:, None] * allowed * np.maximum(beyond_even, 0)) / spread[:, None]
     rng = np.random.default_rng(random_state)
-    draws = int(np.clip(MOST_DRAWN // errors.size, 199, DRAWS))
+    draws = affordable_draws(errors.size)
 
     def dealt() -> Iterator[tuple[slice, FloatArray]]:
         for first in range(0, draws, TOGETHER):
@@ -116,7 +117,7 @@ def find_confused_classes(
                 labels, gram, cross, met[:, k] >= FEWEST_MET, (k, label), float(p_value[row, place]), random_state
             )
         )
-    return Screen("confused classes", tuple(sorted(findings, key=lambda finding: -finding.score)))
+    return Screen(KIND, tuple(sorted(findings, key=lambda finding: -finding.score)))
 
 
 def follow_shares(beyond_even: FloatArray, lean: FloatArray, total: FloatArray) -> FloatArray:
@@ -165,7 +166,7 @@ def _confusion(
     if 2 * gram[met, k, k].sum() >= gram[:, k, k].sum():  # else those who met the class a few times have shown it
         leaning = f", and {share} of the {int(met.sum())} workers who met {FEWEST_MET} such tasks lean that way"
     return Finding(
-        kind="confused classes",
+        kind=KIND,
         about="class",
         names=(labels.classes[k].as_py(), labels.classes[label].as_py()),
         score=crowd,
@@ -178,3 +179,22 @@ def _confusion(
         if crowd >= RARE
         else "More than chance, but rare: let it be, unless these errors are costly.",
     )
+
+
+TEST = AuditTest(
+    order=100,
+    kinds=(
+        FindingKind(
+            KIND,
+            "Classes mixed up",
+            "pair of classes mixed up",
+            "pairs of classes mixed up",
+            means="workers lean to the same wrong class together, more than its share of the labels explains",
+            assumes="three classes",
+        ),
+    ),
+    question="Which classes do many mix up?",
+    run=lambda crowd, level: find_confused_classes(
+        crowd.labels, level=level, random_state=crowd.random_state, reference=crowd.reference
+    ),
+)

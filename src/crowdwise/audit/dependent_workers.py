@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.dependence.excess_agreement import kappa
 from crowdwise.dependence.groups import FEWEST, LEAST_WORKERS, detect_groups
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["find_dependence", "screen_of"]
+__all__ = ["TEST", "find_dependence", "screen_of"]
 
 KIND = "dependent workers"
 HOW = (
@@ -130,3 +131,22 @@ def _finding(labels: CrowdLabels, dependence: Dependence, members: IntArray, row
         HOW,
         ADVICE,
     )
+
+
+TEST = AuditTest(
+    order=10,
+    kinds=(
+        FindingKind(
+            KIND,
+            "Dependent workers",
+            "dependent worker",
+            "dependent workers",
+            means="a group answers as one: copies, a shared account, the same model",
+            assumes="five workers who share tasks; not of someone who is nearly always right",
+        ),
+    ),
+    question="Who agrees more than skill explains?",
+    run=lambda crowd, _: screen_of(crowd.labels, crowd.dependence),
+    accuses=True,
+    citation="Jaffe et al. 2016, AISTATS; Traganitis & Giannakis 2022",
+)

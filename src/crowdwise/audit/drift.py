@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen, holm
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.kernels.choice import choose_engine
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["find_drift", "label_times"]
+__all__ = ["TEST", "find_drift", "label_times"]
+
+KIND = "drift"
 
 FEWEST = 20  # timed labels of a worker who is tested
 REACHED = 10  # deals that reach D, after which no more are made
@@ -134,13 +137,11 @@ def find_drift(
     """
     when = checked_times(time, labels)
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels == 0:
-        return Screen(
-            "drift", skipped="Drift needs two workers and two classes: agreement with others is what changes."
-        )
+        return Screen(KIND, skipped="Drift needs two workers and two classes: agreement with others is what changes.")
     timed = ~np.isnat(when) if when.dtype.kind == "M" else ~np.isnan(when)
     counts = np.bincount(labels.worker[timed], minlength=labels.n_workers)
     if (counts >= FEWEST).sum() == 0:
-        return Screen("drift", skipped=f"No worker has {FEWEST} labels with a time.")
+        return Screen(KIND, skipped=f"No worker has {FEWEST} labels with a time.")
     reference = fit_reference(labels, truth, reference)
     agreement, beyond = _agreement(labels, reference)
     steady = np.ones(labels.n_workers, np.bool_)
@@ -180,7 +181,7 @@ def find_drift(
             steady[worker] = False
             findings.append(_finding(labels, int(worker), changes[int(worker)], float(score[worker]),
                                      float(corrected[worker]), yardstick))  # fmt: skip
-    return Screen("drift", tuple(findings), score, corrected)
+    return Screen(KIND, tuple(findings), score, corrected)
 
 
 def _agreement(labels: CrowdLabels, reference: Reference) -> tuple[FloatArray, FloatArray]:
@@ -269,7 +270,7 @@ def _finding(
     name = labels.workers[worker].as_py()
     worse = after < before
     return Finding(
-        kind="drift",
+        kind=KIND,
         about="worker",
         names=(name,),
         score=score,
@@ -280,3 +281,29 @@ def _finding(
         advice="Look at labels from before and after; ask what changed (tiredness, new instructions, another person)."
         + (" Have the later ones done again." if worse else " Have the earlier ones done again."),
     )
+
+
+TEST = AuditTest(
+    order=60,
+    kinds=(
+        FindingKind(
+            KIND,
+            "Drift",
+            "who changed on the way",
+            "who changed on the way",
+            means="a worker's agreement with the others changes on the way",
+            assumes="a time for each label",
+        ),
+    ),
+    question="Does anyone get better or worse on the way?",
+    run=lambda crowd, level: find_drift(
+        crowd.labels,
+        crowd.time,
+        truth=crowd.truth,
+        level=level,
+        random_state=crowd.random_state,
+        reference=crowd.reference,
+    ),
+    accuses=True,
+    needs=("time",),
+)

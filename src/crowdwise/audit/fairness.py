@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.resampling import (
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["find_disparity"]
+__all__ = ["TEST", "find_disparity"]
+
+KIND = "disparity"
 
 ENOUGH = 10  # tasks (of a true class) that a group and the rest must have
 PARITY, OPPORTUNITY = "demographic parity", "equal opportunity"
@@ -84,9 +87,9 @@ def find_disparity(
     """
     attributes = usable_attributes(read_attributes(task_attributes, labels.tasks, "task"))
     if not attributes:
-        return Screen("disparity", skipped="No attribute makes groups of tasks: there is nothing to compare.")
+        return Screen(KIND, skipped="No attribute makes groups of tasks: there is nothing to compare.")
     if labels.n_classes < 2 or labels.n_labels == 0:
-        return Screen("disparity", skipped="Disparity needs labels of two classes.")
+        return Screen(KIND, skipped="Disparity needs labels of two classes.")
     reference = fit_reference(labels, truth, reference)
     eye = np.eye(labels.n_classes)
     decided = eye[reference.posterior.argmax(axis=1)]
@@ -130,7 +133,7 @@ def find_disparity(
                     random_state,
                 )
             )
-    return Screen("disparity", tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
+    return Screen(KIND, tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
 
 
 def shares(weights: FloatArray, among: FloatArray, hits: FloatArray) -> FloatArray:
@@ -179,7 +182,7 @@ def _finding(
         advice = "Collect more labels, or better workers, for the group that is worse served."
         of = f"of those that truly are {name}"
     return Finding(
-        kind="disparity",
+        kind=KIND,
         about="attribute",
         names=(f"{attribute.name} = {attribute.values[group]}",),
         score=min(1.0, abs(inside - outside)),
@@ -190,3 +193,30 @@ def _finding(
         how=f"permutation of the attribute over tasks, {DRAWS} draws, largest of all; bootstrap of tasks",
         advice=advice,
     )
+
+
+TEST = AuditTest(
+    order=50,
+    kinds=(
+        FindingKind(
+            KIND,
+            "Disparity",
+            "disparity",
+            "disparities",
+            means="the consensus gives a class to one group of tasks more often, or misses it more often",
+            assumes="attributes of tasks",
+        ),
+    ),
+    question="Does the consensus treat groups of tasks differently?",
+    run=lambda crowd, level: find_disparity(
+        crowd.labels,
+        task_attributes=crowd.task_attributes,
+        truth=crowd.truth,
+        level=level,
+        random_state=crowd.random_state,
+        reference=crowd.reference,
+    ),
+    accuses=True,
+    needs=("task_attributes",),
+    citation="Hardt, Price & Srebro 2016, NeurIPS (equal opportunity)",
+)

@@ -10,8 +10,9 @@ import numpy as np
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["FACT", "Finding", "Screen", "holm"]
+__all__ = ["FACT", "FINE", "Finding", "Screen", "holm"]
 
+FINE = "nothing found"  # verdict of a worker of whom nothing was found
 FACT = "a fact of the labels, not a test"  # `how` of a finding without chance
 
 

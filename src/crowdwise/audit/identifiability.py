@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import FACT, Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
 
     Sums = tuple[FloatArray, FloatArray]
 
-__all__ = ["Answer", "find_unidentifiable", "questions"]
+__all__ = ["TEST", "Answer", "find_unidentifiable", "questions"]
+
+KIND = "identifiability"
 
 GUESSES = 0.05  # agreement beyond habits, as a share of what is possible (κ), under which workers might all guess
 FLAT = 0.01  # contrast under which the consensus hardly tells some classes apart
@@ -99,7 +102,7 @@ def questions(
 
 def sums_of(q: FloatArray, said: FloatArray, unit: IntArray, n_units: int) -> Sums:
     """Σ q qᵀ and Σ q saidᵀ over the labels of each unit, for `rates`."""
-    return edge_outer(q, q, unit, n_units), edge_outer(said, q, unit, n_units).transpose(0, 2, 1).copy()
+    return edge_outer(q, q, unit, n_units), np.moveaxis(edge_outer(said, q, unit, n_units), 1, 2).copy()
 
 
 def by_other_half(labels: CrowdLabels, random_state: int) -> FloatArray:
@@ -131,10 +134,10 @@ def find_unidentifiable(
         The crowd's model, if it is at hand.
     """
     if labels.n_labels == 0 or int((labels.class_shares > 0).sum()) < 2:
-        return Screen("identifiability", skipped="There are no labels of two classes: nothing is to be told apart.")
+        return Screen(KIND, skipped="There are no labels of two classes: nothing is to be told apart.")
     findings = [
         Finding(
-            kind="identifiability",
+            kind=KIND,
             about="crowd",
             names=(answer.question,),
             score=answer.score,
@@ -147,7 +150,7 @@ def find_unidentifiable(
         for answer in questions(labels, level=level, random_state=random_state, reference=reference)
         if answer.holds is False
     ]
-    return Screen("identifiability", tuple(sorted(findings, key=lambda finding: -finding.score)))
+    return Screen(KIND, tuple(sorted(findings, key=lambda finding: -finding.score)))
 
 
 # ---- the questions -----------------------------------------------------------------------------------------
@@ -313,3 +316,23 @@ def anchored(labels: CrowdLabels, reference: Reference, of_workers: Sums, used: 
         "What the model calls by these names may be a mixture of classes.",
         len(names) / used.size,
     )
+
+
+TEST = AuditTest(
+    order=110,
+    kinds=(
+        FindingKind(
+            KIND,
+            "What these labels cannot tell",
+            "doubt whether these labels can tell",
+            "doubts whether these labels can tell",
+            means="do workers agree more than by chance, and what the theorems need: linked workers, "
+            "dominant classes, …",
+        ),
+    ),
+    question="Can the truth and the workers be told from these labels at all?",
+    run=lambda crowd, level: find_unidentifiable(
+        crowd.labels, level=level, random_state=crowd.random_state, reference=crowd.reference
+    ),
+    nothing="they suffice",
+)

@@ -33,9 +33,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crowdwise.aggregate.dawid_skene import log_density, m_step
+from crowdwise.engines import prepare
 from crowdwise.fitting.em import StillImproving, climb
 from crowdwise.fitting.pooled import fit_pooled
-from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, share_pass
+from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.truth import truth_codes
 
 if TYPE_CHECKING:
@@ -125,18 +126,18 @@ def fit_crowd(
 
     What `DawidSkene` does, but for how sure the workers' skills are, which nothing here asks.
     """
-    blocks, pseudo = blocks_of(labels), np.full((1, labels.n_classes, labels.n_classes), smoothing)
+    prepared, pseudo = prepare(labels), np.full((1, labels.n_classes, labels.n_classes), smoothing)
 
     def step(parameters: ConfusionParameters) -> tuple[float, float, ConfusionParameters]:
-        found = confusion_pass(blocks, parameters.log_prior, parameters.log_table, NO_GOLD)
+        found = prepared.e_step(parameters.log_prior, parameters.log_table, NO_GOLD)
         return found.log_likelihood + log_density(parameters, pseudo), found.log_likelihood, m_step(found, pseudo)
 
-    start = m_step(share_pass(blocks, labels.class_shares, NO_GOLD), pseudo)
+    start = m_step(prepared.accumulate_votes(labels.class_shares, NO_GOLD), pseudo)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StillImproving)  # a last digit of the consensus changes nothing here
         ended = climb([start], step, max_iter=steps, tol=tolerance * labels.n_labels, name="consensus").parameters
     posterior = np.empty((labels.n_tasks, labels.n_classes))
-    confusion_pass(blocks, ended.log_prior, ended.log_table, NO_GOLD, posterior)
+    prepared.e_step(ended.log_prior, ended.log_table, NO_GOLD, posterior)
     return ended, posterior
 
 
@@ -146,11 +147,11 @@ def fit_reference(labels: CrowdLabels, truth: Any = None, fitted: Reference | No
     if fitted is not None:
         return fitted._replace(truth=known)
     found, posterior = fit_crowd(labels, smoothing=SMOOTHING, steps=STEPS, tolerance=TOLERANCE)
-    support = found.log_table[labels.worker, labels.label]
+    support = found.log_table[labels.worker, :, labels.label]
     pairs = labels.task.astype(np.int64) * labels.n_workers + labels.worker
     names, pair = np.unique(pairs, return_inverse=True)
     log_prior = np.maximum(found.log_prior, np.log(1e-12))
-    confusion = np.exp(found.log_table).transpose(0, 2, 1)
+    confusion = np.exp(found.log_table)
     return Reference(log_prior, confusion, posterior, support, pair, names.size, known)
 
 
@@ -166,7 +167,7 @@ def pooled_consensus(labels: CrowdLabels) -> FloatArray:
     """Posterior of each task (N, K) by Dawid and Skene's model in which every matrix starts from the usual one."""
     log_prior, log_table = fit_pooled(labels)
     posterior = np.empty((labels.n_tasks, labels.n_classes))
-    confusion_pass(blocks_of(labels), log_prior, log_table, NO_GOLD, posterior)
+    prepare(labels).e_step(log_prior, log_table, NO_GOLD, posterior)
     return posterior
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.kernels.simulated_scores import drawn_scores
+from crowdwise.kernels.truth_first import by_label
 from crowdwise.simulate.draws import summed
 
 if TYPE_CHECKING:
@@ -15,10 +16,30 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["TOGETHER", "drawn_again", "largest_p_values"]
+__all__ = ["TOGETHER", "affordable_draws", "class_scores", "drawn_again", "largest_p_values", "n_draws"]
 
 TOGETHER = 50  # draws
 MOST_AT_ONCE = 2**15  # labels that are drawn so many times together
+DRAWS, FEWEST_DRAWS = 999, 199
+MOST_DRAWN = 2 * 10**8  # labels drawn, or errors dealt, in all
+
+
+def n_draws(labels: CrowdLabels) -> int:
+    """How many draws of all labels can be paid for."""
+    return affordable_draws(labels.n_labels * max(4, labels.n_classes // 4))
+
+
+def affordable_draws(cost: int) -> int:
+    """How many draws that cost so much each can be paid for."""
+    return int(np.clip(MOST_DRAWN // cost, FEWEST_DRAWS, DRAWS))
+
+
+def class_scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray, table: FloatArray) -> FloatArray:
+    """Log of prior times likelihood of every class, or state (N, R)."""
+    found = np.empty((labels.n_tasks, log_prior.size))
+    for k in range(log_prior.size):
+        found[:, k] = log_prior[k] + np.bincount(labels.task, table[labels.worker, k, label], labels.n_tasks)
+    return found
 
 
 def drawn_again(
@@ -31,7 +52,7 @@ def drawn_again(
     draws: int,
 ) -> Iterator[tuple[slice, slice, tuple[FloatArray, FloatArray]]]:
     """Draw labels anew, some draws and some tasks at a time: `drawn_scores` of each."""
-    rows, by_label = (np.ascontiguousarray(each) for each in (summed(confusion), table.transpose(0, 2, 1)))
+    rows, answers = np.ascontiguousarray(summed(confusion)), by_label(table)
     for first in range(0, draws, TOGETHER):
         some = slice(first, min(first + TOGETHER, draws))
         last = 0
@@ -45,7 +66,7 @@ def drawn_again(
             for row in range(some.stop - first):
                 truth[row] = truths(tasks)
                 rng.random(out=uniform[row])
-            yield some, tasks, drawn_scores(labels, tasks, truth, uniform, rows, log_prior, by_label)
+            yield some, tasks, drawn_scores(labels, tasks, truth, uniform, rows, log_prior, answers)
 
 
 def largest_p_values(

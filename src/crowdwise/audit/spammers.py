@@ -51,18 +51,24 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, xlogy
 
 from crowdwise.audit.attention import dependence, fit_mixture, mean_said, slopes, usual_attention
+from crowdwise.audit.colluders import TEST as COLLUDERS
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen, holm
 from crowdwise.audit.leave_out_consensus import others_say
+from crowdwise.audit.pruning import prune
 from crowdwise.fitting.parameters import check_count
 from crowdwise.kernels import answer_sums, worker_sums
 from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.labels.errors import InputError, quoted
 
 if TYPE_CHECKING:
+    from crowdwise.audit.descriptor import Crowd
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["find_spammers"]
+__all__ = ["TEST", "find_spammers"]
+
+KIND, OPPOSITE = "spammer", "opposite"
 
 TOLD = 0.08  # share of log2 K bits that a label tells, from which on nobody is a spammer
 SHARE = 0.5  # of the others' attention on the same tasks, from which on nobody is a spammer
@@ -182,21 +188,20 @@ def find_spammers(
     if not 0 < level < 1:
         raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
     check_count("random_state", random_state, low=0)
-    kind = "spammer"
     if labels.n_classes < 2:
-        return Screen(kind, skipped="There is one class only.")
+        return Screen(KIND, skipped="There is one class only.")
     said, told = others_say(labels)
     kept = labels.keep(told)
     said = said[told]
     number = kept.labels_per_worker
     enough = number >= FEWEST
     if not enough.any():
-        return Screen(kind, skipped=f"No worker has {FEWEST} labels on tasks that others have labelled too.")
+        return Screen(KIND, skipped=f"No worker has {FEWEST} labels on tasks that others have labelled too.")
     found = slopes(kept, said)
     usual, _ = usual_attention(kept, found)
     tested = enough & (usual >= LEAST_USUAL)
     if not tested.any():
-        return Screen(kind, skipped="The workers agree too little with each other to be sure of one.")
+        return Screen(KIND, skipped="The workers agree too little with each other to be sure of one.")
     used = max(int((kept.class_shares > 0).sum()), 2)
     bound = np.minimum(SHARE * usual, attention_of_bits(TOLD * np.log2(used), used))
     judged = judge_workers(kept, said[np.arange(kept.n_labels), kept.label], usual, bound)
@@ -211,7 +216,7 @@ def find_spammers(
     names = labels.workers.to_pylist()
     findings = [
         Finding(
-            kind=kind,
+            kind=KIND,
             about="worker",
             names=(names[w],),
             score=float(score[w]),
@@ -233,7 +238,7 @@ def find_spammers(
     ]
     findings += [
         Finding(
-            kind="opposite",
+            kind=OPPOSITE,
             about="worker",
             names=(names[w],),
             score=float(np.clip(-found.slope[w], 0.0, 1.0)),
@@ -252,7 +257,7 @@ def find_spammers(
         )
         for w in np.flatnonzero(worse)
     ]
-    return Screen(kind, tuple(findings), score, spam)
+    return Screen(KIND, tuple(findings), score, spam)
 
 
 def _percent(chance: float) -> str:
@@ -275,3 +280,42 @@ def _verdict(labels: CrowdLabels, worker: int) -> str:
     if answers[most] < ALWAYS * answers.sum():
         return "labels carry next to no information"
     return f"always says {quoted(labels.classes[most].as_py())}"
+
+
+def _run_without_colluders(crowd: Crowd, level: float) -> Screen:
+    """Removes colluders first: otherwise honest workers disagree with the block and look opposite.
+
+    Of those flagged as spammers the audit's level is the share expected to be none: that is no chance of flagging
+    anyone in an honest crowd, which is far smaller (`benchmarks/false_alarms.py`).
+    """
+    labels, blocks = crowd.labels, crowd.run(COLLUDERS).findings
+    left = int((labels.labels_per_worker > 0).sum()) > sum(len(block.names) for block in blocks)
+    rest = prune(labels, blocks)[0] if left else labels
+    return find_spammers(rest, level=crowd.level, random_state=crowd.random_state, opposite_level=level)
+
+
+TEST = AuditTest(
+    order=20,
+    kinds=(
+        FindingKind(
+            KIND,
+            "Spammers",
+            "spammer",
+            "spammers",
+            means="labels carry next to no information about what others see in the same tasks: always "
+            "one answer, or guesses",
+            assumes="20 labels beside others'",
+        ),
+        FindingKind(
+            OPPOSITE,
+            "Workers who say the opposite",
+            "who says the opposite",
+            "who say the opposite",
+            means="agrees with the others less than by guessing: classes may have been mixed up",
+            assumes="the majority is right",
+        ),
+    ),
+    question="Whose labels carry no information, or say the opposite?",
+    run=_run_without_colluders,
+    accuses=True,
+)

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.audit.descriptor import AuditTest, FindingKind
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.tasks import given_labels
+from crowdwise.audit.mislabels import given_labels
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
 
-__all__ = ["find_strange_truth"]
+__all__ = ["TEST", "find_strange_truth"]
+
+KIND = "strange truth"
 
 FEWEST = 10  # truths
 
@@ -41,12 +44,11 @@ def find_strange_truth(labels: CrowdLabels, *, truth: Any, level: float = 0.05, 
     random_state
         Not used: nothing here is random.
     """
-    kind = "strange truth"
     given, majority = given_labels(labels, truth), given_labels(labels)
     known = given >= 0
     n = int(known.sum())
     if n < FEWEST:
-        return Screen(kind, skipped=f"Fewer than {FEWEST} tasks have a truth.")
+        return Screen(KIND, skipped=f"Fewer than {FEWEST} tasks have a truth.")
     size = labels.n_classes
     shares = (np.bincount(each[known], minlength=size) / n for each in (given, majority))
     chance = float(np.prod(list(shares), axis=0).sum())
@@ -55,9 +57,9 @@ def find_strange_truth(labels: CrowdLabels, *, truth: Any, level: float = 0.05, 
 
     p_value = float(binom.cdf(agreed, n, (1 + chance) / 2))
     if agreed > chance * n or p_value > level:
-        return Screen(kind)
+        return Screen(KIND)
     finding = Finding(
-        kind=kind,
+        kind=KIND,
         about="crowd",
         names=("Is the truth about these labels?",),
         score=1 - agreed / n,
@@ -69,4 +71,22 @@ def find_strange_truth(labels: CrowdLabels, *, truth: Any, level: float = 0.05, 
         advice="See whether truth and labels call tasks and classes by the same names: codes may be shifted (0, 1 "
         "against 1, 2), or rows out of order. If they do, the crowd knows nothing of this task, or was misled.",
     )
-    return Screen(kind, (finding,))
+    return Screen(KIND, (finding,))
+
+
+TEST = AuditTest(
+    order=70,
+    kinds=(
+        FindingKind(
+            KIND,
+            "The truth that was given",
+            "truth that does not fit the labels",
+            "truths that do not fit the labels",
+            means="the truth given agrees with the majority no more than by chance: other codes, other rows",
+            assumes="ten truths",
+        ),
+    ),
+    question="Is the truth about these labels at all?",
+    run=lambda crowd, level: find_strange_truth(crowd.labels, truth=crowd.truth, level=level),
+    needs=("truth",),
+)

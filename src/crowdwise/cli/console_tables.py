@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from crowdwise.audit.claims import Claim
     from crowdwise.cli.fitted_models import Fitted
-    from crowdwise.report.claims import Claim
     from crowdwise.report.items import Items
 
 __all__ = [

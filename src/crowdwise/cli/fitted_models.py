@@ -118,8 +118,8 @@ def note_defused_names(*tables: pa.Table) -> list[str]:
 
 def expected_wrong_facts(model: Any) -> dict[str, Any]:
     """How many answers are expected to be wrong, for JSON; nothing where the model has no such estimate."""
-    from crowdwise.report.claims import expected_wrong
-    from crowdwise.report.scores import LEVEL
+    from crowdwise.audit.claims import expected_wrong
+    from crowdwise.audit.scores import LEVEL
 
     wrong = expected_wrong(model)
     if wrong is None:

@@ -65,7 +65,7 @@ def copy_p_values(model: IndependenceModel, tasks: IntArray, place: IntArray, su
     shared_else, same_else, expected_else = (float(table[~alike].sum()) for table in sums[:3])
     usual = MARGIN + min(max(same_else - expected_else, 0.0) / (shared_else - expected_else + SHRINK), MOST_USUAL)
     ratio = copy_log_ratios(model, tasks, place, shared.shape[0], COPIED, usual)
-    ratio = np.concatenate([ratio, ratio.transpose(0, 2, 1)])  # either may be the copy
+    ratio = np.concatenate([ratio, np.moveaxis(ratio, 1, 2)])  # either may be the copy
     most = ratio.max(axis=0)
     log_mean = most + np.log(np.exp(ratio - most).mean(axis=0))
     weight = pair_weights(shared, count_answers(model, tasks, place))

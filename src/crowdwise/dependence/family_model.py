@@ -171,7 +171,8 @@ def start_families(edges: FamilyEdges, n_classes: int) -> FamilyParameters:
     known = edges.gold >= 0
     q[known] = np.eye(n_classes)[edges.gold[known]]
     own = np.zeros((n_workers, n_classes, n_classes))
-    np.add.at(own.transpose(0, 2, 1), (edges.worker, edges.label), q[task])
+    for k in range(n_classes):
+        np.add.at(own[:, k], (edges.worker, edges.label), q[task, k])
     latent = np.full((n_families, n_classes, n_classes + 1), 0.25 / n_classes)
     latent[:, np.arange(n_classes), np.arange(n_classes)] = 0.75
     return _normalise(

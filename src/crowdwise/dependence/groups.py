@@ -69,6 +69,7 @@ from crowdwise.dependence.excess_agreement import (
 from crowdwise.fitting.pooled import fit_pooled
 from crowdwise.kernels import answer_sums
 from crowdwise.kernels.pair_agreement import IndependenceModel, pair_sums, partner_sums
+from crowdwise.kernels.truth_first import by_label
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -148,8 +149,10 @@ def fit_independence_model(labels: CrowdLabels, groups: IntArray, generator: np.
     """The labels, with a model of the truth in which every group counts once."""
     representative = draw_representatives(labels, groups, generator)
     counts = representative == np.arange(labels.n_labels)
-    fitted = fit_pooled(labels if counts.all() else labels.keep(counts))
-    return IndependenceModel(labels.task_ptr, labels.worker, labels.label, representative, *fitted)
+    log_prior, log_table = fit_pooled(labels if counts.all() else labels.keep(counts))
+    return IndependenceModel(
+        labels.task_ptr, labels.worker, labels.label, representative, log_prior, by_label(log_table)
+    )
 
 
 def select_testable(labels: CrowdLabels) -> IntArray:

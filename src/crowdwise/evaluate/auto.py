@@ -33,13 +33,14 @@ import numpy as np
 from crowdwise.aggregate.ebcc import EnhancedBcc
 from crowdwise.aggregate.mean_field import MeanField
 from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
+from crowdwise.engines import prepare
 from crowdwise.evaluate.gold_calibration import FEWEST_GOLD, GoldCalibration, calibrate_from_gold
 from crowdwise.evaluate.held_out import answers, drawn_table, error_over_tasks, parts, predict_held_out, said
 from crowdwise.evaluate.hierarchical import HierarchicalDawidSkene, class_shares, prior_answers
 from crowdwise.evaluate.stacking import stacking_weights
 from crowdwise.evaluate.tempering import ExpectedWrong, count_interval, count_moments, gold_interval, temper
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import statistics_of
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import COMBINATION
@@ -47,7 +48,7 @@ from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR, Knowledge
 from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.progress import counted_work
 from crowdwise.fitting.variational import portraits
-from crowdwise.kernels import NO_GOLD, blocks_of, share_pass
+from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.tables import native_table
 
 if TYPE_CHECKING:
@@ -97,11 +98,11 @@ class Member:
 
 def fit_ebcc(labels: CrowdLabels, known: Knowledge, seed: int, many: bool) -> Aggregator:
     """EBCC with the shares of the labels, and what the votes say of every worker as a prior."""
-    counts = share_pass(blocks_of(labels), labels.class_shares, known.gold).counts
+    counts = prepare(labels).accumulate_votes(labels.class_shares, known.gold).counts
     told = Knowledge(
         known.gold,
         class_shares(labels, 1.0) if known.class_prior is None else known.class_prior,
-        np.ascontiguousarray(prior_answers(counts, known, VOTES).transpose(0, 2, 1)),
+        prior_answers(counts, known, VOTES),
     )
     model = EnhancedBcc(
         n_subtypes=2 if many else 3,
@@ -293,12 +294,7 @@ class Auto(Aggregator):
 
     random_state: int = 0
 
-    @property
-    def weights_(self) -> FloatArray:
-        """Weight of each member of the shortlist."""
-        self._check_fitted()
-        weights: FloatArray = self.extra_["weights"]
-        return weights
+    weights_ = FittedArray("extra", "weights", "Weight of each member of the shortlist.")
 
     def league(self) -> Any:
         """Table of the members, best first: weight, mean log-probability of hidden labels and its standard error."""
@@ -367,15 +363,14 @@ class Auto(Aggregator):
         # Tempering makes single tasks less sure, not the classes more alike.
         sharp = posterior if known.gold.size else found.independent
         prior = sharp[labelled].mean(axis=0) if known.class_prior is None else known.class_prior
-        blocks = blocks_of(labels)
-        counts = statistics_of(blocks, sharp).counts
+        counts = prepare(labels).accumulate(sharp).counts
         if known.worker_counts is not None:
-            counts += known.worker_counts.transpose(0, 2, 1)
-        skill, skill_beta = portraits(labels, blocks, known, statistics_of(blocks, posterior), posterior, prior)
+            counts = counts + known.worker_counts
+        skill, skill_beta = portraits(labels, known, posterior, prior)
         return Fit(
             posterior=posterior,
             prior=prior,
-            confusion=drawn_table(counts).transpose(0, 2, 1),
+            confusion=drawn_table(counts),
             skill=skill,
             skill_beta=skill_beta,
             extra=extra,

@@ -216,7 +216,7 @@ def _design(
     met = (place >= 0) & (place < n_slopes)
     np.add.at(slopes, (labels.task[met], place[met]), products[labels.label[met]])
     parts = [_log_features(labels, posterior), by_class, agreement, table.reshape(n, n_classes, sizes[4])]
-    return np.concatenate([*parts, slopes.transpose(0, 2, 1)], axis=2)
+    return np.concatenate([*parts, np.moveaxis(slopes, 1, 2)], axis=2)
 
 
 def _single_worker(

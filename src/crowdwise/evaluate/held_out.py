@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import check_enough
 from crowdwise.fitting.model_parameters import clone
-from crowdwise.kernels import blocks_of, scatter
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
@@ -121,7 +121,7 @@ def answers(model: Predictor, labels: CrowdLabels, task: IntArray, worker: IntAr
     found = np.empty((task.size, labels.n_classes))
     for first in range(0, task.size, BLOCK):
         some = slice(first, first + BLOCK)
-        found[some] = np.einsum("es,els->el", states[task[some]], table[worker[some]])
+        found[some] = np.einsum("es,esl->el", states[task[some]], table[worker[some]])
     return found
 
 
@@ -132,15 +132,15 @@ def said(probabilities: FloatArray, part: Part) -> FloatArray:
 
 
 def answer_table(labels: CrowdLabels, states: FloatArray) -> FloatArray:
-    """P(label | state) of each worker, [worker, label, state], drawn towards the crowd."""
-    return drawn_table(scatter(blocks_of(labels, states.shape[1]), states))
+    """P(label | state) of each worker, [worker, state, label], drawn towards the crowd."""
+    return drawn_table(prepare(labels, states.shape[1]).accumulate(states).counts)
 
 
 def drawn_table(counts: FloatArray) -> FloatArray:
-    """Shares of each worker's answers [worker, label, state], drawn towards the crowd's by a few answers."""
+    """Shares of each worker's answers [worker, state, label], drawn towards the crowd's by a few answers."""
     crowd = counts.sum(axis=0) + UNSEEN
-    crowd /= crowd.sum(axis=0)
-    table: FloatArray = (counts + DRAW * crowd) / (counts.sum(axis=1, keepdims=True) + DRAW)
+    crowd /= crowd.sum(axis=1, keepdims=True)
+    table: FloatArray = (counts + DRAW * crowd) / (counts.sum(axis=2, keepdims=True) + DRAW)
     return table
 
 

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.intervals import rows_like_the_crowd
-from crowdwise.kernels import blocks_of, confusion_pass, log_rows, share_pass
+from crowdwise.kernels import log_rows
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
@@ -47,15 +48,15 @@ def class_shares(labels: CrowdLabels, power: float) -> FloatArray:
 
 
 def prior_answers(counts: FloatArray, known: Knowledge, weight: float) -> FloatArray:
-    """Answers that workers are taken to have given beforehand, [worker, label, truth], `weight` for each class.
+    """Answers that workers are taken to have given beforehand, [worker, truth, label], `weight` for each class.
 
     As the worker's accuracy and the crowd's errors have it. Rows that are known from elsewhere are as known, with a
     trace of the crowd's: an answer that was never seen is not impossible.
     """
     prior: FloatArray = weight * rows_like_the_crowd(counts, OWN)
     if known.worker_counts is not None:
-        told = known.worker_counts.transpose(0, 2, 1)
-        prior = np.where(told.sum(axis=1, keepdims=True) > 0, told + TRACE * prior, prior)
+        told = known.worker_counts
+        prior = np.where(told.sum(axis=2, keepdims=True) > 0, told + TRACE * prior, prior)
     return prior
 
 
@@ -79,19 +80,19 @@ class HierarchicalDawidSkene:
 
     def fit_known(self, labels: CrowdLabels, known: Knowledge) -> HierarchicalDawidSkene:
         """Fit to labels, with class prior and known workers as far as they are given."""
-        blocks = blocks_of(labels)
+        prepared = prepare(labels)
         self.prior_ = class_shares(labels, 0.5) if known.class_prior is None else known.class_prior
         with np.errstate(divide="ignore"):
             log_prior = np.log(self.prior_)
-        found, before = share_pass(blocks, labels.class_shares, known.gold), -np.inf
+        found, before = prepared.accumulate_votes(labels.class_shares, known.gold), -np.inf
         for _ in range(STEPS):
             table = log_rows(found.counts, prior_answers(found.counts, known, self.row_strength))
-            found = confusion_pass(blocks, log_prior, table, known.gold)
+            found = prepared.e_step(log_prior, table, known.gold)
             if abs(found.log_likelihood - before) < PRECISE * labels.n_labels:
                 break
             before = found.log_likelihood
         self.posterior_ = np.empty((labels.n_tasks, labels.n_classes))
-        confusion_pass(blocks, log_prior, table, known.gold, self.posterior_)
+        prepared.e_step(log_prior, table, known.gold, self.posterior_)
         return self
 
     def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002

@@ -83,7 +83,7 @@ def leave_one_out_scores(design: FloatArray, truth: IntArray, fit: LogisticFit) 
     n, n_classes, n_coefficients = design.shape
     root = np.linalg.cholesky(fit.hessian)
     whitened = np.linalg.solve(root, design.reshape(-1, n_coefficients).T).T.reshape(design.shape)
-    leverage = whitened @ whitened.transpose(0, 2, 1)
+    leverage = whitened @ np.moveaxis(whitened, 1, 2)
     scores: FloatArray = design @ fit.coefficients
     probabilities = softmax(scores)
     residual = probabilities.copy()

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from crowdwise.engines import prepare, use_engine
 from crowdwise.fitting.crowd_model import CrowdModel, Fit
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.knowledge import GOLD, knowledge_of
 from crowdwise.fitting.parameters import check_count, check_number
-from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
+from crowdwise.kernels import NO_GOLD
+from crowdwise.kernels.choice import choose_engine
 from crowdwise.labels.errors import InputError, listed
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import add_classes_of_truth, read_truth
@@ -99,6 +101,7 @@ class Aggregator(CrowdModel):
     """
 
     label_kind: ClassVar[str] = "categorical"
+    example: ClassVar[str] = ">>> {name}().fit(labels).predict().tolist()\n['x', 'y', 'x', 'y']"
     complexity: ClassVar[str]
     uses: ClassVar[frozenset[str]] = frozenset()
     climbs: ClassVar[bool] = False
@@ -152,7 +155,9 @@ class Aggregator(CrowdModel):
             uses=self.uses,
         )
         self._check_parameters()
-        self._remember(answers, self._fit(answers, known))
+        # The labels choose the engine once, so that all parts of a fit run on the same.
+        with use_engine(choose_engine(answers.n_labels, answers.n_classes)):
+            self._remember(answers, self._fit(answers, known))
         self._told = (answers, known) if known.gold.size else None
         return self
 
@@ -267,7 +272,7 @@ class Aggregator(CrowdModel):
         with np.errstate(divide="ignore"):
             log_prior = np.log(prior)
         posterior = np.empty((labels.n_tasks, labels.n_classes))
-        confusion_pass(blocks_of(labels), log_prior, self._log_table(), NO_GOLD, posterior)
+        prepare(labels).e_step(log_prior, self._log_table(), NO_GOLD, posterior)
         return posterior
 
     def _foretell(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from crowdwise.engines import Statistics, prepare
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import (
@@ -25,25 +26,14 @@ from crowdwise.fitting.intervals import (
 )
 from crowdwise.fitting.skill_posterior import beta_moments, sampled_beta, with_shared_errors
 from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
-from crowdwise.kernels import (
-    NO_GOLD,
-    Statistics,
-    answer_sums,
-    blocks_of,
-    confusion_pass,
-    scatter,
-    spread,
-    vote_pass,
-    vote_shares,
-    worker_sums,
-)
+from crowdwise.kernels import NO_GOLD, answer_sums, vote_shares, worker_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from crowdwise.engines import Prepared
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.fitting.skill_posterior import Deferred
-    from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -59,7 +49,6 @@ __all__ = [
     "log_of",
     "portrait",
     "starting_votes",
-    "statistics_of",
     "sureness",
 ]
 
@@ -68,7 +57,7 @@ SMALLEST = 1e-300  # logarithms of a zero probability are taken here, so that su
 
 @dataclass(frozen=True)
 class ConfusionParameters:
-    """log P(truth) (K,), and log P(label | truth) (M, K, K) [worker, label, truth]."""
+    """log P(truth) (K,), and log P(label | truth) (M, K, K) [worker, truth, label]."""
 
     log_prior: FloatArray
     log_table: FloatArray
@@ -102,7 +91,7 @@ def fit_confusions(
     labels: CrowdLabels,
     known: Knowledge,
     *,
-    starts: Callable[[Blocks], Iterable[ConfusionParameters]],
+    starts: Callable[[Prepared], Iterable[ConfusionParameters]],
     m_step: Callable[[Statistics], ConfusionParameters],
     log_density: Callable[[ConfusionParameters], float],
     max_iter: int,
@@ -114,29 +103,29 @@ def fit_confusions(
     Parameters
     ----------
     starts
-        First parameters of each climb, given the laid-out labels.
+        First parameters of each climb, given the prepared labels.
     log_density
         Log-density of the parameters under their prior; 0 for maximum likelihood.
     tol
         Gain per label at which to stop.
     """
-    blocks = blocks_of(labels)
+    prepared = prepare(labels)
     gold, fixed = known.gold, known.log_prior
 
     def told(parameters: ConfusionParameters) -> ConfusionParameters:
         return parameters if fixed is None else replace(parameters, log_prior=fixed)
 
     def step(parameters: ConfusionParameters) -> tuple[float, float, ConfusionParameters]:
-        found = confusion_pass(blocks, parameters.log_prior, parameters.log_table, gold)
+        found = prepared.e_step(parameters.log_prior, parameters.log_table, gold)
         return found.log_likelihood + log_density(parameters), found.log_likelihood, told(m_step(found))
 
-    ended = climb(map(told, starts(blocks)), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
-    return confusion_fit(labels, blocks, known, ended.parameters).after(ended)
+    ended = climb(map(told, starts(prepared)), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
+    return confusion_fit(labels, prepared, known, ended.parameters).after(ended)
 
 
 def confusion_fit(
     labels: CrowdLabels,
-    blocks: Blocks,
+    prepared: Prepared,
     known: Knowledge,
     parameters: ConfusionParameters,
     few_answers: float = FEW_ANSWERS,
@@ -146,9 +135,9 @@ def confusion_fit(
     Below `few_answers` for a worker and class, the intervals are taken at rows drawn towards the crowd.
     """
     posterior = np.empty((labels.n_tasks, labels.n_classes))
-    last = confusion_pass(blocks, parameters.log_prior, parameters.log_table, known.gold, posterior)
+    last = prepared.e_step(parameters.log_prior, parameters.log_table, known.gold, posterior)
     prior = np.exp(parameters.log_prior)
-    confusion = np.exp(parameters.log_table).transpose(0, 2, 1)
+    confusion = np.exp(parameters.log_table)
     return Fit(
         posterior=posterior,
         prior=prior,
@@ -168,8 +157,8 @@ def portrait(
     `classifier` (N, K) are probabilities of a classifier that was trained on the same labels and is part of the
     posterior, if there is one.
     """
-    blocks = blocks_of(labels)
-    counts = scatter(blocks, posterior)
+    prepared = prepare(labels)
+    counts = prepared.accumulate(posterior).counts
     prior = posterior.mean(axis=0)
     confusion = confusion / confusion.sum(axis=2, keepdims=True)
     return Fit(
@@ -209,18 +198,18 @@ def closed_sureness(
 
     Answers that a worker is known to have given elsewhere count as graded.
     """
-    blocks = blocks_of(labels)
-    counts = scatter(blocks, posterior)
+    prepared = prepare(labels)
+    counts = prepared.accumulate(posterior).counts
     if labels.n_labels < few_answers * labels.n_workers * labels.n_classes:
         posterior = np.empty_like(posterior)
         for _ in range(DRAWS):
-            found = confusion_pass(blocks, log_prior, drawn_rows(counts), known.gold, posterior)
+            found = prepared.e_step(log_prior, drawn_rows(counts), known.gold, posterior)
             counts = found.counts
             if known.log_prior is None:
                 log_prior = log_of(found.class_counts / found.class_counts.sum())
     if known.worker_counts is not None:
-        counts = counts + known.worker_counts.transpose(0, 2, 1)
-    return confusion_sureness(counts, *spread(blocks, posterior), np.exp(log_prior))
+        counts = counts + known.worker_counts
+    return confusion_sureness(counts, *prepared.posterior_variance(posterior), np.exp(log_prior))
 
 
 def fit_votes(
@@ -242,7 +231,7 @@ def fit_votes(
     of_accuracies
         Parameters with other accuracies (M,) in place of those given, if the model has one for each worker.
     """
-    blocks = blocks_of(labels)
+    prepared = prepare(labels)
     n_classes = labels.n_classes
     given = answer_sums(labels)
     gold, fixed = known.gold, known.log_prior
@@ -252,7 +241,7 @@ def fit_votes(
 
     def e_step(parameters: VoteParameters, posterior: FloatArray | None = None) -> tuple[float, Statistics]:
         bonus = parameters.log_right - parameters.log_wrong
-        found = vote_pass(blocks, parameters.log_prior, bonus, gold, posterior)
+        found = prepared.e_step_votes(parameters.log_prior, bonus, gold, posterior)
         return found.log_likelihood + float(np.vdot(given, parameters.log_wrong)), found
 
     def step(parameters: V) -> tuple[float, float, V]:
@@ -269,7 +258,7 @@ def fit_votes(
             sure = np.empty_like(posterior)
             drawn = of_accuracies(drawn_accuracies(correct, answers), ended.parameters)
             correct = e_step(drawn, sure)[1].counts.sum(axis=1)
-        _, undecided = spread(blocks, sure)
+        _, undecided = prepared.posterior_variance(sure)
         return coin_sureness(correct, answers, undecided.sum(axis=1))
 
     prior = np.exp(ended.parameters.log_prior)
@@ -295,15 +284,15 @@ def judged_as_coins(
     Votes are such scores. Workers are graded by the consensus, and the truths inferred from them as by `one-coin`, at
     accuracies drawn towards the crowd's, so that the skill is a chance to be right and no agreement with the votes.
     """
-    blocks, answers = blocks_of(labels), labels.labels_per_worker.astype(np.float64)
+    prepared, answers = prepare(labels), labels.labels_per_worker.astype(np.float64)
     correct = worker_sums(labels, consensus.argmax(axis=1)[labels.task] == labels.label)
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     for _ in range(DRAWS):
         rate = drawn_accuracies(correct, answers)
         bonus = np.log(rate) - np.log((1 - rate) / max(labels.n_classes - 1, 1))
         table = np.repeat(bonus[:, None], labels.n_classes, axis=1)
-        correct = vote_pass(blocks, log_of(prior), table, known.gold, posterior).counts.sum(axis=1)
-    _, undecided = spread(blocks, posterior)
+        correct = prepared.e_step_votes(log_of(prior), table, known.gold, posterior).counts.sum(axis=1)
+    _, undecided = prepared.posterior_variance(posterior)
     shape = coin_sureness(correct, answers, undecided.sum(axis=1))
     return shape[:, 0] / shape.sum(axis=1), sampled_beta(sample_coin_skill, labels, known, posterior, lambda: shape)
 
@@ -317,25 +306,21 @@ def graded_beta(
     classifier and labels together claim more than both know. The truth is taken to lie between the two, half of their
     distance being the standard deviation.
     """
-    blocks = blocks_of(labels)
+    prepared = prepare(labels)
     middle = posterior if classifier is None else (posterior + classifier) / 2
-    mean, variance = beta_moments(confusion_sureness(scatter(blocks, middle), *spread(blocks, middle), prior))
+    counts, undecided = prepared.accumulate(middle).counts, prepared.posterior_variance(middle)
+    mean, variance = beta_moments(confusion_sureness(counts, *undecided, prior))
     if classifier is not None:
         apart = worker_sums(labels, (posterior - classifier)[labels.task, labels.label])
         variance += (apart / (2 * np.maximum(labels.labels_per_worker, 1))) ** 2
     return with_shared_errors(labels, NO_GOLD, middle, mean, variance)
 
 
-def statistics_of(blocks: Blocks, posterior: FloatArray) -> Statistics:
-    """The counts that a confusion model's M-step needs when the posterior is given rather than inferred."""
-    return Statistics(float("nan"), posterior.sum(axis=0), scatter(blocks, posterior))
-
-
 def starting_votes(labels: CrowdLabels, gold: IntArray) -> Statistics:
     """The counts that a vote model's M-step needs when the posterior is the share of votes."""
     shares = vote_shares(labels, gold)
     counts = answer_sums(labels, shares[labels.task, labels.label])
-    return Statistics(float("nan"), shares.sum(axis=0), counts)
+    return Statistics(0.0, shares.sum(axis=0), counts)
 
 
 def log_of(probability: FloatArray) -> FloatArray:

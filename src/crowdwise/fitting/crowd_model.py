@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["CrowdModel", "Fit", "Names"]
+__all__ = ["CrowdModel", "Fit", "FittedArray", "Names"]
 
 TIE = 1e-12  # posteriors closer than this are a tie
 FEWEST_WORKERS = 8  # from which on those who err together can be told from the others
@@ -89,6 +89,34 @@ class Names(NamedTuple):
     classes: pa.Array
 
 
+class FittedArray:
+    """A fitted attribute that names one of the arrays a fit keeps apart: `ability_ = FittedArray("worker_columns", …)`.
+
+    Parameters
+    ----------
+    kept
+        Where it is kept: "worker_columns", "task_columns" or "extra".
+    name
+        Its name there.
+    words
+        What it is.
+    """
+
+    def __init__(self, kept: str, name: str, words: str) -> None:
+        self.kept, self.name, self.__doc__ = kept, name, words
+
+    @overload
+    def __get__(self, model: None, owner: type[CrowdModel]) -> Self: ...
+    @overload
+    def __get__(self, model: CrowdModel, owner: type[CrowdModel]) -> FloatArray: ...
+    def __get__(self, model: CrowdModel | None, owner: type[CrowdModel]) -> Self | FloatArray:
+        if model is None:
+            return self
+        model._check_fitted()
+        found: FloatArray = getattr(model, f"{self.kept}_")[self.name]
+        return found
+
+
 class CrowdModel(Estimator):
     """Base of all that is fitted to a crowd's labels: the consensus and the workers, once there is a `Fit`."""
 
@@ -98,6 +126,7 @@ class CrowdModel(Estimator):
     fails: ClassVar[str]
     family: ClassVar[Family]
     needs: ClassVar[str] = ""
+    example: ClassVar[str]  # for a method that shows none of its own
     posterior_: FloatArray
     prior_: FloatArray
     skill_: FloatArray
@@ -281,9 +310,10 @@ class CrowdModel(Estimator):
         return np.concatenate([values, average[None]])
 
     def _log_table(self) -> FloatArray:
-        """Logarithm of P(label | truth), [worker, label, truth], of the workers and last of a stranger."""
+        """Logarithm of P(label | truth), [worker, truth, label], of the workers and last of a stranger."""
         with np.errstate(divide="ignore"):
-            return np.ascontiguousarray(np.log(self._with_stranger(self.confusion_)).transpose(0, 2, 1))
+            table: FloatArray = np.log(self._with_stranger(self.confusion_))
+        return table
 
     def _decide(self, posterior: FloatArray) -> IntArray:
         """Position of the highest posterior; a tie goes to the class more common in the labels, then the first."""

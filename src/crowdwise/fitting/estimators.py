@@ -72,6 +72,8 @@ def _share_documentation(cls: Any) -> None:
                     more.append(entry)
                     said |= names
         text = _extended(text, section, more)
+    if not _pattern("Examples").search(text):
+        text = f"{text}\n\nExamples\n--------\n{cls.example.format(name=cls.__name__)}"
     cls.__doc__ = _with_example_data(text, cls.__mro__[1:])
 
 

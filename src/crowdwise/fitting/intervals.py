@@ -62,23 +62,23 @@ def drawn_accuracies(correct: FloatArray, total: FloatArray) -> FloatArray:
 def drawn_rows(counts: FloatArray) -> FloatArray:
     """Logarithm of the rows of confusion matrices, drawn towards the worker's accuracy and the crowd's errors.
 
-    `counts` and the result are [worker, label, truth].
+    `counts` and the result are [worker, truth, label].
     """
     rows = rows_like_the_crowd(counts, OWN_DRAW)
-    log_rows: FloatArray = np.log((counts + ROW_DRAW * rows) / (counts.sum(axis=1) + ROW_DRAW)[:, None, :])
+    log_rows: FloatArray = np.log((counts + ROW_DRAW * rows) / (counts.sum(axis=2) + ROW_DRAW)[:, :, None])
     return log_rows
 
 
 def rows_like_the_crowd(counts: FloatArray, answers: float) -> FloatArray:
     """Rows with each worker's own accuracy, drawn towards the crowd's by so many answers, and the crowd's errors.
 
-    `counts` and the result are [worker, label, truth].
+    `counts` and the result are [worker, truth, label].
     """
     diagonal = np.arange(counts.shape[1])
     accuracy = _drawn(np.einsum("wkk->w", counts), counts.sum(axis=(1, 2)), answers)
     errors = counts.sum(axis=0) + JEFFREYS
     errors[diagonal, diagonal] = 0
-    errors /= np.maximum(errors.sum(axis=0), JEFFREYS)
+    errors /= np.maximum(errors.sum(axis=1, keepdims=True), JEFFREYS)
     rows: FloatArray = (1 - accuracy)[:, None, None] * errors
     rows[:, diagonal, diagonal] = accuracy[:, None]
     return rows
@@ -118,7 +118,7 @@ def confusion_skill(confusion: FloatArray, counts: FloatArray, weights: FloatArr
 
     Parameters
     ----------
-    counts : (M, K, K) [worker, label, truth]
+    counts : (M, K, K) [worker, truth, label]
         Σ q over the worker's labels.
     weights : (K,)
         The class prior.
@@ -128,7 +128,7 @@ def confusion_skill(confusion: FloatArray, counts: FloatArray, weights: FloatArr
     A class that a worker has hardly met is drawn towards their accuracy on all, with the weight of one answer: a
     matrix says nothing of a class it has never seen, and its skill should not either.
     """
-    total = counts.sum(axis=1)
+    total = counts.sum(axis=2)
     accuracy = np.einsum("wkk->wk", confusion)
     answers = total.sum(axis=1)
     mean_accuracy = (accuracy * total).sum(axis=1) / np.where(answers > 0, answers, 1)
@@ -144,7 +144,7 @@ def confusion_sureness(
 
     Parameters
     ----------
-    counts : (M, K, K) [worker, label, truth]
+    counts : (M, K, K) [worker, truth, label]
         Σ q over the worker's labels.
     undecided, undecided_named : (M, K)
         Σ q(1-q) over all of the worker's labels, and over those that name the class.
@@ -160,7 +160,7 @@ def confusion_sureness(
     takes the other workers as known. They are not, and what that costs is taken to be as much again (a power, `OTHERS`,
     of the share left): a rule that fits simulated crowds, not a derivation.
     """
-    correct, total = np.einsum("wkk->wk", counts), counts.sum(axis=1)
+    correct, total = np.einsum("wkk->wk", counts), counts.sum(axis=2)
     right, answers = correct.sum(axis=1), total.sum(axis=1)
     overall = _drawn(right, answers, OWN_DRAW)
     rate = np.clip((correct + CLASS_DRAW * overall[:, None]) / (total + CLASS_DRAW), SHARPEST, 1 - SHARPEST)

@@ -4,13 +4,13 @@ A moment method finds the confusion matrices of a *core* of workers from how the
 finds them up to the order of the classes, and says nothing of workers who share little. Here
 
 1. the core is chosen: the workers with the most answers beside others' (`gather`);
-2. the classes are named: columns are matched with the confusions against the majority vote (`align_together`,
+2. the classes are named: rows are matched with the confusions against the majority vote (`align_together`,
    `align_each`);
 3. the others get the matrix that one M-step finds against the posterior of the core (`complete`), and nothing that
    anyone said is impossible: every probability is at least `FLOOR`.
 
-Matrices are [worker, label, truth] here, as in the papers: columns sum to 1. Nothing depends on how rows are ordered:
-the core stands in an order that the answers decide.
+Matrices are [worker, truth, label]: the columns of the papers' are the rows of these, and sum to 1. Nothing depends on
+how the table of labels is ordered: the core stands in an order that the answers decide.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment, nnls
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import ConfusionParameters, confusion_fit
-from crowdwise.kernels import PairCounts, blocks_of, confusion_pass, pair_counts, share_pass, vote_shares, worker_sums
+from crowdwise.kernels import PairCounts, pair_counts, vote_shares, worker_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from crowdwise.engines import Prepared, Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.em import Climb
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Blocks, Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -41,13 +42,13 @@ __all__ = [
     "Shared",
     "align_each",
     "align_together",
-    "columns",
     "complete",
     "core_fit",
     "floored",
     "gather",
     "prior_of_pairs",
     "ranked",
+    "share_rows",
     "start_of",
 ]
 
@@ -69,7 +70,7 @@ class Shared:
         Positions of the classes that anyone named.
     pairs
         Joint answers of the core; workers and classes by their place in the two above.
-    reference : (C, k, k) [worker, label, truth]
+    reference : (C, k, k) [worker, truth, label]
         The core's confusions against the majority vote.
     """
 
@@ -86,7 +87,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a method found: the prior (k,) and the matrices (C, k, k) [worker, label, truth] of `workers` (C,)."""
+    """What a method found: the prior (k,) and the matrices (C, k, k) [worker, truth, label] of `workers` (C,)."""
 
     workers: IntArray
     prior: FloatArray
@@ -115,7 +116,7 @@ def _by(labels: CrowdLabels, workers: IntArray) -> CrowdLabels:
 def gather(labels: CrowdLabels, known: Knowledge, start: Statistics, most: int) -> Shared | None:
     """Choose the core, at most so many workers, and count its joint answers; None where too few share tasks.
 
-    `start` holds the counts of `share_pass`.
+    `start` holds the counts against the share of votes.
     """
     classes = np.flatnonzero(labels.class_shares)
     order, beside = ranked(labels, known.gold)
@@ -134,19 +135,19 @@ def gather(labels: CrowdLabels, known: Knowledge, start: Statistics, most: int) 
     counts = found.counts[:, classes[:, None], classes]
     first, second = place[found.first], place[found.second]
     swap = first > second
-    counts[swap] = counts[swap].transpose(0, 2, 1)
+    counts[swap] = np.moveaxis(counts[swap], 1, 2)
     first, second = np.where(swap, second, first), np.where(swap, first, second)
     by_place = np.lexsort((second, first))
     pairs = PairCounts(first[by_place], second[by_place], counts[by_place])
-    reference = columns(start.counts[core][:, classes[:, None], classes])
+    reference = share_rows(start.counts[core][:, classes[:, None], classes])
     return Shared(core, classes, pairs, reference)
 
 
-def columns(counts: FloatArray) -> FloatArray:
-    """Counts or weights [..., label, truth] with every column made to sum to 1; an empty one becomes uniform."""
+def share_rows(counts: FloatArray) -> FloatArray:
+    """Counts or weights [..., truth, label] with every row made to sum to 1; an empty one becomes uniform."""
     kept = np.maximum(counts, 0)
-    total = kept.sum(axis=-2, keepdims=True)
-    made: FloatArray = np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / counts.shape[-2])
+    total = kept.sum(axis=-1, keepdims=True)
+    made: FloatArray = np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / counts.shape[-1])
     return made
 
 
@@ -158,31 +159,31 @@ def floored(probability: FloatArray, axis: int = 0) -> FloatArray:
 
 
 def align_together(confusion: FloatArray, reference: FloatArray) -> IntArray:
-    """The order of the columns, the same for all workers, in which the matrices are most like the reference."""
-    return _order(np.einsum("wlk,wlr->kr", confusion, reference))
+    """The order of the rows, the same for all workers, in which the matrices are most like the reference."""
+    return _order(np.einsum("wkl,wrl->kr", confusion, reference))
 
 
 def align_each(confusion: FloatArray, reference: FloatArray) -> FloatArray:
-    """Every worker's matrix with its columns in the order that is most like her reference."""
-    scores = np.einsum("wlk,wlr->wkr", confusion, reference)
-    return np.stack([matrix[:, _order(score)] for matrix, score in zip(confusion, scores, strict=True)])
+    """Every worker's matrix with its rows in the order that is most like her reference."""
+    scores = np.einsum("wkl,wrl->wkr", confusion, reference)
+    return np.stack([matrix[_order(score)] for matrix, score in zip(confusion, scores, strict=True)])
 
 
 def _order(score: FloatArray) -> IntArray:
-    """For each class of the reference, the column that it is matched with: the largest total score."""
-    column, truth = linear_sum_assignment(score, maximize=True)
-    return np.asarray(column[np.argsort(truth)])
+    """For each class of the reference, the row that it is matched with: the largest total score."""
+    row, truth = linear_sum_assignment(score, maximize=True)
+    return np.asarray(row[np.argsort(truth)])
 
 
 def prior_of_pairs(pairs: PairCounts, confusion: FloatArray) -> FloatArray:
-    """The class prior (k,) that explains the joint answers best, given matrices [worker, label, truth].
+    """The class prior (k,) that explains the joint answers best, given matrices [worker, truth, label].
 
-    Least squares over all pairs, weighed by their shared tasks: R ≈ Σ_k d[k] a[:, k] b[:, k]ᵀ, d ≥ 0, made to sum to 1.
+    Least squares over all pairs, weighed by their shared tasks: R ≈ Σ_k d[k] a[k]ᵀ b[k], d ≥ 0, made to sum to 1.
     """
     one, two = confusion[pairs.first], confusion[pairs.second]
     weight = pairs.shared
-    gram = np.einsum("p,pak,paj,pbk,pbj->kj", weight, one, one, two, two, optimize=True)
-    right = np.einsum("pab,pak,pbk->k", pairs.counts, one, two, optimize=True)
+    gram = np.einsum("p,pka,pja,pkb,pjb->kj", weight, one, one, two, two, optimize=True)
+    right = np.einsum("pab,pka,pkb->k", pairs.counts, one, two, optimize=True)
     values, vectors = np.linalg.eigh(gram)
     kept = values > values[-1] * 1e-12
     root, inverse = np.sqrt(values[kept]), vectors[:, kept].T
@@ -192,7 +193,7 @@ def prior_of_pairs(pairs: PairCounts, confusion: FloatArray) -> FloatArray:
 
 
 def complete(
-    labels: CrowdLabels, blocks: Blocks, known: Knowledge, start: Statistics, found: Estimate | None
+    labels: CrowdLabels, prepared: Prepared, known: Knowledge, start: Statistics, found: Estimate | None
 ) -> ConfusionParameters:
     """Parameters for every worker and class from an estimate for some; from the majority vote where there is none.
 
@@ -208,19 +209,19 @@ def complete(
     weight[classes] = found.prior
     log_prior = _log_prior(labels, known, weight)
     whole = np.full((found.workers.size, labels.n_classes, labels.n_classes), 1 / labels.n_classes)
-    whole[:, :, classes] = 0
+    whole[:, classes] = 0
     whole[:, classes[:, None], classes] = found.confusion
-    core = np.log(floored(whole, axis=1))
+    core = np.log(floored(whole, axis=2))
     table[found.workers] = core
     if found.workers.size < labels.n_workers:
-        table = _m_step(confusion_pass(blocks, log_prior, table, known.gold).counts)
+        table = _m_step(prepared.e_step(log_prior, table, known.gold).counts)
         table[found.workers] = core
     return ConfusionParameters(log_prior, table)
 
 
 def _moment_fit(
     labels: CrowdLabels,
-    blocks: Blocks,
+    prepared: Prepared,
     known: Knowledge,
     start: Statistics,
     found: Estimate | None,
@@ -230,8 +231,8 @@ def _moment_fit(
 
     Moments are not the likelihood's maximum: intervals are always taken at rows drawn towards the crowd.
     """
-    parameters = complete(labels, blocks, known, start, found)
-    fit = confusion_fit(labels, blocks, known, parameters, few_answers=np.inf)
+    parameters = complete(labels, prepared, known, start, found)
+    fit = confusion_fit(labels, prepared, known, parameters, few_answers=np.inf)
     return fit if ended is None else fit.after(ended)
 
 
@@ -245,16 +246,16 @@ def core_fit(
 
     Where there is no core, or nothing is found in it, the answer is that of one M-step from the majority vote.
     """
-    blocks = blocks_of(labels)
-    votes = start_of(labels, blocks, known)
+    prepared = prepare(labels)
+    votes = start_of(labels, prepared, known)
     shared = gather(labels, known, votes, most)
     found, ended = (None, None) if shared is None else estimate(shared)
-    return _moment_fit(labels, blocks, known, votes, found, ended)
+    return _moment_fit(labels, prepared, known, votes, found, ended)
 
 
-def start_of(labels: CrowdLabels, blocks: Blocks, known: Knowledge) -> Statistics:
+def start_of(labels: CrowdLabels, prepared: Prepared, known: Knowledge) -> Statistics:
     """Counts against the share of votes, which names the classes and stands in where moments are missing."""
-    return share_pass(blocks, labels.class_shares, known.gold)
+    return prepared.accumulate_votes(labels.class_shares, known.gold)
 
 
 def _log_prior(labels: CrowdLabels, known: Knowledge, weight: FloatArray) -> FloatArray:
@@ -268,7 +269,7 @@ def _log_prior(labels: CrowdLabels, known: Knowledge, weight: FloatArray) -> Flo
 
 
 def _m_step(counts: FloatArray) -> FloatArray:
-    """Log of the matrices that expected answers [worker, label, truth] give, with `CROWD` answers of the crowd."""
-    crowd = columns(counts.sum(axis=0))
-    logs: FloatArray = np.log(floored((counts + CROWD * crowd) / (counts.sum(axis=1, keepdims=True) + CROWD), axis=1))
+    """Log of the matrices that expected answers [worker, truth, label] give, with `CROWD` answers of the crowd."""
+    crowd = share_rows(counts.sum(axis=0))
+    logs: FloatArray = np.log(floored((counts + CROWD * crowd) / (counts.sum(axis=2, keepdims=True) + CROWD), axis=2))
     return logs

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, log_rows, share_pass
+from crowdwise.engines import prepare
+from crowdwise.kernels import NO_GOLD, log_rows
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -41,21 +42,21 @@ def pair_attention(labels: CrowdLabels) -> float:
 
 
 def usual_matrix(labels: CrowdLabels) -> FloatArray:
-    """Matrix [label, truth] of a worker who follows the class as often as is usual, and else the crowd's shares."""
+    """Matrix [truth, label] of a worker who follows the class as often as is usual, and else the crowd's shares."""
     share = pair_attention(labels)
-    return np.asarray(share * np.eye(labels.n_classes) + (1 - share) * labels.class_shares[:, None])
+    return np.asarray(share * np.eye(labels.n_classes) + (1 - share) * labels.class_shares)
 
 
 def fit_pooled(labels: CrowdLabels) -> tuple[FloatArray, FloatArray]:
-    """Log class shares (K,) and log matrices [worker, label, truth], all finite."""
-    blocks = blocks_of(labels)
+    """Log class shares (K,) and log matrices [worker, truth, label], all finite."""
+    prepared = prepare(labels)
     pseudo = POOLED * usual_matrix(labels)[None] + 1e-6
     log_prior = np.log(np.maximum(labels.class_shares, 1e-12))
-    found = share_pass(blocks, labels.class_shares, NO_GOLD)
+    found = prepared.accumulate_votes(labels.class_shares, NO_GOLD)
     before = -np.inf
     for _ in range(STEPS):
         log_table = log_rows(found.counts, pseudo)
-        found = confusion_pass(blocks, log_prior, log_table, NO_GOLD)
+        found = prepared.e_step(log_prior, log_table, NO_GOLD)
         if abs(found.log_likelihood - before) < TOLERANCE * labels.n_labels:
             break
         before = found.log_likelihood

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["damage_refused", "read_header", "restore", "save", "stored_parameters", "write"]
 
-SCHEMA = 1
+SCHEMA = 2  # tables [worker, truth, label] throughout
 HEADER = "model.json"
 ARRAYS = "arrays.npz"
 VOCABULARIES = ("tasks", "workers", "classes")

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.engines import prepare
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.families import AccuracyAggregator
 from crowdwise.fitting.rank_one import NOTHING, accuracies_of, agreement, levelled, regressed, skills_along
-from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass
+from crowdwise.kernels import NO_GOLD
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -70,10 +72,10 @@ def scores_of(labels: CrowdLabels, heard: FloatArray, part: IntArray) -> Scores:
 
 
 def score_table(weights: FloatArray) -> FloatArray:
-    """What a label adds to the log-odds of each class, [worker, label, truth], from weights (M, K) [worker, truth]."""
+    """What a label adds to the log-odds of each class, [worker, truth, label], from weights (M, K) [worker, truth]."""
     n_classes = weights.shape[1]
     code = (n_classes * np.eye(n_classes) - 1) / (n_classes - 1)
-    table: FloatArray = weights[:, None, :] * code
+    table: FloatArray = weights[:, :, None] * code
     return table
 
 
@@ -94,7 +96,7 @@ def score_posterior(labels: CrowdLabels, prior: FloatArray, weights: FloatArray)
     with np.errstate(divide="ignore"):
         log_prior = np.log(prior)
     posterior = np.empty((labels.n_tasks, labels.n_classes))
-    confusion_pass(blocks_of(labels), log_prior, score_table(weights), NO_GOLD, posterior)
+    prepare(labels).e_step(log_prior, score_table(weights), NO_GOLD, posterior)
     return posterior
 
 
@@ -110,11 +112,7 @@ class ScoreAggregator(AccuracyAggregator):
         What each worker's answer weighs for or against each class.
     """
 
-    @property
-    def weights_(self) -> FloatArray:
-        """What each worker's answer weighs for or against each class, (M, K)."""
-        weights: FloatArray = self.extra_["weights"]
-        return weights
+    weights_ = FittedArray("extra", "weights", "What each worker's answer weighs for or against each class, (M, K).")
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
         return score_posterior(labels, self.prior_, self._with_stranger(self.weights_))

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, logit
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.intervals import drawn_rows
-from crowdwise.kernels import blocks_of, confusion_pass, mean_opinions, scatter, worker_sums
+from crowdwise.kernels import mean_opinions, worker_sums
 from crowdwise.labels.model import CrowdLabels
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ def _few_tasks(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> tu
 def pool_opinions(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> FloatArray:
     """The posterior (N, K) mixed with the mean of what each label of a task says alone; known truths stay."""
     prior = np.maximum(posterior.mean(axis=0), SMALLEST)
-    opinions = np.exp(drawn_rows(scatter(blocks_of(labels), posterior))) * prior
-    opinions /= np.maximum(opinions.sum(axis=2, keepdims=True), np.finfo(np.float64).tiny)
+    opinions = np.exp(drawn_rows(prepare(labels).accumulate(posterior).counts)) * prior[:, None]
+    opinions /= np.maximum(opinions.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     pooled: FloatArray = (1 - ALLOWANCE) * posterior + ALLOWANCE * mean_opinions(labels, opinions, prior)
     if gold.size:
         pooled[gold >= 0] = posterior[gold >= 0]
@@ -131,26 +132,25 @@ def _fit_difficulty(labels: CrowdLabels, posterior: FloatArray, gold: IntArray, 
     """Log-likelihood after a few steps of EM where task difficulty has this standard deviation."""
     nodes, weights = (NODES * spread, NODE_WEIGHTS) if spread else (np.zeros(1), np.ones(1))
     n_classes, n_nodes = labels.n_classes, nodes.size
-    blocks = blocks_of(labels, n_classes * n_nodes)
+    prepared = prepare(labels, n_classes * n_nodes)
     states = np.ascontiguousarray((posterior[:, :, None] * weights).reshape(labels.n_tasks, -1))
     value, place = 0.0, None
     for _ in range(STEPS):
-        counts = scatter(blocks, states).reshape(labels.n_workers, n_classes, n_classes, n_nodes)
+        counts = prepared.accumulate(states).counts.reshape(labels.n_workers, n_classes, n_nodes, n_classes)
         place = _fit_log_odds(counts, nodes, weights, place)
         shares = states.reshape(-1, n_classes, n_nodes).sum(axis=(0, 2)) + 1
         log_prior = (np.log(shares / shares.sum())[:, None] + np.log(weights)).ravel()
-        value = confusion_pass(blocks, log_prior, _log_table(counts, place, nodes), gold, states).log_likelihood
+        value = prepared.e_step(log_prior, _log_table(counts, place, nodes), gold, states).log_likelihood
     return value
 
 
 def _fit_log_odds(counts: FloatArray, nodes: FloatArray, weights: FloatArray, start: FloatArray | None) -> FloatArray:
     """Log-odds (M, K) of a right answer to a task of middling difficulty, by Newton's method.
 
-    `counts` are [worker, label, truth, node]. `CLASS_DRAW` answers at the worker's own accuracy count for each class,
+    `counts` are [worker, truth, node, label]. `CLASS_DRAW` answers at the worker's own accuracy count for each class,
     and `OWN_DRAW` at the crowd's for the worker.
     """
-    diagonal = np.arange(counts.shape[1])
-    answers, right = counts.sum(axis=1), counts[:, diagonal, diagonal]
+    answers, right = counts.sum(axis=3), np.einsum("wknk->wkn", counts)
     crowd = (right.sum() + 0.5) / (answers.sum() + 1)
     own = (right.sum(axis=(1, 2)) + OWN_DRAW * crowd) / (answers.sum(axis=(1, 2)) + OWN_DRAW)
     place = start
@@ -167,15 +167,16 @@ def _fit_log_odds(counts: FloatArray, nodes: FloatArray, weights: FloatArray, st
 
 
 def _log_table(counts: FloatArray, place: FloatArray, nodes: FloatArray) -> FloatArray:
-    """Logarithm of P(label | truth, node) [worker, label, truth × node], errors drawn towards the crowd's."""
+    """Logarithm of P(label | truth, node) [worker, truth × node, label], errors drawn towards the crowd's."""
     diagonal = np.arange(counts.shape[1])
-    wrong = counts.sum(axis=3)
+    wrong = counts.sum(axis=2)
     wrong[:, diagonal, diagonal] = 0
     crowd = wrong.sum(axis=0) + 0.5
     crowd[diagonal, diagonal] = 0
-    crowd /= np.maximum(crowd.sum(axis=0), SMALLEST)
-    errors = (wrong + ERROR_DRAW * crowd) / (wrong.sum(axis=1) + ERROR_DRAW)[:, None, :]
+    crowd /= np.maximum(crowd.sum(axis=1, keepdims=True), SMALLEST)
+    errors = (wrong + ERROR_DRAW * crowd) / (wrong.sum(axis=2) + ERROR_DRAW)[:, :, None]
     odds = place[:, :, None] - nodes
-    table = np.log(np.maximum(errors, 1e-300))[:, :, :, None] - np.logaddexp(0, odds)[:, None]
-    table[:, diagonal, diagonal] = -np.logaddexp(0, -odds)
-    return np.ascontiguousarray(table.reshape(*counts.shape[:2], -1))
+    table: FloatArray = np.log(np.maximum(errors, 1e-300))[:, :, None, :] - np.logaddexp(0, odds)[:, :, :, None]
+    for k in diagonal:
+        table[:, k, :, k] = -np.logaddexp(0, -odds[:, k])
+    return table.reshape(counts.shape[0], -1, counts.shape[3])

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.intervals import confusion_sureness, matched_beta
 from crowdwise.fitting.shared_errors import DOUBT, shared_errors
 from crowdwise.fitting.skill_sampler import can_sample, sample_skill
-from crowdwise.kernels import blocks_of, scatter, spread
 
 if TYPE_CHECKING:
     from crowdwise.fitting.knowledge import Knowledge
@@ -51,7 +51,7 @@ def sampled_beta(
     def compute() -> FloatArray:
         if not can_sample(labels):
             return with_shared_errors(labels, known.gold, posterior, *beta_moments(closed()))
-        found = sample(blocks_of(labels), known, posterior)
+        found = sample(prepare(labels), known, posterior)
         return with_shared_errors(labels, known.gold, found.truths, found.mean, found.variance)
 
     return compute
@@ -66,21 +66,21 @@ def calibrated_skill(
     of none would say differs from it by what they cost; that difference is taken as the standard deviation (`DOUBT`) of
     what is not known of them.
     """
-    blocks = blocks_of(labels)
-    counts = scatter(blocks, posterior)
+    prepared = prepare(labels)
+    counts = prepared.accumulate(posterior).counts
     if known.worker_counts is not None:
-        counts = counts + known.worker_counts.transpose(0, 2, 1)
-    shape = confusion_sureness(counts, *spread(blocks, posterior), prior)
+        counts = counts + known.worker_counts
+    shape = confusion_sureness(counts, *prepared.posterior_variance(posterior), prior)
     mean, variance = beta_moments(shape)
 
     def compute() -> FloatArray:
         if can_sample(labels):
-            found = sample_skill(blocks_of(labels), known, posterior)
+            found = sample_skill(prepare(labels), known, posterior)
             apart, least = found.mean - mean, found.variance
         else:
-            blocks = blocks_of(labels)
+            prepared = prepare(labels)
             sharp = np.eye(labels.n_classes)[posterior.argmax(axis=1)]
-            graded = confusion_sureness(scatter(blocks, sharp), *spread(blocks, sharp), prior)
+            graded = confusion_sureness(prepared.accumulate(sharp).counts, *prepared.posterior_variance(sharp), prior)
             apart, least = beta_moments(graded)[0] - mean, variance
         return matched_beta(mean, np.maximum(variance, least) + (DOUBT * apart) ** 2)
 

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betainc, gammaln
 
-from crowdwise.kernels import confusion_pass, scatter, vote_pass
+from crowdwise.kernels import draw_gammas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from crowdwise.engines import Prepared
     from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -80,20 +80,22 @@ def draw_truths(posterior: FloatArray, generator: np.random.Generator) -> FloatA
     return drawn
 
 
-def sample_skill(blocks: Blocks, known: Knowledge, posterior: FloatArray, random_state: int = 0) -> SkillPosterior:
+def sample_skill(prepared: Prepared, known: Knowledge, posterior: FloatArray, random_state: int = 0) -> SkillPosterior:
     """Skill under workers with a confusion matrix each; sampling starts from truths drawn from `posterior` (N, K)."""
-    state = _ConfusionState(blocks, known)
-    return _run(blocks, known, posterior, np.random.default_rng(random_state), state.sweep, BURN_IN, SWEEPS)
+    state = _ConfusionState(prepared, known)
+    return _run(prepared, known, posterior, np.random.default_rng(random_state), state.sweep, BURN_IN, SWEEPS)
 
 
-def sample_coin_skill(blocks: Blocks, known: Knowledge, posterior: FloatArray, random_state: int = 0) -> SkillPosterior:
+def sample_coin_skill(
+    prepared: Prepared, known: Knowledge, posterior: FloatArray, random_state: int = 0
+) -> SkillPosterior:
     """Skill under workers with one accuracy each, whose errors fall on the other classes alike."""
-    before = None if known.worker_counts is None else known.worker_counts.transpose(0, 2, 1)
+    before = known.worker_counts
 
     def sweep(
         truths: FloatArray, shares: FloatArray, posterior: FloatArray, generator: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
-        counts = scatter(blocks, truths)
+        counts = prepared.accumulate(truths).counts
         if before is not None:
             counts = counts + before
         right, answers = np.einsum("wkk->w", counts), counts.sum(axis=(1, 2))
@@ -101,19 +103,21 @@ def sample_coin_skill(blocks: Blocks, known: Knowledge, posterior: FloatArray, r
         place = _draw(_beta_binomial(right[:, None], answers[:, None], a, b).sum(axis=0), generator)[0]
         a, b = right + a[place], answers - right + b[place]
         rate = np.clip(generator.beta(a, b), SMALLEST, 1 - SMALLEST)
-        bonus = np.log(rate) - np.log((1 - rate) / max(blocks.n_classes - 1, 1))
-        vote_pass(blocks, _log(shares), np.repeat(bonus[:, None], blocks.n_classes, axis=1), known.gold, posterior)
+        bonus = np.log(rate) - np.log((1 - rate) / max(prepared.n_classes - 1, 1))
+        prepared.e_step_votes(
+            _log(shares), np.repeat(bonus[:, None], prepared.n_classes, axis=1), known.gold, posterior
+        )
         mean = a / (a + b)
         return mean, mean * (1 - mean) / (a + b + 1)
 
-    return _run(blocks, known, posterior, np.random.default_rng(random_state), sweep, COIN_BURN_IN, COIN_SWEEPS)
+    return _run(prepared, known, posterior, np.random.default_rng(random_state), sweep, COIN_BURN_IN, COIN_SWEEPS)
 
 
 _COIN_PRIORS = (np.outer(MEANS, STRENGTHS).ravel(), np.outer(1 - MEANS, STRENGTHS).ravel())
 
 
 def _run(
-    blocks: Blocks,
+    prepared: Prepared,
     known: Knowledge,
     posterior: FloatArray,
     generator: np.random.Generator,
@@ -123,7 +127,7 @@ def _run(
 ) -> SkillPosterior:
     """Sweep, and average. A sweep overwrites the posterior and gives the skill's mean and variance given truths."""
     current = np.array(posterior, order="C")
-    means, squares, variances = (np.zeros(blocks.n_workers) for _ in range(3))
+    means, squares, variances = (np.zeros(prepared.n_workers) for _ in range(3))
     truths_mean = np.zeros_like(current)
     for number in range(burn_in + n_sweeps):
         truths = draw_truths(current, generator)
@@ -144,26 +148,26 @@ def _run(
 class _ConfusionState:
     """The workers' part of a sweep where each has a confusion matrix: what one sweep hands to the next."""
 
-    def __init__(self, blocks: Blocks, known: Knowledge) -> None:
-        self.blocks, self.known = blocks, known
-        self.before = None if known.worker_counts is None else known.worker_counts.transpose(0, 2, 1)
+    def __init__(self, prepared: Prepared, known: Knowledge) -> None:
+        self.prepared, self.known = prepared, known
+        self.before = known.worker_counts
         self.strength = 8.0
         self.chosen: IntArray | None = None
 
     def sweep(
         self, truths: FloatArray, shares: FloatArray, posterior: FloatArray, generator: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
-        counts = scatter(self.blocks, truths)
+        counts = self.prepared.accumulate(truths).counts
         if self.before is not None:
             counts = counts + self.before
-        diagonal = np.arange(self.blocks.n_classes)
-        right, answers = counts[:, diagonal, diagonal], counts.sum(axis=1)
+        diagonal = np.arange(self.prepared.n_classes)
+        right, answers = counts[:, diagonal, diagonal], counts.sum(axis=2)
         weights = self._draw_levels(right, answers, generator)
         strength, own = self.strength, ACCURACIES[self.chosen][:, None]
         rate = generator.beta(right + strength * own, answers - right + strength * (1 - own))
-        table = _draw_errors(counts, generator) * np.clip(1 - rate, SMALLEST, 1)[:, None, :]
+        table = _draw_errors(counts, generator) * np.clip(1 - rate, SMALLEST, 1)[:, :, None]
         table[:, diagonal, diagonal] = np.clip(rate, SMALLEST, 1)
-        confusion_pass(self.blocks, _log(shares), _log(table), self.known.gold, posterior)
+        self.prepared.e_step(_log(shares), _log(table), self.known.gold, posterior)
         given = (right[:, None, :] + strength * ACCURACIES[:, None]) / (answers + strength)[:, None, :]
         spread = (given * (1 - given) / (answers + strength + 1)[:, None, :]) @ shares**2
         skill = given @ shares
@@ -185,7 +189,7 @@ class _ConfusionState:
 
 
 def _draw_errors(counts: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """What each worker says when wrong [worker, label, truth], around the crowd's errors; 0 where the label is right.
+    """What each worker says when wrong [worker, truth, label], around the crowd's errors; 0 where the label is right.
 
     How strongly the errors are drawn to the crowd's is drawn first.
     """
@@ -197,17 +201,17 @@ def _draw_errors(counts: FloatArray, generator: np.random.Generator) -> FloatArr
     wrong[:, diagonal, diagonal] = 0
     crowd = wrong.sum(axis=0) + 0.5
     crowd[diagonal, diagonal] = 0
-    crowd /= crowd.sum(axis=0)
-    said, truth = np.nonzero(crowd)
+    crowd /= crowd.sum(axis=1, keepdims=True)
+    truth, said = np.nonzero(crowd)
     fits = []
     for strength in ERROR_STRENGTHS:
-        base = strength * crowd[said, truth]
-        gain = (gammaln(wrong[:, said, truth] + base) - gammaln(base)).sum()
-        fits.append(gain - (gammaln(wrong.sum(axis=1) + strength) - gammaln(strength)).sum())
+        base = strength * crowd[truth, said]
+        gain = (gammaln(wrong[:, truth, said] + base) - gammaln(base)).sum()
+        fits.append(gain - (gammaln(wrong.sum(axis=2) + strength) - gammaln(strength)).sum())
     strength = ERROR_STRENGTHS[_draw(np.array(fits), generator)[0]]
-    drawn = generator.standard_gamma(wrong + strength * crowd)
+    drawn = draw_gammas(wrong + strength * crowd, generator)
     drawn[:, diagonal, diagonal] = 0
-    errors: FloatArray = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    errors: FloatArray = drawn / np.maximum(drawn.sum(axis=2, keepdims=True), np.finfo(np.float64).tiny)
     return errors
 
 

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
-from crowdwise.fitting.categorical_em import ConfusionParameters, statistics_of
+from crowdwise.fitting.categorical_em import ConfusionParameters
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.intervals import DRAWS, FEW_ANSWERS, confusion_skill, confusion_sureness, drawn_rows
 from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
-from crowdwise.kernels import NO_GOLD, blocks_of, confusion_pass, scatter, spread
+from crowdwise.kernels import NO_GOLD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from crowdwise.engines import Prepared, Statistics
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.fitting.skill_posterior import Deferred
-    from crowdwise.kernels import Blocks, Statistics
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -33,27 +34,27 @@ P = TypeVar("P", bound=ConfusionParameters)
 X = TypeVar("X")
 
 
-def evidence_of(blocks: Blocks, log_table: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
+def evidence_of(prepared: Prepared, log_table: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
     """Chance of each task's labels under each class, as rows (N, K) that sum to one, and Σ log of what they lack.
 
     Where the truth is known, the other classes have none.
     """
-    evidence = np.empty((blocks.n_tasks, blocks.n_classes))
-    found = confusion_pass(blocks, np.zeros(blocks.n_classes), log_table, gold, evidence)
+    evidence = np.empty((prepared.n_tasks, prepared.n_classes))
+    found = prepared.e_step(np.zeros(prepared.n_classes), log_table, gold, evidence)
     return found.log_likelihood, evidence
 
 
 def pseudo_counts(smoothing: float, labels: CrowdLabels, known: Knowledge) -> FloatArray:
-    """Pseudo-counts [worker, label, truth]: one for all workers, or one each where some are known."""
+    """Pseudo-counts [worker, truth, label]: one for all workers, or one each where some are known."""
     if known.worker_counts is None:
         return np.full((1, labels.n_classes, labels.n_classes), float(smoothing))
-    each: FloatArray = smoothing + known.worker_counts.transpose(0, 2, 1)
+    each: FloatArray = smoothing + known.worker_counts
     return each
 
 
 def fit_structured(
     labels: CrowdLabels,
-    blocks: Blocks,
+    prepared: Prepared,
     *,
     start: P,
     e_step: Callable[[P], tuple[float, FloatArray, X]],
@@ -73,17 +74,17 @@ def fit_structured(
     m_step
         Parameters from expected answers, the posterior, and that.
     with_rows
-        The same parameters with other confusion matrices, log P(label | truth) [worker, label, truth].
+        The same parameters with other confusion matrices, log P(label | truth) [worker, truth, label].
     """
 
     def step(parameters: P) -> tuple[float, float, P]:
         value, posterior, own = e_step(parameters)
-        return value + log_density(parameters), value, m_step(statistics_of(blocks, posterior), posterior, own)
+        return value + log_density(parameters), value, m_step(prepared.accumulate(posterior), posterior, own)
 
     ended = climb([start], step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     _, posterior, _ = e_step(ended.parameters)
-    counts = scatter(blocks, posterior)
-    confusion = np.exp(ended.parameters.log_table).transpose(0, 2, 1)
+    counts = prepared.accumulate(posterior).counts
+    confusion = np.exp(ended.parameters.log_table)
     prior = np.exp(ended.parameters.log_prior)
 
     def infer(log_rows: FloatArray) -> FloatArray:
@@ -111,16 +112,16 @@ def structured_sureness(
     Parameters
     ----------
     infer
-        Posterior (N, K) at other confusion matrices, log P(label | truth) [worker, label, truth].
+        Posterior (N, K) at other confusion matrices, log P(label | truth) [worker, truth, label].
     """
 
     def compute() -> FloatArray:
-        blocks, believed, found = blocks_of(labels), posterior, counts
+        prepared, believed, found = prepare(labels), posterior, counts
         if labels.n_labels < FEW_ANSWERS * labels.n_workers * labels.n_classes:
             for _ in range(DRAWS):
                 believed = infer(drawn_rows(found))
-                found = scatter(blocks, believed)
-        moments = beta_moments(confusion_sureness(found, *spread(blocks, believed), prior))
+                found = prepared.accumulate(believed).counts
+        moments = beta_moments(confusion_sureness(found, *prepared.posterior_variance(believed), prior))
         return with_shared_errors(labels, NO_GOLD, believed, *moments)
 
     return compute

@@ -1,7 +1,7 @@
 """Mean-field variational inference where every worker's rows, and the class shares, have Dirichlet posteriors.
 
 q(truths, rows, shares) = q(truths) q(rows) q(shares). Given the Dirichlets, the best q(truths) is a soft-max of
-expected logarithms, which is `kernels.confusion_pass`; given q(truths), the best Dirichlets are the priors plus
+expected logarithms, which is the engine's `e_step`; given q(truths), the best Dirichlets are the priors plus
 expected counts. With the best q(truths) put in, the evidence bound is the pass's value less the Dirichlets'
 divergence from their priors, constants included.
 """
@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crowdwise.engines import Statistics, prepare
 from crowdwise.fitting.categorical_em import closed_sureness, log_of
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.skill_posterior import calibrated_skill, sampled_beta
 from crowdwise.fitting.skill_sampler import sample_skill
-from crowdwise.kernels import NO_GOLD, Statistics, blocks_of, confusion_pass, expected_logs
+from crowdwise.kernels import NO_GOLD, expected_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from crowdwise.engines import Prepared
     from crowdwise.fitting.em import Climb
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.fitting.skill_posterior import Deferred
-    from crowdwise.kernels import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -51,7 +52,7 @@ class Beliefs:
     ----------
     tasks : (S,)
         Expected number of tasks in each state of the truth (the K classes, or more).
-    rows : (M, K, S) [worker, label, state]
+    rows : (M, S, K) [worker, state, label]
         Dirichlet parameters of each worker's rows.
     """
 
@@ -67,10 +68,10 @@ def diagonal_prior(right: float, wrong: float, n_classes: int) -> FloatArray:
 
 
 def row_priors(prior: FloatArray, known: Knowledge) -> FloatArray:
-    """Priors [worker, label, truth] from pseudo-counts (K, K) [truth, label]; one for all, or one each where known."""
+    """Priors [worker, truth, label] from pseudo-counts (K, K) [truth, label]; one for all, or one each where known."""
     if known.worker_counts is None:
-        return np.ascontiguousarray(prior.T[None])
-    return np.ascontiguousarray((prior + known.worker_counts).transpose(0, 2, 1))
+        return prior[None]
+    return prior + known.worker_counts
 
 
 def share_prior(pseudo: FloatArray, known: Knowledge) -> Callable[[FloatArray], tuple[FloatArray, float]]:
@@ -89,14 +90,14 @@ def share_prior(pseudo: FloatArray, known: Knowledge) -> Callable[[FloatArray], 
 def found_beliefs(found: Statistics, prior: FloatArray) -> Beliefs:
     """The best Dirichlets given expected counts, which they take over; the states of a class share its prior."""
     rows = found.counts
-    by_class = rows.reshape(*rows.shape[:2], prior.shape[2], -1)
-    by_class += prior[:, :, :, None]
+    by_class = rows.reshape(rows.shape[0], prior.shape[1], -1, rows.shape[2])
+    by_class += prior[:, :, None, :]
     return Beliefs(found.class_counts, rows)
 
 
 def climb_bound(
     labels: CrowdLabels,
-    blocks: Blocks,
+    prepared: Prepared,
     gold: IntArray,
     *,
     starts: Iterable[Beliefs],
@@ -114,7 +115,7 @@ def climb_bound(
     prior_of
         Expected log-probability (S,) of the states given the expected number of tasks in each, and the divergence of
         the posteriors behind it from their priors.
-    rows_prior : (M or 1, K, K) [worker, label, truth]
+    rows_prior : (M or 1, K, K) [worker, truth, label]
         One worker for all, or one each.
     tol
         Gain per label at which to stop.
@@ -125,7 +126,7 @@ def climb_bound(
     def step(current: Beliefs) -> tuple[float, float, Beliefs]:
         log_prior, loss = prior_of(current.tasks)
         table, losses = expected_logs(current.rows, rows_prior)
-        found = confusion_pass(blocks, log_prior, table, gold)
+        found = prepared.e_step(log_prior, table, gold)
         value = found.log_likelihood
         return value - loss - float(losses.sum()), value, tidy(found_beliefs(found, rows_prior))
 
@@ -133,14 +134,12 @@ def climb_bound(
     log_prior, _ = prior_of(ended.parameters.tasks)
     table, _ = expected_logs(ended.parameters.rows, rows_prior)
     posterior = np.empty((labels.n_tasks, log_prior.size))
-    return ended, posterior, confusion_pass(blocks, log_prior, table, gold, posterior)
+    return ended, posterior, prepared.e_step(log_prior, table, gold, posterior)
 
 
 def portraits(
     labels: CrowdLabels,
-    blocks: Blocks,  # noqa: ARG001
     known: Knowledge,
-    found: Statistics,  # noqa: ARG001
     posterior: FloatArray,
     prior: FloatArray,
     *,
@@ -163,19 +162,19 @@ def portraits(
 
 
 def predicted(labels: CrowdLabels, log_prior: FloatArray, log_table: FloatArray) -> FloatArray:
-    """Posterior (N, S) of new tasks, from expected logarithms of the states and of labels [worker, label, state].
+    """Posterior (N, S) of new tasks, from expected logarithms of the states and of labels [worker, state, label].
 
     Labels are aligned with the model; strangers are the worker after the last, the last of the table.
     """
     posterior = np.empty((labels.n_tasks, log_prior.size))
-    confusion_pass(blocks_of(labels, log_prior.size), log_prior, log_table, NO_GOLD, posterior)
+    prepare(labels, log_prior.size).e_step(log_prior, log_table, NO_GOLD, posterior)
     return posterior
 
 
 def with_average(rows: FloatArray, answers: IntArray) -> FloatArray:
-    """E[log A] of workers whose rows have these Dirichlets [worker, label, state], and the average of the crowd's last.
+    """E[log A] of workers whose rows have these Dirichlets [worker, state, label], and the average of the crowd's last.
 
     Workers weigh by their number of answers (M,) in the average.
     """
-    average = np.average(rows / rows.sum(axis=1, keepdims=True), axis=0, weights=answers)
+    average = np.average(rows / rows.sum(axis=2, keepdims=True), axis=0, weights=answers)
     return np.concatenate([expected_logs(rows, rows)[0], np.log(average)[None]])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from crowdwise.kernels.choice import choose_engine
 from crowdwise.kernels.layout import cut
 from crowdwise.kernels.threads import run_lanes
 
@@ -50,12 +49,16 @@ def chain_pass(sequences: Sequences, steps: FloatArray, evidence: FloatArray) ->
     -----
     Where no path has weight, the log-likelihood is -inf and the chain begins anew at the task that no path reaches.
     """
+    if choose_engine(*evidence.shape) == "numpy":
+        return _chains(sequences, steps, evidence)
+    from crowdwise.kernels.compiled.chains import chain_lane
+
     edges = cut(sequences.ptr)
     values = np.zeros(edges.size - 1)
     counts = np.zeros((edges.size - 1, *steps.shape))
 
     def one_lane(lane: int) -> None:
-        values[lane] = _chain_lane(
+        values[lane] = chain_lane(
             edges[lane], edges[lane + 1], sequences.order, sequences.ptr, steps, evidence, counts[lane]
         )
 
@@ -63,60 +66,38 @@ def chain_pass(sequences: Sequences, steps: FloatArray, evidence: FloatArray) ->
     return ChainStatistics(float(values.sum()), counts.sum(axis=0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _chain_lane(
-    first: int,
-    last: int,
-    order: IntArray,
-    ptr: IntArray,
-    steps: FloatArray,
-    evidence: FloatArray,
-    counts: FloatArray,
-) -> float:
-    n_classes = steps.shape[1]
-    longest = 0
-    for s in range(first, last):
-        longest = max(longest, ptr[s + 1] - ptr[s])
-    forward = np.empty((longest, n_classes))
-    scale = np.empty(longest)
-    backward, earlier = np.empty(n_classes), np.empty(n_classes)
-    total = 0.0
-    for s in range(first, last):
-        begin, length = ptr[s], ptr[s + 1] - ptr[s]
-        for p in range(length):
-            row = evidence[order[begin + p]]
-            mass = 0.0
-            for k in range(n_classes):
-                reached = steps[n_classes, k]
-                if p > 0:
-                    reached = 0.0
-                    for j in range(n_classes):
-                        reached += forward[p - 1, j] * steps[j, k]
-                forward[p, k] = reached * row[k]
-                mass += forward[p, k]
-            scale[p] = mass
-            total += math.log(mass)
-            for k in range(n_classes):
-                forward[p, k] = forward[p, k] / mass if mass > 0.0 else row[k]
-        backward[:] = 1.0
-        for p in range(length - 1, -1, -1):
-            row = evidence[order[begin + p]]
-            if p == 0:
-                for k in range(n_classes):
-                    counts[n_classes, k] += forward[0, k] * backward[k]
-            else:
-                for j in range(n_classes):
-                    earlier[j] = 0.0 if scale[p] > 0.0 else 1.0
-                    if scale[p] > 0.0:
-                        for k in range(n_classes):
-                            through = steps[j, k] * row[k] * backward[k] / scale[p]
-                            earlier[j] += through
-                            counts[j, k] += forward[p - 1, j] * through
-            mass = 0.0
-            for k in range(n_classes):
-                row[k] = forward[p, k] * backward[k]
-                mass += row[k]
-            for k in range(n_classes):
-                row[k] /= mass
-            backward, earlier = earlier, backward
-    return total
+def _chains(sequences: Sequences, steps: FloatArray, evidence: FloatArray) -> ChainStatistics:
+    """Sequences of one length side by side."""
+    lengths = np.diff(sequences.ptr)
+    counts, total = np.zeros_like(steps), 0.0
+    for length in np.unique(lengths[lengths > 0]):
+        places = sequences.ptr[:-1][lengths == length][:, None] + np.arange(length)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total += _chains_of_length(sequences.order[places], steps, evidence, counts)
+    return ChainStatistics(total, counts)
+
+
+def _chains_of_length(tasks: IntArray, steps: FloatArray, evidence: FloatArray, counts: FloatArray) -> float:
+    """Forward and backward along sequences of one length, tasks (S, length); adds to the counts."""
+    n_sequences, length = tasks.shape
+    inner, rows = steps[:-1], evidence[tasks]
+    forward, scale = np.empty_like(rows), np.empty((n_sequences, length))
+    for place in range(length):
+        reached = steps[-1] if place == 0 else forward[:, place - 1] @ inner
+        forward[:, place] = reached * rows[:, place]
+        mass = scale[:, place] = forward[:, place].sum(axis=1)
+        broken = mass <= 0
+        forward[:, place] /= np.where(broken, 1.0, mass)[:, None]
+        forward[broken, place] = rows[broken, place]
+    backward = np.ones((n_sequences, steps.shape[1]))
+    for place in range(length - 1, -1, -1):
+        believed = forward[:, place] * backward
+        evidence[tasks[:, place]] = believed / believed.sum(axis=1, keepdims=True)
+        if place == 0:
+            counts[-1] += believed.sum(axis=0)
+            break
+        whole = scale[:, place] > 0
+        ahead = np.where(whole[:, None], rows[:, place] * backward / scale[:, place, None], 0.0)
+        counts[:-1] += inner * (forward[:, place - 1].T @ ahead)
+        backward = np.where(whole[:, None], ahead @ inner.T, 1.0)
+    return float(np.log(scale).sum())

@@ -1,14 +1,14 @@
-"""Expected logarithms under Dirichlet posteriors of tables [worker, label, state], and what the posteriors cost."""
+"""Expected logarithms under Dirichlet posteriors of confusion matrices, and what the posteriors cost."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+from scipy.special import digamma, gammaln
 
-from crowdwise.kernels.em_passes import shares_of
+from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.layout import row_lanes
 from crowdwise.kernels.threads import run_lanes
 
 if TYPE_CHECKING:
@@ -16,82 +16,34 @@ if TYPE_CHECKING:
 
 __all__ = ["expected_logs"]
 
-HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
-FAR = 10.0  # from here on the asymptotic series hold to the last digit
-
 
 def expected_logs(shape: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """E[log A] of rows A[worker, :, state] ~ Dirichlet(shape), and each worker's Σ KL(Dirichlet(shape) || prior).
+    """E[log A] of rows A[worker, state, :] ~ Dirichlet(shape), and each worker's Σ KL(Dirichlet(shape) || prior).
 
     Parameters
     ----------
-    shape : (M, K, S) [worker, label, state]
+    shape : (M, S, K) [worker, state, label]
         Parameters of the posteriors, above 0.
-    prior : (M or 1, K, C)
+    prior : (M or 1, C, K)
         Parameters of the priors; one worker for all, or one each. Where S is a multiple of C, the states of a class
         lie together and share its prior.
     """
-    out = np.empty_like(shape)
+    if choose_engine(shape.size, 1) == "numpy":
+        return _expected_logs(shape, prior)
+    from crowdwise.kernels.compiled.dirichlet import expected_lane
+
+    by_label, prior_by_label = (np.ascontiguousarray(each.transpose(0, 2, 1)) for each in (shape, prior))
+    out = np.empty_like(by_label)
     losses = np.empty(shape.shape[0])
-    edges = shares_of(shape.shape[0], shape.size)
-    run_lanes(lambda n: _expected_lane(edges[n], edges[n + 1], shape, prior, out, losses), edges.size - 1)
-    return out, losses
+    edges = row_lanes(shape.shape[0], shape.size)
+    run_lanes(lambda n: expected_lane(edges[n], edges[n + 1], by_label, prior_by_label, out, losses), edges.size - 1)
+    return out.transpose(0, 2, 1), losses
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_gamma_and_digamma(x: float) -> tuple[float, float]:
-    """Logarithm of Γ(x) and its derivative for x > 0, by recurrence to where Stirling's series hold."""
-    product, inverses = 1.0, 0.0
-    while x < FAR:
-        product *= x
-        inverses += 1.0 / x
-        x += 1.0
-    log_x = math.log(x)
-    inverse = 1.0 / x
-    square = inverse * inverse
-    tail = inverse * (
-        1 / 12
-        - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square * (1 / 1188 - square * 691 / 360360))))
-    )
-    slope = square * (
-        1 / 12
-        - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square * (1 / 132 - square * 691 / 32760))))
-    )
-    log_gamma = (x - 0.5) * log_x - x + HALF_LOG_TWO_PI + tail
-    if product != 1.0:
-        log_gamma -= math.log(product)
-    return log_gamma, log_x - 0.5 * inverse - slope - inverses
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _expected_lane(
-    first: int, last: int, shape: FloatArray, prior: FloatArray, out: FloatArray, losses: FloatArray
-) -> None:
-    """Some workers' expected logarithms, and the divergence of each worker's rows from the prior."""
-    n_labels, n_states = shape.shape[1:]
-    n_classes = prior.shape[2]
-    kinds = n_states // n_classes
-    constants = np.empty(n_classes)
-    for worker in range(first, last):
-        before = prior[worker if prior.shape[0] > 1 else 0]
-        if prior.shape[0] > 1 or worker == first:
-            for c in range(n_classes):
-                mass, value = 0.0, 0.0
-                for label in range(n_labels):
-                    mass += before[label, c]
-                    value += log_gamma_and_digamma(before[label, c])[0]
-                constants[c] = value - log_gamma_and_digamma(mass)[0]
-        loss = 0.0
-        for state in range(n_states):
-            mass = 0.0
-            for label in range(n_labels):
-                mass += shape[worker, label, state]
-            log_gamma, mean = log_gamma_and_digamma(mass)
-            loss += log_gamma + constants[state // kinds]
-            for label in range(n_labels):
-                cell = shape[worker, label, state]
-                log_gamma, expected = log_gamma_and_digamma(cell)
-                expected -= mean
-                loss += (cell - before[label, state // kinds]) * expected - log_gamma
-                out[worker, label, state] = expected
-        losses[worker] = loss
+def _expected_logs(shape: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    before = np.repeat(prior, shape.shape[1] // prior.shape[1], axis=1)
+    mass, mass_before = shape.sum(axis=2), before.sum(axis=2)
+    expected = digamma(shape) - digamma(mass)[:, :, None]
+    rows = gammaln(mass) - gammaln(mass_before) + (gammaln(before).sum(axis=2) - gammaln(shape).sum(axis=2))
+    losses: FloatArray = (rows + ((shape - before) * expected).sum(axis=2)).sum(axis=1)
+    return expected, losses

@@ -245,14 +245,26 @@ def _weigh(layout: _Layout, parameters: FamilyParameters) -> _Weights:
     after[:, size] = follow[joint.worker] / size
     logs = np.log(alone_says[:, :, None] + after[:, None, :])
     chance = _sum_rows(joint.times, logs) + np.log(latent)[layout.block_family]
-    most = chance.max(axis=2, keepdims=True)
-    chance = np.exp(chance - most)
-    total = chance.sum(axis=2, keepdims=True)
-    value = value + layout.by_task @ (most + np.log(total))[:, :, 0]
-    highest = value.max(axis=1, keepdims=True)
-    truth = np.exp(value - highest)
-    sums = truth.sum(axis=1, keepdims=True)
-    return _Weights(alone_says, after, chance / total, truth / sums, (highest + np.log(sums))[:, 0])
+    given_truth, log_sums = _normalise_last(chance)
+    truth, log_total = _normalise_last(value + layout.by_task @ log_sums)
+    return _Weights(alone_says, after, given_truth, truth, log_total)
+
+
+def _normalise_last(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Shares along the last axis, which is short, and the log of their sum."""
+    most = logs[..., 0]
+    for place in range(1, logs.shape[-1]):
+        most = np.maximum(most, logs[..., place])
+    chance = np.exp(logs - most[..., None])
+    total = _sum_last(chance)
+    chance /= total[..., None]
+    return chance, most + np.log(total)
+
+
+def _sum_last(values: FloatArray) -> FloatArray:
+    """Sum along the last axis, which is short: a product is quicker there than a reduction."""
+    summed: FloatArray = values @ np.ones(values.shape[-1])
+    return summed
 
 
 def _expect(edges: FamilyEdges, parameters: FamilyParameters) -> tuple[float, FamilyCounts]:
@@ -264,8 +276,8 @@ def _expect(edges: FamilyEdges, parameters: FamilyParameters) -> tuple[float, Fa
     truth[known] = np.eye(truth.shape[1])[gold[known]]
     joint = truth[layout.block_task, :, None] * weights.joint
     by_cell = _sum_rows(layout.joint.transposed, joint) / (weights.alone_says[:, :, None] + weights.follow[:, None, :])
-    on_own = weights.alone_says * by_cell.sum(axis=2)
-    after = (by_cell * weights.follow[:, None, :]).sum(axis=(1, 2))
+    on_own = weights.alone_says * _sum_last(by_cell)
+    after = np.einsum("ckz,cz->c", by_cell, weights.follow)
     counts = _empty_counts(parameters)
     counts.classes[:] = truth.sum(axis=0)
     _add_own(counts, layout.alone, layout.alone.transposed @ truth)
@@ -285,7 +297,7 @@ def _sum_rows(matrix: Any, values: FloatArray) -> FloatArray:
 def _add_own(counts: FamilyCounts, cells: _Cells, own: FloatArray) -> None:
     """Add what the workers of some cells said on their own, by truth (C, K); a cell occurs once."""
     counts.own[cells.worker, :, cells.label] += own
-    counts.followed[:, 0] += np.bincount(cells.worker, own.sum(axis=1), counts.followed.shape[0])
+    counts.followed[:, 0] += np.bincount(cells.worker, _sum_last(own), counts.followed.shape[0])
 
 
 def _sample(edges: FamilyEdges, parameters: FamilyParameters, uniform: FloatArray) -> tuple[IntArray, FamilyCounts]:

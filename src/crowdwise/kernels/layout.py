@@ -7,11 +7,10 @@ in the cache while the workers' table streams by once in order (`benchmarks/kern
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from crowdwise.kernels.threads import run_lanes
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Blocks", "blocks_of", "cut", "task_lanes"]
+__all__ = ["Blocks", "blocks_of", "cut", "row_lanes", "task_lanes"]
 
 BLOCK_CELLS = 2**19  # posterior cells of one block: 4 MiB; rows are asked for ahead, so the third-level cache will do
 MOST_TASKS = 2**16  # so that a task's place in its block fits 16 unsigned bits
@@ -27,6 +26,7 @@ MOST_LANES = 16  # more threads than this find no work
 FEWEST_LANES = 4  # where labels are many, however small the share of each worker
 LANE_BYTES = 100  # for each label, in the tables of all lanes together
 LANE_LABELS = 20_000  # below this a lane costs more to start than it saves
+LANE_CELLS = 50_000  # the same for cells of a table
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,6 @@ class Blocks:
     n_tasks: int
     n_workers: int
     n_classes: int
-    scratch: dict[tuple[int, ...], FloatArray] = field(default_factory=dict, repr=False)
-
-    def lane_tables(self, *shape: int) -> FloatArray:
-        """A table of counts for each lane, the same memory at every pass: fresh pages cost more than the sums.
-
-        A single lane's table is the pass's result, and new each time.
-        """
-        if self.n_lanes == 1:
-            return np.empty((1, *shape))
-        if shape not in self.scratch:
-            self.scratch[shape] = np.empty((self.n_lanes, *shape))
-        return self.scratch[shape]
 
     @property
     def n_blocks(self) -> int:
@@ -103,8 +91,10 @@ def blocks_of(labels: CrowdLabels, n_states: int | None = None) -> Blocks:
         n_classes=labels.n_classes,
     )
 
+    from crowdwise.kernels.compiled.layout import lay_blocks
+
     def lay(lane: int) -> None:
-        _lay_blocks(
+        lay_blocks(
             lanes[lane], lanes[lane + 1], size, labels.n_classes, n_rows, ptr,
             labels.task, labels.worker, labels.label, blocks.row, blocks.label, blocks.slot,
         )  # fmt: skip
@@ -129,40 +119,14 @@ def cut(done: IntArray | FloatArray, n_lanes: int | None = None) -> IntArray:
     return np.concatenate(([0], np.searchsorted(done, shares), [done.size - 1])).astype(np.int64)
 
 
+def row_lanes(n_rows: int, n_cells: int) -> IntArray:
+    """Cut rows of a table into lanes, where there is enough to share; the sizes alone decide."""
+    n_lanes = max(1, min(MOST_LANES, n_rows, n_cells // LANE_CELLS))
+    return np.linspace(0, n_rows, n_lanes + 1).astype(np.int64)
+
+
 def lanes_for(n_labels: int, n_workers: int, n_classes: int) -> int:
     """How many lanes: enough labels in each, and clearing and adding their tables small beside the pass itself."""
     by_labels = max(n_labels // LANE_LABELS, 1)
     by_tables = max(n_labels // max(16 * n_workers * n_classes, 1), FEWEST_LANES)
     return min(MOST_LANES, by_labels, by_tables)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _lay_blocks(
-    first: int,
-    last: int,
-    size: int,
-    n_classes: int,
-    n_rows: int,
-    ptr: IntArray,
-    task: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    out_row: IntArray,
-    out_label: IntArray,
-    out_slot: IntArray,
-) -> None:
-    cursor = np.empty(n_rows + 1, np.int64)
-    for block in range(first, last):
-        start, end = ptr[block], ptr[block + 1]
-        cursor[:] = 0
-        for edge in range(start, end):
-            cursor[np.int64(worker[edge]) * n_classes + label[edge] + 1] += 1
-        for row in range(n_rows):
-            cursor[row + 1] += cursor[row]
-        for edge in range(start, end):
-            row = np.int64(worker[edge]) * n_classes + label[edge]
-            place = start + cursor[row]
-            cursor[row] += 1
-            out_row[place] = row
-            out_label[place] = label[edge]
-            out_slot[place] = task[edge] - block * size

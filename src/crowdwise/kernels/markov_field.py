@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+from scipy.special import xlogy
+
+from crowdwise.kernels.choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.graph import TaskGraph
@@ -37,47 +38,24 @@ def field_pass(
     posterior : (N, K)
         Where the sweeps start; becomes where they end.
     """
-    value: float = _sweep(graph.ptr, graph.neighbour, order, log_evidence, coupling, posterior, sweeps)
+    if choose_engine(graph.neighbour.size + posterior.shape[0], posterior.shape[1]) == "numpy":
+        return _sweep(graph, order, log_evidence, coupling, posterior, sweeps)
+    from crowdwise.kernels.compiled.markov_field import sweep
+
+    value: float = sweep(graph.ptr, graph.neighbour, order, log_evidence, coupling, posterior, sweeps)
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def _sweep(
-    ptr: IntArray,
-    neighbour: IntArray,
-    order: IntArray,
-    log_evidence: FloatArray,
-    coupling: float,
-    posterior: FloatArray,
-    sweeps: int,
+    graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
 ) -> float:
-    n_classes = posterior.shape[1]
-    for _ in range(sweeps):
-        for t in order:
-            row = posterior[t]
-            row[:] = 0.0
-            for edge in range(ptr[t], ptr[t + 1]):
-                for k in range(n_classes):
-                    row[k] += posterior[neighbour[edge], k]
-            highest = -np.inf
-            for k in range(n_classes):
-                row[k] = coupling * row[k] + log_evidence[t, k]
-                highest = max(highest, row[k])
-            mass = 0.0
-            for k in range(n_classes):
-                row[k] = math.exp(row[k] - highest)
-                mass += row[k]
-            for k in range(n_classes):
-                row[k] /= mass
-    total = 0.0
-    for t in range(posterior.shape[0]):
-        near = 0.0
-        for edge in range(ptr[t], ptr[t + 1]):
-            for k in range(n_classes):
-                near += posterior[t, k] * posterior[neighbour[edge], k]
-        total += 0.5 * coupling * near
-        for k in range(n_classes):
-            q = posterior[t, k]
-            if q > 0.0:
-                total += q * (log_evidence[t, k] - math.log(q))
-    return total
+    for task in np.tile(order, sweeps):
+        near = posterior[graph.neighbour[graph.ptr[task] : graph.ptr[task + 1]]].sum(axis=0)
+        logits = log_evidence[task] + coupling * near
+        row = np.exp(logits - logits.max())
+        posterior[task] = row / row.sum()
+    begin = np.repeat(np.arange(posterior.shape[0]), np.diff(graph.ptr))
+    agreement = float(np.einsum("ek,ek->", posterior[begin], posterior[graph.neighbour]))
+    possible = posterior > 0
+    expected = float((posterior[possible] * log_evidence[possible]).sum())
+    return expected - float(xlogy(posterior, posterior).sum()) + coupling * agreement / 2

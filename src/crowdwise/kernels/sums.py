@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
+
+from crowdwise.kernels.choice import choose_engine
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,16 +33,11 @@ def answer_sums(labels: CrowdLabels, values: npt.NDArray[Any] | None = None) -> 
 def edge_outer(left: FloatArray, right: FloatArray, unit: IntArray, n_units: int) -> FloatArray:
     """Σ left_e rightᵀ_e over the edges of each unit: (n_units, K, L)."""
     found = np.zeros((n_units, left.shape[1], right.shape[1]))
-    _add_outer(np.ascontiguousarray(left), np.ascontiguousarray(right), np.asarray(unit, np.int64), found)
+    if choose_engine(left.shape[0], right.shape[1]) == "numpy":
+        for i, j in np.ndindex(found.shape[1:]):
+            found[:, i, j] = np.bincount(unit, left[:, i] * right[:, j], n_units)
+        return found
+    from crowdwise.kernels.compiled.sums import add_outer
+
+    add_outer(np.ascontiguousarray(left), np.ascontiguousarray(right), np.asarray(unit, np.int64), found)
     return found
-
-
-@njit(cache=True, nogil=True)
-def _add_outer(left: FloatArray, right: FloatArray, unit: IntArray, found: FloatArray) -> None:
-    for edge in range(unit.size):
-        table, one, other = found[unit[edge]], left[edge], right[edge]
-        for i in range(one.size):
-            if one[i] != 0.0:  # as most of a label's entries are
-                row = table[i]
-                for j in range(other.size):
-                    row[j] += one[i] * other[j]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from crowdwise.kernels.choice import choose_engine
 from crowdwise.kernels.layout import task_lanes
 from crowdwise.kernels.threads import run_lanes
 
@@ -22,12 +22,16 @@ def vote_shares(labels: CrowdLabels, gold: IntArray, weights: FloatArray | None 
 
     Where no vote has weight, the shares of all labels; where the truth is known, the truth.
     """
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
+        return _vote_shares(labels, gold, weights)
+    from crowdwise.kernels.compiled.votes import shares_lane
+
     shares = np.empty((labels.n_tasks, labels.n_classes))
     given = np.ones(labels.n_workers) if weights is None else weights
     edges = task_lanes(labels)
 
     def one_lane(lane: int) -> None:
-        _shares_lane(
+        shares_lane(
             edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label,
             given, labels.class_shares, gold, shares,
         )  # fmt: skip
@@ -41,74 +45,42 @@ def mean_opinions(labels: CrowdLabels, opinions: FloatArray, otherwise: FloatArr
 
     Parameters
     ----------
-    opinions : (M, K, K) [worker, label, truth]
-        What a label of a worker says of the truth; sums to one along the last axis.
+    opinions : (M, K, K) [worker, truth, label]
+        What a label of a worker says of the truth; sums to one along the truths.
     otherwise : (K,)
         For a task without labels.
     """
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
+        return _mean_opinions(labels, opinions, otherwise)
+    from crowdwise.kernels.compiled.votes import means_lane
+
+    by_label = np.ascontiguousarray(opinions.transpose(0, 2, 1))
     means = np.empty((labels.n_tasks, labels.n_classes))
     edges = task_lanes(labels)
 
     def one_lane(lane: int) -> None:
-        _means_lane(
-            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label, opinions, otherwise, means
+        means_lane(
+            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label, by_label, otherwise, means
         )
 
     run_lanes(one_lane, edges.size - 1)
     return means
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _means_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    opinions: FloatArray,
-    otherwise: FloatArray,
-    means: FloatArray,
-) -> None:
-    for task in range(first, last):
-        row = means[task]
-        n_labels = task_ptr[task + 1] - task_ptr[task]
-        if n_labels == 0:
-            row[:] = otherwise
-            continue
-        row[:] = 0.0
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            opinion = opinions[worker[edge], label[edge]]
-            for k in range(row.size):
-                row[k] += opinion[k]
-        for k in range(row.size):
-            row[k] /= n_labels
+def _vote_shares(labels: CrowdLabels, gold: IntArray, weights: FloatArray | None) -> FloatArray:
+    cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
+    weight = None if weights is None else weights[labels.worker]
+    votes = np.bincount(cell, weight, labels.n_tasks * labels.n_classes).reshape(labels.n_tasks, labels.n_classes)
+    total = votes.sum(axis=1, keepdims=True)
+    shares: FloatArray = np.where(total > 0, votes / np.where(total > 0, total, 1), labels.class_shares)
+    if gold.size:
+        shares[gold >= 0] = np.eye(labels.n_classes)[gold[gold >= 0]]
+    return shares
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _shares_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    weights: FloatArray,
-    otherwise: FloatArray,
-    gold: IntArray,
-    shares: FloatArray,
-) -> None:
-    for task in range(first, last):
-        row = shares[task]
-        row[:] = 0.0
-        if gold.size > 0 and gold[task] >= 0:
-            row[gold[task]] = 1.0
-            continue
-        total = 0.0
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            weight = weights[worker[edge]]
-            row[label[edge]] += weight
-            total += weight
-        if total > 0.0:
-            for k in range(row.size):
-                row[k] /= total
-        else:
-            row[:] = otherwise
+def _mean_opinions(labels: CrowdLabels, opinions: FloatArray, otherwise: FloatArray) -> FloatArray:
+    said = opinions[labels.worker, :, labels.label]
+    sums = np.stack([np.bincount(labels.task, column, labels.n_tasks) for column in said.T], axis=1)
+    given = labels.labels_per_task[:, None]
+    means: FloatArray = np.where(given > 0, sums / np.maximum(given, 1), otherwise)
+    return means

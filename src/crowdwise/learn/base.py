@@ -132,14 +132,14 @@ class Learner(CrowdModel):
 
     Examples
     --------
-    >>> import numpy as np, crowdwise as cw
-    >>> rng = np.random.default_rng(0)
-    >>> truth = rng.integers(2, size=300)
-    >>> X = rng.normal(size=(300, 2)) + 3 * truth[:, None]
-    >>> said = np.where(rng.random((300, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
-    >>> labels = cw.CrowdLabels.from_dense(said)
+    >>> import crowdwise as cw
+    >>> X, labels, truth = cw.simulate.simulate_features()
     """
 
+    example: ClassVar[str] = (
+        '>>> model = cw.{name}(network="linear", epochs=30, learning_rate=0.02).fit(X, labels)\n'
+        ">>> model.score(X, truth) > 0.9\nTrue"
+    )
     models_workers: ClassVar[bool] = True
     alternates: ClassVar[bool] = False
     variants: ClassVar[tuple[Variant, ...]] = ()

@@ -132,13 +132,6 @@ class Conal(Learner):
     way is believed, for nothing but the start says which class is which.
 
     `worker_learning_rate` is 0.01, as in the authors' program.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.Conal(network="linear", epochs=30, learning_rate=0.01).fit(X, labels).score(X, truth) > 0.9
-    True
     """
 
     slug = "conal"

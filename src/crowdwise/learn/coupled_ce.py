@@ -87,13 +87,6 @@ class CoupledCrossEntropy(Learner):
     -----
     When it fails: some class has neither a task that is surely of it nor an expert (a warning says so), most labels are
     wrong, or a worker's mistakes depend on the features. Trained for long, the network learns the noise into f.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.CoupledCrossEntropy(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.9
-    True
     """
 
     slug = "coupled-ce"

@@ -118,13 +118,6 @@ class CrowdLayer(Learner):
 
     Where `worker_learning_rate` is None it is `learning_rate`: the layers
     are part of the network.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.CrowdLayer(network="linear", epochs=30, learning_rate=0.01).fit(X, labels).score(X, truth) > 0.9
-    True
     """
 
     slug = "crowd-layer"

@@ -192,13 +192,6 @@ class DeepBeliefPropagation(Learner):
 
     Given labels of new tasks, `predict_proba` is Bayes' rule with the clipped classifier and `confusion_`; a worker
     unknown to the model counts as the average of its crowd.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.DeepBeliefPropagation(network="linear", epochs=30, learning_rate=0.03).fit(X, labels).score(X, truth) > 0.9
-    True
     """
 
     slug = "deep-bp"

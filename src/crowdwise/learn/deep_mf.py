@@ -215,13 +215,6 @@ class DeepMeanField(Learner):
 
     Given labels of new tasks, `predict_proba` is equation (16) with the clipped classifier; a worker unknown to the
     model counts as the average of its crowd.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.DeepMeanField(network="linear", epochs=30, learning_rate=0.03).fit(X, labels).score(X, truth) > 0.9
-    True
     """
 
     slug = "deep-mf"

@@ -152,13 +152,6 @@ class InstanceTrace(Learner):
 
     Where `worker_learning_rate` is None it is `learning_rate`: a faster
     head would do the classifier's work.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.InstanceTrace(network="linear", epochs=30, learning_rate=0.01).fit(X, labels).score(X, truth) > 0.9
-    True
     """
 
     slug = "instance-trace"

@@ -60,13 +60,6 @@ class LearnFromAll(Learner):
     When it fails: workers who differ in skill, or of whom some give most of the labels; what they say most is learnt.
 
     Parameters are those of every learner.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.LearnFromAll(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.95
-    True
     """
 
     slug = "learn-from-all"

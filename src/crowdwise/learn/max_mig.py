@@ -215,14 +215,7 @@ class MaxMig(Learner):
     The weights W are in `module_.weights` (M, K, K) [worker, truth, label]; a worker who adds nothing to the others has
     equal columns. Output `module_.order[k]` of `network_` is class k.
 
-    Where `worker_learning_rate` is None it is `learning_rate`, as in Cao et al. 2019.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.MaxMig(network="linear", epochs=30, learning_rate=0.01).fit(X, labels).score(X, truth) > 0.9
-    True
+    Where `worker_learning_rate` is None it is `learning_rate`, as in 001.
     """
 
     slug = "max-mig"

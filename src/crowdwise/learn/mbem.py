@@ -92,13 +92,6 @@ class ModelBootstrappedEm(Learner):
     When it fails: a classifier that is often wrong grades workers wrongly and then learns from them: with few tasks,
     where most labels are wrong, and with steps of so few iterations that it grades before it has learnt anything.
     Trained long on one posterior, it repeats the labels and finds all workers perfect.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.ModelBootstrappedEm(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.95
-    True
     """
 
     slug = "mbem"

@@ -87,13 +87,6 @@ class SingleConfusion(Learner):
 
     `confusion_` is counted afterwards. Where
     `worker_learning_rate` is None it is `learning_rate`: the matrix learns from every task.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.SingleConfusion(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.95
-    True
     """
 
     slug = "single-cm"

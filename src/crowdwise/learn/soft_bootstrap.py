@@ -73,13 +73,6 @@ class SoftBootstrap(Learner):
     -----
     When it fails: labels that are often wrong in the same way, and where trust is low: the classifier then becomes sure
     of what it happened to think first.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.SoftBootstrap(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.95
-    True
     """
 
     slug = "soft-bootstrap"

@@ -88,13 +88,6 @@ class TraceRegularized(Learner):
     -----
     When it fails: the crowd's mean matrix is not diagonally dominant (a warning says so), workers copy each other, or a
     worker's mistakes depend on the features.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.TraceRegularized(network="linear", epochs=30, learning_rate=0.02).fit(X, labels).score(X, truth) > 0.9
-    True
     """
 
     slug = "trace"

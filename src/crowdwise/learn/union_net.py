@@ -96,13 +96,6 @@ class UnionNet(Learner):
     kind): the model takes the one for the other. Workers with few labels share in what the busy ones are.
 
     `worker_learning_rate` is 0.01, as near-even matrices have far to go.
-
-    Examples
-    --------
-    >>> import crowdwise as cw
-    >>> X, labels, truth = cw.simulate.simulate_features()
-    >>> cw.UnionNet(network="linear", epochs=30, learning_rate=0.01).fit(X, labels).score(X, truth) > 0.9
-    True
     """
 
     slug = "union-net"

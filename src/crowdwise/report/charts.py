@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from crowdwise.audit.audit import FINE
+from crowdwise.audit.scores import Score, codes_for, gold_bins
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.report.audit_page.view import drawn_workers, one_volume
 from crowdwise.report.names import distinct_names
-from crowdwise.report.scores import Score, codes_for, gold_bins
 
 try:
     import altair as alt
@@ -25,9 +25,9 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from crowdwise.audit.scores import Bin
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.report.graph import Graph
-    from crowdwise.report.scores import Bin
 
 __all__ = [
     "calibration",

@@ -22,17 +22,18 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.audit import summary
+from crowdwise.audit.claims import consensus_claims
 from crowdwise.audit.findings import FACT
+from crowdwise.audit.scores import gold_calibration, score_consensus
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.source_location import counted
 from crowdwise.labels.tables import written_file
-from crowdwise.report.audit_page import sentences, tables
+from crowdwise.report.audit_page import tables
 from crowdwise.report.audit_page.charts import CONFIG, audit_charts
 from crowdwise.report.audit_page.view import Portrait
-from crowdwise.report.claims import consensus_claims, rests_on
 from crowdwise.report.items import Room, read_items
 from crowdwise.report.names import display_name
-from crowdwise.report.scores import gold_calibration, score_consensus
 
 try:
     import altair as alt
@@ -46,8 +47,8 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
+    from crowdwise.audit.scores import Score
     from crowdwise.evaluate.comparing import Comparison
-    from crowdwise.report.scores import Score
 
 __all__ = ["make_report", "write_report"]
 
@@ -122,15 +123,15 @@ def make_report(
         script=Markup(script),  # noqa: S704
         data=Markup(escaped_json(data)),  # noqa: S704
         pictures={name: Markup(picture) for name, (_, picture) in drawn.items()},  # noqa: S704
-        headlines=sentences.headlines(portrait),
-        summary=sentences.summary(portrait, score),
+        headlines=summary.headlines(audit),
+        summary=summary.summarise(audit, score, portrait.class_names),
         consensus=consensus_claims(audit, score),
-        basis=rests_on(portrait.n_gold),
+        basis=summary.basis_of_model(audit),
         n_gold=portrait.n_gold,
         findings=findings,
         tests=tables.told_tests(audit),
-        tested_with=sentences.tested_with(portrait),
-        promise=sentences.promise(audit.level),
+        tested_with=summary.basis_of_tests(audit),
+        promise=summary.promise(audit.level),
         method=audit.model.slug,
         calibration=[] if score is None else score.bins,
         workers=data["tables"]["workers"],
@@ -142,7 +143,7 @@ def make_report(
         map_note=tables.map_note(portrait),
         workers_note=tables.workers_note(portrait),
         matrices=tables.written_matrices(portrait),
-        confused=sentences.confused(portrait),
+        confused=tables.told_confusions(portrait),
         classes=tables.class_rows(portrait),
         groups=tables.group_rows(portrait),
         n_groups=len(set(audit.group.tolist()) - {-1}),
@@ -150,8 +151,8 @@ def make_report(
         worth="" if audit.effective is None else audit.effective.summary or audit.effective.skipped,
         worth_rests_on="" if audit.effective is None else audit.effective.basis,
         league=league,
-        believable=sentences.believable(portrait),
-        citations=sentences.citations(portrait),
+        believable=summary.check_reliability(audit, portrait.class_names),
+        citations=summary.list_citations(audit),
     )
 
 

@@ -40,8 +40,8 @@ class Oracle:
         crowd, labels = self.problem.crowd, self.problem.labels
         if crowd is None:
             raise InputError("The true matrices are not known: the crowd is not simulated.")
-        tables = np.log(np.maximum(crowd.confusion, np.finfo(np.float64).tiny)).transpose(0, 2, 1)
-        posterior = predicted(labels, np.log(crowd.prior), np.ascontiguousarray(tables))
+        tables = np.log(np.maximum(crowd.confusion, np.finfo(np.float64).tiny))
+        posterior = predicted(labels, np.log(crowd.prior), tables)
         return {"label": labels.classes.take(pa.array(posterior.argmax(axis=1)))}
 
 

@@ -133,10 +133,10 @@ def aggregate(
 
 def fit_method(files: LabelFiles, options: AggregateOptions, labels: CrowdLabels) -> Result:
     """Fit the method, and score it where the truth is given."""
+    from crowdwise.audit.scores import score_posterior
     from crowdwise.fitting.em import StillImproving
     from crowdwise.labels.truth import read_truth
     from crowdwise.labels.vocabulary import positions
-    from crowdwise.report.scores import score_posterior
 
     model = _make_model(options)
     gold = None if options.gold is None else read_truth(options.gold)
@@ -275,7 +275,7 @@ def _print_page(result: Result, place: Path | None, items: Items | None) -> None
 
 def print_opening(console: Console, result: Result) -> None:
     """What was done, and what the consensus says of itself."""
-    from crowdwise.report.claims import confidence_claims
+    from crowdwise.audit.claims import confidence_claims
 
     labels, model = result.labels, result.model
     rounds = f" and {model.n_iter_:,} iterations" if model.n_iter_ > 1 else ""

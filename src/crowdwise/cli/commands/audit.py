@@ -78,8 +78,8 @@ def audit(
 
 def _facts(found: Audit, time_column: str | None) -> dict[str, Any]:
     """What `--json` prints."""
-    from crowdwise.report.claims import consensus_claims
-    from crowdwise.report.scores import score_consensus
+    from crowdwise.audit.claims import consensus_claims
+    from crowdwise.audit.scores import score_consensus
 
     size = found.effective
     score = score_consensus(found)
@@ -139,7 +139,7 @@ class AuditPage:
 
     def print_page(self, prune_to: str | None, pruned: Any) -> None:
         """Show what was found, what was not asked and why, and what to do next."""
-        from crowdwise.report.claims import Claim
+        from crowdwise.audit.claims import Claim
 
         console = console_tables.open_console()
         self._print_opening(console)
@@ -158,8 +158,8 @@ class AuditPage:
             console_tables.print_next_steps(console, self._next_steps())
 
     def _print_opening(self, console: Console) -> None:
-        from crowdwise.report.claims import consensus_claims
-        from crowdwise.report.scores import score_consensus
+        from crowdwise.audit.claims import consensus_claims
+        from crowdwise.audit.scores import score_consensus
 
         labels, time = self.found.labels, self.time_column
         drift = "" if time is None else f" Drift is looked for over the times in column {quoted(time)}."
@@ -172,11 +172,10 @@ class AuditPage:
         model = self.found.model
         console_tables.print_heading(console, f"The consensus, by {model.slug}")
         console_tables.print_claims(console, consensus_claims(self.found, score_consensus(self.found)))
-        if not model.converged_:
-            console_tables.print_notes(console, [f"The fit was still changing after {model.n_iter_:,} iterations."])
+        console_tables.print_notes(console, [told for fine, told in self.found.checks() if not fine])
 
     def _print_findings(self, console: Console) -> None:
-        from crowdwise.report.claims import skill_sentences
+        from crowdwise.audit.claims import skill_sentences
 
         findings = self.found.findings
         console_tables.print_heading(console, "What was found" if findings else "Nothing was found")
@@ -203,10 +202,10 @@ class AuditPage:
 
     def _print_kind(self, console: Console, findings: list[Finding], skills: dict[Any, str]) -> None:
         """All findings of a kind, the surest first, and what to do about them once."""
+        from crowdwise.audit.descriptor import finding_kind
         from crowdwise.audit.findings import FACT
-        from crowdwise.report.kinds import kind_of
 
-        console.print(Text(f"  {escape_unprintable(kind_of(findings[0].kind).title)}", style="bold"))
+        console.print(Text(f"  {escape_unprintable(finding_kind(findings[0].kind).title)}", style="bold"))
         for finding in findings[:MOST]:
             console.print(
                 Padding(Text.assemble(_finding_subject(finding), escape_unprintable(finding.verdict)), (0, 0, 0, 4))

@@ -103,7 +103,7 @@ def _first_tasks(result: Result, most: int) -> Padding:
 
 def _usual_mistake(model: Any, names: list[Any], worker: int) -> str:
     """Put the mistake that a worker makes most often in words."""
-    from crowdwise.report.claims import usual_mistake
+    from crowdwise.audit.claims import usual_mistake
 
     truth, label, chance = usual_mistake(model, worker)
     named = f"{display_name(names[truth], 8).plain} as {display_name(names[label], 8).plain}"

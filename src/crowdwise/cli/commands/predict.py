@@ -129,9 +129,9 @@ def _predict_tasks(
     import numpy as np
     import pyarrow as pa
 
+    from crowdwise.audit.scores import score_posterior
     from crowdwise.learn.alignment import aligned_to_rows
     from crowdwise.learn.reading import read_features
-    from crowdwise.report.scores import score_posterior
 
     notes = []
     square = len(model.shape_) == 3 and model.shape_[1] == model.shape_[2]

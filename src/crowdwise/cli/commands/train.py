@@ -161,8 +161,8 @@ def train(
 
 def _fit_learner(files: LabelFiles, options: TrainOptions) -> Trained:
     """Train the method, and score it where the truth is given."""
+    from crowdwise.audit.scores import score_posterior
     from crowdwise.registry import learner
-    from crowdwise.report.scores import score_posterior
 
     entry = learner(options.method)
     model = _make_learner(entry, options)  # says how to install torch, where it is not

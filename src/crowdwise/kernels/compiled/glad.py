@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from numba import njit
 
-from crowdwise.kernels.exponential import exp_of_nonpositive
-from crowdwise.kernels.softmax import settled
+from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
+from crowdwise.kernels.compiled.softmax import settled
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray

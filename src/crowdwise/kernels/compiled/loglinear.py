@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from crowdwise.kernels.exponential import exp_of_nonpositive
+from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
+from crowdwise.kernels.compiled.softmax import settled
 from crowdwise.kernels.loglinear import ENOUGH, HALVINGS, NEGLIGIBLE, STEPS
-from crowdwise.kernels.softmax import settled
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray

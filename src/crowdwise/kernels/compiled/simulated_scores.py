@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from crowdwise.kernels.prefetch import LINE, prefetch
+from crowdwise.kernels.compiled.prefetch import LINE, prefetch
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray

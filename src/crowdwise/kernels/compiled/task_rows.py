@@ -1,4 +1,4 @@
-"""Rows of matrices summed over the labellers of a task; see `audit.tasks`."""
+"""Rows of matrices summed over the labellers of a task; see `audit.hard_tasks`."""
 
 from __future__ import annotations
 

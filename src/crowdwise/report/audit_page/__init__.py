@@ -1,1 +1,1 @@
-"""The page that shows an audit: its sentences, tables, view and charts."""
+"""The page that shows an audit: its tables, view and charts."""

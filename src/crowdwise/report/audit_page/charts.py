@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.audit.scores import gold_calibration, score_consensus
 from crowdwise.labels.errors import InputError, quoted
 from crowdwise.labels.tables import written_folder
 from crowdwise.report import charts
 from crowdwise.report.audit_page.view import Portrait, drawn_workers
-from crowdwise.report.scores import gold_calibration, score_consensus
 
 try:
     import vl_convert
@@ -21,8 +21,8 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
+    from crowdwise.audit.scores import Score
     from crowdwise.report.charts import Chart
-    from crowdwise.report.scores import Score
 
 __all__ = ["CONFIG", "audit_charts", "plot", "write_charts"]
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.audit.audit import FINE
+from crowdwise.audit.claims import skill_sentences
+from crowdwise.audit.descriptor import finding_kind
+from crowdwise.audit.summary import common_confusions, list_tests
 from crowdwise.labels.errors import quoted
 from crowdwise.labels.source_location import counted
 from crowdwise.report.audit_page.view import drawn_workers, one_volume
-from crowdwise.report.claims import skill_sentences
 from crowdwise.report.graph import MOST_GROUPS, busiest
 from crowdwise.report.items import Room
-from crowdwise.report.kinds import kind_of
 from crowdwise.report.names import display_name
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def told_findings(audit: Audit, items: Items | None = None, room: Room | None = 
     skill = skill_sentences(audit, [each.names[0] for each in first])
     return [
         {
-            "title": display_name(kind_of(kind).title),
+            "title": display_name(finding_kind(kind).title),
             "n": len(found),
             "about": found[0].about,
             "advice": _shared_advice(found[:MOST_OF_A_KIND]),
@@ -167,13 +168,14 @@ def _shows(finding: Finding, items: Items | None, room: Room | None) -> list[Ite
 
 def told_tests(audit: Audit) -> list[tuple[str, str, str]]:
     """Every test, what it asks, and what came of it."""
-    rows = []
-    for screen in audit.screens:
-        found = counted(len(screen.findings), "finding") if screen.findings else kind_of(screen.kind).nothing
-        skipped = f"Not tested: {display_name(screen.skipped, LONGEST_SENTENCE)}"
-        kind = kind_of(screen.kind)
-        rows.append((display_name(kind.title), kind.asks, skipped if screen.skipped else found))
-    return rows
+    rows = list_tests(audit)
+    return [(display_name(title), question, display_name(result, LONGEST_SENTENCE)) for title, question, result in rows]
+
+
+def told_confusions(portrait: Portrait) -> list[tuple[str, str, float]]:
+    """The commonest errors of the crowd, with the names of the classes."""
+    names = portrait.classes
+    return [(names[truth], names[said], chance) for truth, said, chance in common_confusions(portrait.audit)]
 
 
 def written_matrices(portrait: Portrait) -> list[dict[str, Any]]:

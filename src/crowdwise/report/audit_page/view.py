@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from crowdwise.audit.audit import count_confusion
+from crowdwise.audit.scores import LEVEL, gold_tasks
 from crowdwise.report.graph import agreement_graph
 from crowdwise.report.names import display_name, distinct_names
-from crowdwise.report.scores import LEVEL, gold_tasks
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -24,7 +25,6 @@ __all__ = [
     "Dispute",
     "Portrait",
     "confusion_of",
-    "crowd_confusion",
     "drawn_workers",
     "entropy_of",
     "one_volume",
@@ -36,15 +36,6 @@ MOST_FLAGGED = 4_000
 MOST_VOTES = 6  # classes whose votes are told for a task
 
 
-def crowd_confusion(model: Any, labels: CrowdLabels) -> FloatArray:
-    """The crowd's mean matrix (K, K) [truth, label], each worker weighed by their answers."""
-    if hasattr(model, "confusion_"):
-        weights = np.maximum(labels.labels_per_worker, 1e-12)
-        mean: FloatArray = np.average(model.confusion_, axis=0, weights=weights)
-        return mean
-    return _counted(model.posterior_, labels.task, labels.label)
-
-
 def confusion_of(model: Any, labels: CrowdLabels, worker: int) -> FloatArray:
     """A worker's matrix (K, K) [truth, label]: the model's own, or their answers by the posterior where it has none."""
     if hasattr(model, "confusion_"):
@@ -52,15 +43,7 @@ def confusion_of(model: Any, labels: CrowdLabels, worker: int) -> FloatArray:
         return own
     edge, ptr = labels.by_worker
     edges = edge[ptr[worker] : ptr[worker + 1]]
-    return _counted(model.posterior_, labels.task[edges], labels.label[edges])
-
-
-def _counted(posterior: FloatArray, task: IntArray, label: IntArray) -> FloatArray:
-    n_classes = posterior.shape[1]
-    counts = np.stack([np.bincount(label, posterior[task, k], n_classes) for k in range(n_classes)])
-    totals = counts.sum(axis=1, keepdims=True)
-    shares: FloatArray = np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 1e-9)
-    return shares
+    return count_confusion(model.posterior_, labels.task[edges], labels.label[edges])
 
 
 def entropy_of(shares: FloatArray) -> FloatArray:
@@ -155,15 +138,20 @@ class Portrait:
                 worst[place[name]] = max(worst[place[name]], finding.score)
         return worst
 
+    @property
+    def class_names(self) -> list[str]:
+        """Names of the classes within a sentence; the marks keep those written from the right from turning the rest."""
+        return [f"\u2068{name}\u2069" for name in self.classes]
+
     @cached_property
     def workers(self) -> list[str]:
         """Names of the workers, no two alike."""
         return distinct_names(self.labels.workers.to_pylist())
 
-    @cached_property
+    @property
     def mean_confusion(self) -> FloatArray:
         """The crowd's mean matrix."""
-        return crowd_confusion(self.model, self.labels)
+        return self.audit.mean_confusion
 
     @cached_property
     def graph(self) -> Graph | None:

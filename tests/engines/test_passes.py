@@ -1,7 +1,9 @@
-"""The numba passes say what the NumPy reference says, whatever the shape, the gold and the number of threads."""
+"""Every engine says what the NumPy engine says, whatever the shape, the gold and the number of threads."""
 
 from __future__ import annotations
 
+import gc
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,23 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from crowdwise.kernels import (
-    NO_GOLD,
-    blocks_of,
-    confusion_pass,
-    log_rows,
-    reference,
-    scatter,
-    share_pass,
-    spread,
-    use_threads,
-    vote_pass,
-)
-from crowdwise.kernels.layout import LANE_LABELS, MOST_LANES, MOST_TASKS
-from crowdwise.labels import CrowdLabels
+from crowdwise import engines
+from crowdwise.engines import Statistics, load_engine, prepare, use_engine
+from crowdwise.kernels import NO_GOLD, log_rows, use_threads
+from crowdwise.kernels.layout import LANE_LABELS, MOST_LANES, MOST_TASKS, blocks_of
+from crowdwise.labels import CrowdLabels, InputError
 
 if TYPE_CHECKING:
-    from crowdwise.kernels import Statistics
+    from crowdwise.engines import Prepared
 
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-10}
 
@@ -49,14 +42,20 @@ def random_labels(
     return labels
 
 
+def on(name: str, labels: CrowdLabels, n_states: int | None = None) -> Prepared:
+    """The labels on one engine, laid out anew."""
+    engine = load_engine(name)
+    return engine.prepare(engine.lay_out(labels, n_states))
+
+
 def random_parameters(labels: CrowdLabels, seed: int) -> tuple[Any, Any, Any]:
-    """A class prior, tables [worker, label, truth] and bonuses [worker, label], as logarithms."""
+    """A class prior, tables [worker, truth, label] and bonuses [worker, label], as logarithms."""
     generator = np.random.default_rng(seed)
     size = labels.n_classes
     prior = np.log(generator.dirichlet(np.ones(size)))
     rows = generator.dirichlet(np.full(size, 0.5), (labels.n_workers, size))
-    table = np.log(np.maximum(rows, 1e-200)).transpose(0, 2, 1)
-    return prior, np.ascontiguousarray(table), generator.normal(0, 3, (labels.n_workers, size))
+    table = np.log(np.maximum(rows, 1e-200))
+    return prior, table, generator.normal(0, 3, (labels.n_workers, size))
 
 
 def random_gold(labels: CrowdLabels, seed: int, share: float = 0.3) -> Any:
@@ -72,19 +71,87 @@ def assert_same(found: Statistics, expected: Statistics) -> None:
 
 
 def assert_passes_agree(labels: CrowdLabels, seed: int, gold: Any = NO_GOLD) -> None:
-    blocks = blocks_of(labels)
+    fast, plain = on("numba", labels), on("numpy", labels)
     prior, table, bonus = random_parameters(labels, seed)
-    for fast, slow, parameters in (
-        (confusion_pass, reference.confusion_pass, table),
-        (vote_pass, reference.vote_pass, bonus),
-    ):
-        expected, posterior = slow(labels, prior, parameters, gold)
+    for name, parameters in (("e_step", table), ("e_step_votes", bonus)):
+        posterior = np.empty((labels.n_tasks, labels.n_classes))
+        expected = getattr(plain, name)(prior, parameters, gold, posterior)
+        assert_same(getattr(plain, name)(prior, parameters, gold), expected)
         stored = np.full((labels.n_tasks, labels.n_classes), np.nan)
-        assert_same(fast(blocks, prior, parameters, gold, stored), expected)
-        assert_same(fast(blocks, prior, parameters, gold), expected)
+        assert_same(getattr(fast, name)(prior, parameters, gold, stored), expected)
+        assert_same(getattr(fast, name)(prior, parameters, gold), expected)
         np.testing.assert_allclose(stored, posterior, **TOLERANCE)
     values = np.random.default_rng(seed).normal(size=(labels.n_tasks, labels.n_classes))
-    np.testing.assert_allclose(scatter(blocks, values), reference.scatter(labels, values), **TOLERANCE)
+    assert_same(fast.accumulate(values), plain.accumulate(values))
+    assert_same(fast.accumulate_votes(labels.class_shares, gold), plain.accumulate_votes(labels.class_shares, gold))
+    for found, expected_sums in zip(
+        fast.posterior_variance(posterior), plain.posterior_variance(posterior), strict=True
+    ):
+        np.testing.assert_allclose(found, expected_sums, **TOLERANCE)
+
+
+@pytest.mark.parametrize("kinds", [1, 3])
+def test_the_specification_says_what_bayes_rule_says(kinds: int) -> None:
+    """Task by task and label by label, in plain loops; a class may have several kinds."""
+    labels = random_labels(30, 5, 3, 100, 1)
+    gold = random_gold(labels, 1)
+    generator = np.random.default_rng(1)
+    prior = generator.dirichlet(np.ones(3 * kinds))
+    rows = generator.dirichlet(np.ones(3), (5, 3 * kinds))
+    value, counts, expected = 0.0, np.zeros(rows.shape), np.empty((30, 3 * kinds))
+    for task in range(30):
+        edges = range(labels.task_ptr[task], labels.task_ptr[task + 1])
+        weight = prior.copy()
+        for edge in edges:
+            weight *= rows[labels.worker[edge], :, labels.label[edge]]
+        if gold[task] >= 0:
+            weight[np.arange(3 * kinds) // kinds != gold[task]] = 0
+        value += np.log(weight.sum())
+        expected[task] = weight / weight.sum()
+        for edge in edges:
+            counts[labels.worker[edge], :, labels.label[edge]] += expected[task]
+    for name in ("numpy", "numba"):
+        posterior = np.empty((30, 3 * kinds))
+        found = on(name, labels, 3 * kinds).e_step(np.log(prior), np.log(rows), gold, posterior)
+        assert_same(found, Statistics(float(value), expected.sum(axis=0), counts))
+        np.testing.assert_allclose(posterior, expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ["numpy", "numba"])
+def test_statistics_of_parts_add_up(name: str) -> None:
+    labels = random_labels(60, 9, 4, 400, 2)
+    prior, table, bonus = random_parameters(labels, 2)
+    gold = random_gold(labels, 2)
+    part = np.arange(60) % 3
+    parts = [(labels.keep_tasks(part == one), part == one) for one in range(3)]
+
+    def whole_and_sum(run: Any) -> None:
+        first, *others = [run(on(name, some), mine) for some, mine in parts]
+        assert_same(sum(others, start=first), run(on(name, labels), np.ones(60, bool)))
+
+    whole_and_sum(lambda prepared, mine: prepared.e_step(prior, table, gold[mine]))
+    whole_and_sum(lambda prepared, mine: prepared.e_step_votes(prior, bonus, gold[mine]))
+    whole_and_sum(lambda prepared, mine: prepared.accumulate_votes(labels.class_shares, gold[mine]))
+    values = np.random.default_rng(0).random((60, 4))
+    whole_and_sum(lambda prepared, mine: prepared.accumulate(values[mine]))
+
+
+@pytest.mark.parametrize("name", ["numpy", "numba"])
+def test_any_memory_order_of_tables_will_do(name: str) -> None:
+    labels = random_labels(60, 9, 4, 400, 3)
+    prior, table, _ = random_parameters(labels, 3)
+    expected = on(name, labels).e_step(prior, table)
+    for other in (np.asfortranarray(table), table[::-1].copy()[::-1], expected.counts * 0 + table):
+        np.testing.assert_array_equal(on(name, labels).e_step(prior, other).counts, expected.counts)
+
+
+def test_tables_go_in_and_out_of_the_compiled_passes_without_a_copy() -> None:
+    labels = random_labels(60, 9, 4, 400, 3)
+    counts = on("numba", labels).accumulate_votes(labels.class_shares).counts
+    with use_engine("numba"):
+        rows = log_rows(counts, np.ones((1, 4, 4)))
+    for table in (counts, rows):
+        assert np.shares_memory(np.ascontiguousarray(table.transpose(0, 2, 1)), table)
 
 
 @pytest.mark.parametrize("with_gold", [False, True], ids=["no gold", "gold"])
@@ -113,9 +180,9 @@ def test_any_shape(n_tasks: int, n_workers: int, n_classes: int, n_labels: int, 
 
 def test_no_tasks_no_workers_no_labels() -> None:
     empty = CrowdLabels.from_codes([], [], [], tasks=0, workers=0, classes=3)
-    blocks = blocks_of(empty)
-    found = confusion_pass(blocks, np.log(np.full(3, 1 / 3)), np.zeros((0, 3, 3)))
-    assert (found.log_likelihood, found.class_counts.tolist(), found.counts.shape) == (0.0, [0, 0, 0], (0, 3, 3))
+    for name in ("numpy", "numba"):
+        found = on(name, empty).e_step(np.log(np.full(3, 1 / 3)), np.zeros((0, 3, 3)))
+        assert (found.log_likelihood, found.class_counts.tolist(), found.counts.shape) == (0.0, [0, 0, 0], (0, 3, 3))
 
 
 # ---- zero probabilities ----------------------------------------------------------------------------------
@@ -125,10 +192,11 @@ def test_zero_probabilities_rule_classes_out() -> None:
     """Tables with -inf where every task keeps a class: no NaN, and the reference agrees."""
     labels = random_labels(50, 6, 4, 300, 3)
     prior, table, _ = random_parameters(labels, 3)
-    table[:, :, :2][np.random.default_rng(0).random((6, 4, 2)) < 0.5] = -np.inf
+    table[:, :2][np.random.default_rng(0).random((6, 2, 4)) < 0.5] = -np.inf
     posterior = np.empty((50, 4))
-    found = confusion_pass(blocks_of(labels), prior, table, NO_GOLD, posterior)
-    expected, slow = reference.confusion_pass(labels, prior, table, NO_GOLD)
+    found = on("numba", labels).e_step(prior, table, NO_GOLD, posterior)
+    slow = np.empty((labels.n_tasks, labels.n_classes))
+    expected = on("numpy", labels).e_step(prior, table, NO_GOLD, slow)
     assert_same(found, expected)
     np.testing.assert_allclose(posterior, slow, **TOLERANCE)
     assert (posterior == 0).any()
@@ -139,12 +207,10 @@ def test_a_class_of_prior_zero_stays_out() -> None:
     labels = random_labels(50, 6, 3, 300, 4)
     _, table, bonus = random_parameters(labels, 4)
     prior = np.array([np.log(0.25), np.log(0.75), -np.inf])
-    for fast, slow, parameters in (
-        (confusion_pass, reference.confusion_pass, table),
-        (vote_pass, reference.vote_pass, bonus),
-    ):
-        assert_same(fast(blocks_of(labels), prior, parameters), slow(labels, prior, parameters, NO_GOLD)[0])
-        assert fast(blocks_of(labels), prior, parameters).class_counts[2] == 0
+    for name, parameters in (("e_step", table), ("e_step_votes", bonus)):
+        fast, slow = (getattr(on(engine, labels), name)(prior, parameters) for engine in ("numba", "numpy"))
+        assert_same(fast, slow)
+        assert fast.class_counts[2] == slow.class_counts[2] == 0
 
 
 @pytest.mark.parametrize("n_tasks", [2, 16, 33])
@@ -158,11 +224,12 @@ def test_labels_that_no_class_allows_leave_the_prior(n_tasks: int) -> None:
         table = np.log(np.stack([np.eye(2), np.eye(2)]))
     prior = np.log([0.3, 0.7])
     posterior = np.empty((n_tasks, 2))
-    found = confusion_pass(blocks_of(labels), prior, table, NO_GOLD, posterior)
+    found = on("numba", labels).e_step(prior, table, NO_GOLD, posterior)
     np.testing.assert_allclose(posterior[1], [0.3, 0.7], atol=1e-15)
     np.testing.assert_array_equal(np.delete(posterior, 1, axis=0), np.tile([1.0, 0.0], (n_tasks - 1, 1)))
     assert found.log_likelihood == -np.inf
-    expected, slow = reference.confusion_pass(labels, prior, table, NO_GOLD)
+    slow = np.empty((labels.n_tasks, labels.n_classes))
+    expected = on("numpy", labels).e_step(prior, table, NO_GOLD, slow)
     np.testing.assert_allclose(posterior, slow, **TOLERANCE)
     np.testing.assert_allclose(found.counts, expected.counts, **TOLERANCE)
     assert expected.log_likelihood == -np.inf
@@ -174,10 +241,11 @@ def test_gold_stands_even_where_the_labels_do_not_allow_it() -> None:
         table = np.log(np.eye(2)[None])
     gold = np.array([1, -1], np.int32)
     posterior = np.empty((2, 2))
-    found = confusion_pass(blocks_of(labels), np.log([0.5, 0.5]), table, gold, posterior)
+    found = on("numba", labels).e_step(np.log([0.5, 0.5]), table, gold, posterior)
     assert posterior.tolist() == [[0, 1], [1, 0]]
     assert found.log_likelihood == -np.inf
-    _, slow = reference.confusion_pass(labels, np.log([0.5, 0.5]), table, gold)
+    slow = np.empty((labels.n_tasks, labels.n_classes))
+    on("numpy", labels).e_step(np.log([0.5, 0.5]), table, gold, slow)
     assert slow.tolist() == posterior.tolist()
 
 
@@ -185,8 +253,9 @@ def test_far_apart_logits_do_not_overflow() -> None:
     labels = random_labels(20, 4, 3, 5000, 5)
     _, table, _ = random_parameters(labels, 5)
     table *= 50  # sums of logarithms around -1e5
-    found = confusion_pass(blocks_of(labels), np.log(np.full(3, 1 / 3)), table)
-    expected, _ = reference.confusion_pass(labels, np.log(np.full(3, 1 / 3)), table, NO_GOLD)
+    found = on("numba", labels).e_step(np.log(np.full(3, 1 / 3)), table)
+    slow = np.empty((labels.n_tasks, labels.n_classes))
+    expected = on("numpy", labels).e_step(np.log(np.full(3, 1 / 3)), table, NO_GOLD, slow)
     assert np.isfinite(found.log_likelihood)
     assert_same(found, expected)
 
@@ -260,12 +329,13 @@ def test_same_bits_at_any_number_of_threads(n_classes: int) -> None:
     results = []
     for threads in (1, 2, 5):
         with use_threads(threads):
-            blocks = blocks_of(labels)
+            blocks, prepared = blocks_of(labels), on("numba", labels)
             posterior = np.empty((labels.n_tasks, n_classes))
-            one = confusion_pass(blocks, prior, table, gold, posterior)
-            two = vote_pass(blocks, prior, bonus, gold)
-            counts = scatter(blocks, posterior)
-            rows = log_rows(one.counts, np.full((1, n_classes, n_classes), 0.1))
+            one = prepared.e_step(prior, table, gold, posterior)
+            two = prepared.e_step_votes(prior, bonus, gold)
+            counts = prepared.accumulate(posterior).counts
+            with use_engine("numba"):
+                rows = log_rows(one.counts, np.full((1, n_classes, n_classes), 0.1))
         results.append([
             blocks.row, posterior, one.counts, one.class_counts, np.array(one.log_likelihood),
             two.counts, two.class_counts, np.array(two.log_likelihood), counts, rows,
@@ -278,14 +348,14 @@ def test_same_bits_at_any_number_of_threads(n_classes: int) -> None:
 
 def test_a_pass_leaves_its_inputs_and_earlier_results_alone() -> None:
     labels = random_labels(300, 8, 3, 45_000, 13)
-    blocks = blocks_of(labels)
+    prepared = on("numba", labels)
     prior, table, bonus = random_parameters(labels, 13)
     before = prior.copy(), table.copy(), bonus.copy()
-    first = confusion_pass(blocks, prior, table)
+    first = prepared.e_step(prior, table)
     kept = first.counts.copy()
-    confusion_pass(blocks, prior, table * 2)
-    vote_pass(blocks, prior, bonus)
-    scatter(blocks, np.ones((300, 3)))
+    prepared.e_step(prior, table * 2)
+    prepared.e_step_votes(prior, bonus)
+    prepared.accumulate(np.ones((300, 3)))
     np.testing.assert_array_equal(first.counts, kept)
     for given_, kept_ in zip((prior, table, bonus), before, strict=True):
         np.testing.assert_array_equal(given_, kept_)
@@ -293,7 +363,7 @@ def test_a_pass_leaves_its_inputs_and_earlier_results_alone() -> None:
 
 @pytest.mark.parametrize(("n_tasks", "n_labels"), [(60, 400), (9_000, 90_000)])
 @pytest.mark.parametrize("n_classes", [1, 2, 5, 200])
-def test_spread(n_classes: int, n_tasks: int, n_labels: int) -> None:
+def test_posterior_variance(n_classes: int, n_tasks: int, n_labels: int) -> None:
     """Undecidedness q(1-q) over all labels of a worker, and over those that name the class."""
     labels = random_labels(n_tasks, 9, n_classes, n_labels, 14)
     posterior = np.random.default_rng(0).dirichlet(np.ones(n_classes), n_tasks)
@@ -304,22 +374,24 @@ def test_spread(n_classes: int, n_tasks: int, n_labels: int) -> None:
     results = []
     for threads in (1, 3):
         with use_threads(threads):
-            results.append(spread(blocks_of(labels), posterior))
-    for found, again, expected in zip(*results, (every, named), strict=True):
+            results.append(on("numba", labels).posterior_variance(posterior))
+    plain = on("numpy", labels).posterior_variance(posterior)
+    for found, again, said, expected in zip(*results, plain, (every, named), strict=True):
         np.testing.assert_allclose(found, expected, **TOLERANCE)
+        np.testing.assert_allclose(said, expected, **TOLERANCE)
         np.testing.assert_array_equal(found, again)
 
 
 @pytest.mark.parametrize("gold", [False, True])
 @pytest.mark.parametrize(("n_classes", "n_tasks", "n_labels"), [(2, 60, 400), (5, 9_000, 90_000), (200, 60, 400)])
-def test_share_pass(n_classes: int, n_tasks: int, n_labels: int, gold: bool) -> None:
+def test_accumulate_votes(n_classes: int, n_tasks: int, n_labels: int, gold: bool) -> None:
     labels = random_labels(n_tasks, 9, n_classes, n_labels, 15)
     known = np.random.default_rng(1).integers(-1, n_classes, n_tasks).astype(np.int32) if gold else NO_GOLD
-    expected = reference.share_pass(labels, known)
+    expected = on("numpy", labels).accumulate_votes(labels.class_shares, known)
     results = []
     for threads in (1, 3):
         with use_threads(threads):
-            results.append(share_pass(blocks_of(labels), labels.class_shares, known))
+            results.append(on("numba", labels).accumulate_votes(labels.class_shares, known))
     np.testing.assert_allclose(results[0].counts, expected.counts, **TOLERANCE)
     np.testing.assert_allclose(results[0].class_counts, expected.class_counts, **TOLERANCE)
     np.testing.assert_array_equal(results[0].counts, results[1].counts)
@@ -330,7 +402,7 @@ def test_share_pass(n_classes: int, n_tasks: int, n_labels: int, gold: bool) -> 
 
 def plain_log_rows(counts: Any, pseudo: Any) -> Any:
     mass = counts + pseudo
-    total = mass.sum(axis=1, keepdims=True)
+    total = mass.sum(axis=2, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(total > 0, np.log(mass / total), -np.log(counts.shape[1]))
 
@@ -346,11 +418,48 @@ def test_log_rows(n_classes: int, pseudo_workers: int) -> None:
         np.zeros((pseudo_workers, n_classes, n_classes)),
         generator.gamma(1, 1, (pseudo_workers, n_classes, n_classes)),
     ):
-        rows = log_rows(counts, pseudo)
-        np.testing.assert_allclose(rows, plain_log_rows(counts, pseudo), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(logsumexp(rows, axis=1), 0, atol=1e-12)
+        for name in ("numpy", "numba"):
+            with use_engine(name):
+                rows = log_rows(counts, pseudo)
+            np.testing.assert_allclose(rows, plain_log_rows(counts, pseudo), rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(logsumexp(rows, axis=2), 0, atol=1e-12)
 
 
 def test_a_row_of_nothing_is_uniform() -> None:
-    rows = log_rows(np.zeros((1, 4, 4)), np.zeros((1, 4, 4)))
-    np.testing.assert_array_equal(rows, np.full((1, 4, 4), -np.log(4)))
+    for name in ("numpy", "numba"):
+        with use_engine(name):
+            rows = log_rows(np.zeros((1, 4, 4)), np.zeros((1, 4, 4)))
+        np.testing.assert_array_equal(rows, np.full((1, 4, 4), -np.log(4)))
+
+
+# ---- preparing -------------------------------------------------------------------------------------------
+
+
+def test_labels_are_laid_out_once() -> None:
+    labels = random_labels(60, 9, 4, 400, 16)
+    with use_engine("numpy"):
+        first = prepare(labels)
+        assert prepare(labels) is first
+        assert prepare(labels.keep(np.ones(400, bool))) is not first
+    with use_engine("numba"):
+        blocks = prepare(labels).blocks  # type: ignore[attr-defined]
+        assert prepare(labels).blocks is blocks  # type: ignore[attr-defined]
+        assert prepare(labels, 12).blocks is not blocks  # type: ignore[attr-defined]
+
+
+def test_layouts_die_with_their_labels_and_are_not_pickled() -> None:
+    labels = random_labels(60, 9, 4, 400, 17)
+    plain = len(pickle.dumps(labels))
+    before = len(engines._layouts)
+    with use_engine("numba"):
+        prepare(labels)
+    assert len(engines._layouts) == before + 1
+    assert len(pickle.dumps(labels)) == plain
+    del labels
+    gc.collect()
+    assert len(engines._layouts) <= before
+
+
+def test_an_engine_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(InputError, match=r"no engine 'abacus'.*numpy, numba"), use_engine("abacus"):
+        pass

@@ -1,4 +1,8 @@
-"""What an audit found, in sentences that a manager of a labelling project can act on."""
+"""What an audit means: its figures, a summary, and whether any of it can be believed, in sentences to act on.
+
+The page, the terminal and `Audit.summary` say these words. Names of classes are given as the reader will see them
+(`class_names`): a page marks and cuts them.
+"""
 
 from __future__ import annotations
 
@@ -7,82 +11,97 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from crowdwise.audit.audit import FINE
-from crowdwise.labels.errors import InputError
-from crowdwise.labels.source_location import counted
-from crowdwise.metrics.dominance import not_dominant
-from crowdwise.registry import learner, method
-from crowdwise.report.claims import (
+from crowdwise.audit.claims import (
     COUNTED,
     SURE,
     TRUTH,
     Claim,
+    confidences,
     consensus_claims,
     expected_wrong,
     interval_of,
     percent,
     rests_on,
 )
-from crowdwise.report.kinds import kind_of
+from crowdwise.audit.descriptor import audit_tests, finding_kind
+from crowdwise.audit.findings import FINE
+from crowdwise.audit.scores import gold_tasks
+from crowdwise.labels.errors import InputError
+from crowdwise.labels.source_location import counted
+from crowdwise.metrics.dominance import not_dominant
+from crowdwise.registry import learner, method
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crowdwise.audit.audit import Audit
+    from crowdwise.audit.scores import Score
     from crowdwise.labels.types import FloatArray, IntArray
-    from crowdwise.report.audit_page.view import Portrait
-    from crowdwise.report.scores import Score
 
-__all__ = ["believable", "citations", "confused", "headlines", "promise", "summary", "tested_with"]
+__all__ = [
+    "basis_of_model",
+    "basis_of_tests",
+    "check_reliability",
+    "common_confusions",
+    "headlines",
+    "list_citations",
+    "list_tests",
+    "promise",
+    "summarise",
+]
 
-# Where the tests of the audit were published, by their kinds; those that are not here are our own.
-TESTS = {
-    "colluders": "Traganitis & Giannakis 2021, ICDM (Detecting adversaries in crowdsourcing)",
-    "dependent workers": "Jaffe et al. 2016, AISTATS; Traganitis & Giannakis 2022",
-    "disparity": "Hardt, Price & Srebro 2016, NeurIPS (equal opportunity)",
-}
 
-
-def headlines(portrait: Portrait) -> list[tuple[str, str]]:
+def headlines(audit: Audit) -> list[tuple[str, str]]:
     """The few figures at the top: a number, and what it counts."""
-    labels, known = portrait.labels, portrait.labelled_tasks
-    flagged = int((portrait.flagged >= 0).sum())
+    labels = audit.labels
+    flagged = sum(verdict != FINE for verdict in audit.verdicts)
     return [
         (f"{labels.n_labels:,}", "label" if labels.n_labels == 1 else "labels"),
         (f"{labels.n_tasks:,}", "task" if labels.n_tasks == 1 else "tasks"),
         (f"{labels.n_workers:,}", "worker" if labels.n_workers == 1 else "workers"),
-        (percent(_share(portrait.confidence[known] >= SURE)), "of tasks it is at least 90% sure of"),
-        *_wrong(portrait),
+        (percent(_share(confidences(audit.model) >= SURE)), "of tasks it is at least 90% sure of"),
+        *_wrong(audit.model),
         (f"{flagged:,}", "worker flagged" if flagged == 1 else "workers flagged"),
     ]
 
 
-def _wrong(portrait: Portrait) -> list[tuple[str, str]]:
+def _wrong(model: Any) -> list[tuple[str, str]]:
     """How many answers are expected to be wrong, where the model can say."""
-    wrong = expected_wrong(portrait.model)
+    wrong = expected_wrong(model)
     if wrong is None:
         return []
     low, high = interval_of(wrong)
     return [(f"{low:,} to {high:,}", "answers probably wrong (90% interval)")]
 
 
-def summary(portrait: Portrait, score: Score | None) -> list[Claim]:
+def summarise(audit: Audit, score: Score | None, class_names: Sequence[str]) -> list[Claim]:
     """The whole audit in a handful of sentences, each with what it rests on."""
+    model, tests = basis_of_model(audit), basis_of_tests(audit)
     return [
-        Claim(_crowd(portrait), COUNTED),
-        *consensus_claims(portrait.audit, score),
-        Claim(_skill(portrait), rests_on(portrait.n_gold)),
-        Claim(_flags(portrait), tested_with(portrait)),
-        *(Claim(text, tested_with(portrait)) for text in _about_rest(portrait)),
-        *(Claim(text, rests_on(portrait.n_gold)) for text in _confusion(portrait)),
+        Claim(_crowd(audit), COUNTED),
+        *consensus_claims(audit, score),
+        Claim(_skill(audit), model),
+        Claim(_flags(audit), tests),
+        *(Claim(text, tests) for text in _about_rest(audit)),
+        Claim(_confusion(audit, class_names), model),
     ]
 
 
-def tested_with(portrait: Portrait) -> str:
+def basis_of_model(audit: Audit) -> str:
+    """What the consensus and the skills rest on."""
+    return rests_on(int(gold_tasks(audit).sum()))
+
+
+def basis_of_tests(audit: Audit) -> str:
     """What the tests of the audit rest on; they never see the gold."""
-    return "the labels alone" if portrait.audit.truth is None else f"the labels and {TRUTH}"
+    return "the labels alone" if audit.truth is None else f"the labels and {TRUTH}"
 
 
-def _crowd(portrait: Portrait) -> str:
-    labels = portrait.labels
+def _crowd(audit: Audit) -> str:
+    labels = audit.labels
     average = labels.n_labels / max(labels.n_tasks, 1)
     return (
         f"{counted(labels.n_workers, 'worker')} gave {counted(labels.n_labels, 'label')} on "
@@ -91,17 +110,17 @@ def _crowd(portrait: Portrait) -> str:
     )
 
 
-def _skill(portrait: Portrait) -> str:
-    per_worker = portrait.labels.labels_per_worker
+def _skill(audit: Audit) -> str:
+    per_worker = audit.labels.labels_per_worker
     there = per_worker > 0
     if not there.any():
         return "Nobody has given a label."
-    skill = portrait.skill[there]
+    skill = audit.model.skill_[there]
     mean = float(np.average(skill, weights=per_worker[there]))
     low, high = np.quantile(skill, [0.1, 0.9])
-    chance = 1 / portrait.labels.n_classes
+    chance = 1 / audit.labels.n_classes
     spread = f"{percent(float(low))} and {percent(float(high))}"
-    caveat = portrait.model.skill_caveat()
+    caveat = audit.model.skill_caveat()
     return (
         f"Skill, the chance that an answer is right: {percent(mean)} for a label on average, where guessing would be "
         f"right {percent(chance)} of the time; between {spread} for the middle eight in ten workers."
@@ -109,13 +128,13 @@ def _skill(portrait: Portrait) -> str:
     )
 
 
-def _flags(portrait: Portrait) -> str:
-    times = Counter(each for each in portrait.verdicts if each != FINE)
-    flagged, n_workers = sum(times.values()), portrait.labels.n_workers
+def _flags(audit: Audit) -> str:
+    times = Counter(each for each in audit.verdicts if each != FINE)
+    flagged, n_workers = sum(times.values()), audit.labels.n_workers
     if not flagged:
         return "No worker is flagged. That is no proof of honesty: those with few labels cannot be told from chance."
     told = f"{flagged:,} of {counted(n_workers, 'worker')} {'is' if flagged == 1 else 'are'} flagged: {_counts(times)}."
-    return f"{told} {promise(portrait.audit.level)}"
+    return f"{told} {promise(audit.level)}"
 
 
 def promise(level: float) -> str:
@@ -130,44 +149,49 @@ def promise(level: float) -> str:
 
 
 def _counts(times: Counter[str]) -> str:
-    return ", ".join(f"{n:,} {kind_of(kind).one if n == 1 else kind_of(kind).many}" for kind, n in times.most_common())
+    kinds = {name: finding_kind(name) for name in times}
+    return ", ".join(f"{n:,} {kinds[name].one if n == 1 else kinds[name].many}" for name, n in times.most_common())
 
 
-def _about_rest(portrait: Portrait) -> list[str]:
+def _about_rest(audit: Audit) -> list[str]:
     """Findings that are not about workers, counted."""
-    found = [each for each in portrait.audit.findings if each.about not in ("worker", "workers")]
+    found = [each for each in audit.findings if each.about not in ("worker", "workers")]
     times = Counter("bias of groups" if each.kind == "bias" else each.kind for each in found)
     return [f"Besides the workers: {_counts(times)}."] if times else []
 
 
-def confused(portrait: Portrait, most: int = 10) -> list[tuple[str, str, float]]:
-    """The errors that the crowd makes most often: the truth, what it is taken for, and the chance of that."""
-    matrix = portrait.mean_confusion * (1 - np.eye(portrait.labels.n_classes))
+def common_confusions(audit: Audit, most: int = 10) -> list[tuple[int, int, float]]:
+    """The errors that the crowd makes most often: the true class, what it is taken for, and the chance of that."""
+    matrix = audit.mean_confusion * (1 - np.eye(audit.labels.n_classes))
     order = np.argsort(-matrix, axis=None, kind="stable")[:most]
     cells = [(int(each) // len(matrix), int(each) % len(matrix)) for each in order]
-    return [(portrait.classes[a], portrait.classes[b], float(matrix[a, b])) for a, b in cells if matrix[a, b] > 0.005]
+    return [(a, b, float(matrix[a, b])) for a, b in cells if matrix[a, b] > 0.005]
 
 
-def _confusion(portrait: Portrait) -> list[str]:
-    worst = confused(portrait, 1)
+def _confusion(audit: Audit, class_names: Sequence[str]) -> str:
+    worst = common_confusions(audit, 1)
     if not worst:
-        return ["Classes are hardly ever confused."]
+        return "Classes are hardly ever confused."
     truth, said, chance = worst[0]
-    told = f"when {_apart(truth)} is true, {percent(chance)} of the labels say {_apart(said)}"
-    return [f"The commonest confusion: {told}."]
+    told = f"when {class_names[truth]} is true, {percent(chance)} of the labels say {class_names[said]}"
+    return f"The commonest confusion: {told}."
 
 
 # ---- can any of this be believed --------------------------------------------------------------------------
 
 
-def believable(portrait: Portrait) -> list[tuple[bool, str]]:
+def check_reliability(audit: Audit, class_names: Sequence[str]) -> list[tuple[bool, str]]:
     """What the labels must have for any of this to be believed: whether they have it, and what follows."""
-    labels, model = portrait.labels, portrait.model
-    checks = [_enough_labels(labels.labels_per_task), _joined(portrait), _dominant(portrait), _settled(model)]
-    return [*checks, *_one_voice(portrait)]
+    return [
+        _check_labels_per_task(audit.labels.labels_per_task),
+        _check_connected(audit),
+        _check_dominant(audit, class_names),
+        _check_converged(audit.model),
+        *_check_independent(audit),
+    ]
 
 
-def _enough_labels(per_task: IntArray) -> tuple[bool, str]:
+def _check_labels_per_task(per_task: IntArray) -> tuple[bool, str]:
     share = _share(per_task[per_task > 0] >= 3)
     if share >= 0.5:
         return True, f"{percent(share)} of the tasks have three labels or more: workers can be judged by each other."
@@ -177,11 +201,8 @@ def _enough_labels(per_task: IntArray) -> tuple[bool, str]:
     )
 
 
-def _joined(portrait: Portrait) -> tuple[bool, str]:
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    labels = portrait.labels
+def _check_connected(audit: Audit) -> tuple[bool, str]:
+    labels = audit.labels
     size = labels.n_tasks + labels.n_workers
     ends = (labels.task, labels.worker.astype(np.int64) + labels.n_tasks)
     part = connected_components(coo_array((np.ones(labels.n_labels, np.int8), ends), (size, size)), directed=False)[1]
@@ -194,21 +215,19 @@ def _joined(portrait: Portrait) -> tuple[bool, str]:
     )
 
 
-def _dominant(portrait: Portrait) -> tuple[bool, str]:
-    used = np.flatnonzero(portrait.labels.class_shares)
-    weak = [int(used[k]) for k in not_dominant(portrait.mean_confusion[np.ix_(used, used)])]
+def _check_dominant(audit: Audit, class_names: Sequence[str]) -> tuple[bool, str]:
+    used = np.flatnonzero(audit.labels.class_shares)
+    weak = [int(used[k]) for k in not_dominant(audit.mean_confusion[np.ix_(used, used)])]
     if not weak:
         return True, "The crowd as a whole says each class most often when it is true: classes are not swapped."
-    named = ", ".join(_apart(portrait.classes[k]) for k in weak[:5]) + (
-        f" and {len(weak) - 5} more" if len(weak) > 5 else ""
-    )
+    named = ", ".join(class_names[k] for k in weak[:5]) + (f" and {len(weak) - 5} more" if len(weak) > 5 else "")
     return False, (
         f"The crowd as a whole says {named} no more often when it is true than when something else is: classes may "
         "have been swapped. Check some tasks by hand."
     )
 
 
-def _settled(model: Any) -> tuple[bool, str]:
+def _check_converged(model: Any) -> tuple[bool, str]:
     if model.converged_:
         steps = f" ({model.n_iter_:,} iterations)" if model.n_iter_ > 1 else ""
         return True, f"The fit has settled{steps}."
@@ -218,10 +237,10 @@ def _settled(model: Any) -> tuple[bool, str]:
     )
 
 
-def _one_voice(portrait: Portrait) -> list[tuple[bool, str]]:
+def _check_independent(audit: Audit) -> list[tuple[bool, str]]:
     """Warn where workers depend on each other and the consensus does not know it."""
-    dependent = int((portrait.audit.group >= 0).sum())
-    if not dependent or portrait.model.slug.startswith("group-"):
+    dependent = int((audit.group >= 0).sum())
+    if not dependent or audit.model.slug.startswith("group-"):
         return []
     told = (
         f"{counted(dependent, 'worker')} depend on others, and the consensus counts each of them as a voice of their "
@@ -230,9 +249,22 @@ def _one_voice(portrait: Portrait) -> list[tuple[bool, str]]:
     return [(False, told)]
 
 
-def citations(portrait: Portrait) -> list[tuple[str, str]]:
+def list_tests(audit: Audit) -> list[tuple[str, str, str]]:
+    """Every test: its title, what it asks, and what came of it."""
+    tests = {test.kind: test for test in audit_tests()}
+    rows = []
+    for screen in audit.screens:
+        test = tests.get(screen.kind)
+        nothing = FINE if test is None else test.nothing
+        result = counted(len(screen.findings), "finding") if screen.findings else nothing
+        title, question = (screen.kind, "") if test is None else (test.title, test.question)
+        rows.append((title, question, f"Not tested: {screen.skipped}" if screen.skipped else result))
+    return rows
+
+
+def list_citations(audit: Audit) -> list[tuple[str, str]]:
     """What to cite, and for what."""
-    slug = portrait.model.slug
+    slug = audit.model.slug
     version = importlib.import_module("crowdwise").__version__
     cited = [("This software", f"Crowdwise, version {version}.")]
     for registry in (method, learner):
@@ -241,14 +273,9 @@ def citations(portrait: Portrait) -> list[tuple[str, str]]:
         except InputError:  # of the other registry, or none
             continue
         break
-    kinds = [screen.kind for screen in portrait.audit.screens if not screen.skipped and screen.kind in TESTS]
-    cited += [(f"The test for {kind}", f"{TESTS[kind]}.") for kind in kinds]
-    return cited
-
-
-def _apart(name: str) -> str:
-    """A name within a sentence; the marks keep one that is written from the right from turning what follows."""
-    return f"\u2068{name}\u2069"
+    done = {screen.kind for screen in audit.screens if not screen.skipped}
+    tests = [test for test in audit_tests() if test.citation and test.kind in done]
+    return cited + [(f"The test for {test.kind}", f"{test.citation}.") for test in tests]
 
 
 def _share(which: FloatArray | Any) -> float:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from crowdwise.audit.scores import LEVEL, gold_calibration, gold_tasks
 from crowdwise.labels.source_location import counted
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.metrics.calibration import wilson_interval
-from crowdwise.report.scores import LEVEL, gold_calibration, gold_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crowdwise.audit.audit import Audit
+    from crowdwise.audit.scores import Score
     from crowdwise.labels.types import FloatArray
-    from crowdwise.report.scores import Score
 
 __all__ = [
     "COUNTED",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from crowdwise.kernels.exponential import exp_of_nonpositive
-from crowdwise.kernels.prefetch import AHEAD, prefetch_row
+from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
+from crowdwise.kernels.compiled.prefetch import AHEAD, prefetch_row
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray

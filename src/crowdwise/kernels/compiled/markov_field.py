@@ -1,0 +1,57 @@
+"""Sweeps of mean field over a graph of tasks."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["sweep"]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sweep(
+    ptr: IntArray,
+    neighbour: IntArray,
+    order: IntArray,
+    log_evidence: FloatArray,
+    coupling: float,
+    posterior: FloatArray,
+    sweeps: int,
+) -> float:
+    """Sweep over the tasks in place, and return the bound."""
+    n_classes = posterior.shape[1]
+    for _ in range(sweeps):
+        for t in order:
+            row = posterior[t]
+            row[:] = 0.0
+            for edge in range(ptr[t], ptr[t + 1]):
+                for k in range(n_classes):
+                    row[k] += posterior[neighbour[edge], k]
+            highest = -np.inf
+            for k in range(n_classes):
+                row[k] = coupling * row[k] + log_evidence[t, k]
+                highest = max(highest, row[k])
+            mass = 0.0
+            for k in range(n_classes):
+                row[k] = math.exp(row[k] - highest)
+                mass += row[k]
+            for k in range(n_classes):
+                row[k] /= mass
+    total = 0.0
+    for t in range(posterior.shape[0]):
+        near = 0.0
+        for edge in range(ptr[t], ptr[t + 1]):
+            for k in range(n_classes):
+                near += posterior[t, k] * posterior[neighbour[edge], k]
+        total += 0.5 * coupling * near
+        for k in range(n_classes):
+            q = posterior[t, k]
+            if q > 0.0:
+                total += q * (log_evidence[t, k] - math.log(q))
+    return total
