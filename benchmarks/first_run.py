@@ -88,7 +88,8 @@ def main() -> None:
         rows.append(row)
         print("  ".join(f"{key} {value}" for key, value in row.items()))
     machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
-    RESULTS.write_text(json.dumps({"labels": str(chosen.labels.name), **machine, "rows": rows}, indent=1) + "\n")
+    about = {"labels": f"{chosen.labels.parent.name}/{chosen.labels.name}", "rounds": chosen.rounds, **machine}
+    RESULTS.write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
     met = all(row["bar"] >= max(row["first ratio"], row["second ratio"]) for row in rows if "bar" in row)  # type: ignore[type-var,operator]
     print("All bars are met." if met else "Not all bars are met.")
 

@@ -103,8 +103,8 @@ def climb_tables(
 
 
 def _engine(labels: CrowdLabels) -> str:
-    """Every label costs a table of K², not a row."""
-    return choose_engine(labels.n_labels * labels.n_classes, labels.n_classes)
+    """Every label costs a table of K², not a row, and many short steps: NumPy falls behind four times sooner."""
+    return choose_engine(4 * labels.n_labels * labels.n_classes, labels.n_classes)
 
 
 class _Edges(NamedTuple):
