@@ -198,8 +198,8 @@ def linked_crowd(labels: CrowdLabels) -> Answer:
     if active.sum() == 1:
         words, alone = "No: there is a single worker.", 1.0
     else:
-        parts = listing(sizes.tolist())
-        words = f"No: the crowd falls into {sizes.size} parts without a task in common (workers: {parts})."
+        counts = listing(sizes.tolist())
+        words = f"No: the crowd falls into {sizes.size} parts without a task in common (workers: {counts})."
         alone = 1 - float(sizes[0]) / float(sizes.sum())
     consequence = (
         "Workers of different parts cannot be compared, and one part's classes may be swapped against another's."

@@ -244,7 +244,8 @@ def _check_independent(audit: Audit) -> list[tuple[bool, str]]:
         return []
     told = (
         f"{format_count(dependent, 'worker')} depend on others, and the consensus counts each of them as a voice of "
-        "their own. Leave copies out (crowdwise audit --prune-to), or count each group once: --method group-dawid-skene."
+        "their own. Leave copies out (crowdwise audit --prune-to), or count each group once: "
+        "--method group-dawid-skene."
     )
     return [(False, told)]
 
