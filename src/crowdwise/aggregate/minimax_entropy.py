@@ -209,6 +209,7 @@ class MinimaxEntropy(Aggregator):
     complexity = "O(labels × K²) for each Newton step"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
+    numpy_cost = 4
     random = True
 
     ordinal: bool = False
