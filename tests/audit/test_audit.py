@@ -10,7 +10,7 @@ import crowdwise as cw
 from crowdwise.audit import audit as room
 from crowdwise.audit.audit import FINE, Audit, audit_crowd
 from crowdwise.audit.findings import Finding, Screen
-from crowdwise.report.page import made_report
+from crowdwise.report.page import make_report
 from crowdwise.simulate import simulate
 
 
@@ -84,7 +84,7 @@ def test_gold_may_name_a_class_that_no_worker_used(monkeypatch: pytest.MonkeyPat
     found = audit_crowd(crowd.labels, gold={0: 7})
     assert found.labels.to_table() == crowd.labels.to_table()
     assert found.labels.classes == longer
-    page = made_report(found, truth={1: 7, 2: int(crowd.truth[2])})
+    page = make_report(found, truth={1: 7, 2: int(crowd.truth[2])})
     assert "Scored against 2 known truths" in page
     assert "choosing between 4 classes" in page
 

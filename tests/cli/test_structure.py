@@ -67,7 +67,7 @@ def test_graph(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> None:
     [
         (
             ["--sequences", "names"],
-            "dawid-skene takes no --sequences. Leave it out, or take a method that does: hmm-crowd",
+            "dawid-skene takes no --sequences. Leave it out, or take a method that does: bsc, hmm-crowd",
         ),
         (["--graph", "g.csv"], "dawid-skene takes no --graph. Leave it out, or take a method that does: graph-dawid"),
         (["--method", "bsc", "--sequences", "gone.csv"], "gone.csv"),

@@ -367,7 +367,7 @@ MUTATIONS = (
     Mutation(
         "Adam's means laid out otherwise than their parameters",
         "learn/checkpoints.py",
-        "            _laid_out(optimiser)\n",
+        "            _lay_out(optimiser)\n",
         "",
         (LEARN + "contract.py::test_resumed_is_as_if_never_stopped[max-mig]",),
     ),

@@ -285,7 +285,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"task_prior": [[0.5, 0.5]]}, r"task_prior has shape \(1, 2\)"),
     ({"damping": 1.0}, "damping is 1.0"),
     ({"n_samples": 0}, "n_samples is 0"),
-    ({"seed": -1}, "seed is -1"),
+    ({"random_state": -1}, "random_state is -1"),
     ({"tol": -1.0}, "tol is -1.0"),
 ]
 

@@ -126,21 +126,21 @@ def test_spammer_em(n_classes: int, seed: int) -> None:
 def test_rows_between_answers_and_habit(precision: float) -> None:
     generator = np.random.default_rng(0)
     counts = generator.gamma(1.0, 4.0, (2, 4, 4)) * (generator.random((2, 4, 4)) < 0.8)
-    counts[1, :, 2] = 0
+    counts[1, 2] = 0
     habits = generator.dirichlet(np.ones(4), 2)
     found = spammer_em.rows(counts, habits, np.full(2, precision))
     for worker, truth in np.ndindex(2, 4):
-        answers, habit = counts[worker, :, truth], habits[worker]
+        answers, habit = counts[worker, truth], habits[worker]
 
         def cost(logits: Any, answers: Any = answers, habit: Any = habit) -> float:
             row = softmax(logits)
             return float(-answers @ np.log(row) + precision / 2 * ((row - habit) ** 2).sum())
 
         if answers.sum() == 0:
-            np.testing.assert_allclose(found[worker, :, truth], habit, atol=1e-9)
+            np.testing.assert_allclose(found[worker, truth], habit, atol=1e-9)
             continue
         best = minimize(cost, np.log(habit), method="BFGS", options={"gtol": 1e-8})
-        row = found[worker, :, truth]
+        row = found[worker, truth]
         seen = answers > 0
         value = -answers[seen] @ np.log(row[seen]) + precision / 2 * ((row - habit) ** 2).sum()
         assert value <= best.fun + 1e-6

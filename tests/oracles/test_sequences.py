@@ -147,7 +147,7 @@ def test_evidence_bound_of_bsc(gold: Any) -> None:
 
     move = np.exp([[mean_log(row, cell) for cell in (0, 1)] for row in steps])
     tables = {
-        habit: np.exp([[mean_log(answers[place][:, truth], label) for label in (0, 1)] for truth in (0, 1)])
+        habit: np.exp([[mean_log(answers[place][truth], label) for label in (0, 1)] for truth in (0, 1)])
         for place, habit in enumerate(habits)
     }
 
@@ -158,7 +158,7 @@ def test_evidence_bound_of_bsc(gold: Any) -> None:
     value, posterior = walked(labels, move[2], move[:2], said, gold)
     loss = sum(divergence(row, [1.6, 1.6]) for row in steps)
     for place in range(len(habits)):
-        loss += divergence(answers[place][:, 0], [2.5, 1.3]) + divergence(answers[place][:, 1], [1.3, 2.5])
+        loss += divergence(answers[place][0], [2.5, 1.3]) + divergence(answers[place][1], [1.3, 2.5])
     np.testing.assert_allclose(model.posterior_, posterior, atol=1e-8)
     assert model.log_likelihood_[-1] == pytest.approx(value, abs=1e-8)
     assert model.objective_[-1] == pytest.approx(value - loss, abs=1e-8)

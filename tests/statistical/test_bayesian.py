@@ -39,7 +39,7 @@ def test_ranks_of_the_sampler_are_uniform(cell: tuple[int, int]) -> None:
     chain = sweeps(
         labels,
         Knowledge(class_prior=shares),
-        rows_prior=np.ascontiguousarray(prior.T[None]),
+        rows_prior=prior[None],
         share_prior=1.0,
         generator=np.random.default_rng(2),
     )
@@ -48,7 +48,7 @@ def test_ranks_of_the_sampler_are_uniform(cell: tuple[int, int]) -> None:
     for number in range(60 + n_draws * thin):
         sweep = next(chain)
         if number >= 60 and number % thin == 0:
-            ranks += sweep.rows[::3, said, truth_class] < rows[::3, truth_class, said]
+            ranks += sweep.rows[::3, truth_class, said] < rows[::3, truth_class, said]
     found = np.bincount(ranks, minlength=n_draws + 1)
     assert stats.chisquare(found).pvalue > FALSE_ALARM
 
@@ -59,7 +59,7 @@ def test_ranks_of_a_wrong_sampler_are_not_uniform() -> None:
     chain = sweeps(
         labels,
         Knowledge(class_prior=shares),
-        rows_prior=np.ascontiguousarray(prior.T[None]) + np.eye(2),
+        rows_prior=prior[None] + np.eye(2),
         share_prior=1.0,
         generator=np.random.default_rng(2),
     )

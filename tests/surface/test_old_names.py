@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from crowdwise.audit.effective_size import effective_size
+from crowdwise.dependence.effective_size import effective_size
 
 import crowdwise as cw
 from crowdwise.simulate import simulate_crowd, simulate_workers

@@ -42,7 +42,7 @@ def compute_measure(row: dict[str, Any]) -> Any:
     dataset = load(row["data"])
     parameters = row.get("parameters", {})
     if "seeds" in row:
-        return float(np.mean([_measured(row, dataset, parameters | {"seed": n}) for n in range(row["seeds"])]))
+        return float(np.mean([_measured(row, dataset, parameters | {"random_state": n}) for n in range(row["seeds"])]))
     return _measured(row, dataset, parameters)
 
 

@@ -90,6 +90,8 @@ def climb(
 
 def warn(message: str) -> None:
     """Say `NotConverged` at the line outside the package that the fit was called from."""
+    if warnings.filters and warnings.filters[0][0] == "ignore" and warnings.filters[0][2] is StillImproving:
+        return  # by the package itself, for which scikit-learn need not be imported
     from crowdwise.fitting.scikit_learn_errors import NotConverged
 
     frame, level = sys._getframe(1), 2

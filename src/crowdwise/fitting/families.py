@@ -117,7 +117,7 @@ class MomentAggregator(Aggregator):
     Examples
     --------
     >>> from crowdwise.simulate import simulate
-    >>> crowd = simulate("dawid-skene", n_tasks=2000, n_workers=8, n_classes=3, labels_per_task=None, skill=0.8, seed=1)
+    >>> crowd = simulate("dawid-skene", n_tasks=2000, n_workers=8, n_classes=3, labels_per_task=None, skill=0.8, random_state=1)
     >>> crowd.skill.round(2).tolist()
     [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
     """

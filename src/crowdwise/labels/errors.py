@@ -42,7 +42,7 @@ class InputWarning(UserWarning):
 def quote(name: object) -> str:
     r"""Show a name on one line, control characters escaped and long ones cut.
 
-    >>> print(quoted("two\nlines"))
+    >>> print(quote("two\nlines"))
     'two\nlines'
     """
     text = repr(name)
@@ -52,9 +52,9 @@ def quote(name: object) -> str:
 def listing(names: Iterable[object]) -> str:
     """Show the first five names, then how many more there are.
 
-    >>> listed(["a", "b"])
+    >>> listing(["a", "b"])
     "'a', 'b'"
-    >>> listed(range(8))
+    >>> listing(range(8))
     '0, 1, 2, 3, 4 and 3 more'
     """
     every = list(names)

@@ -105,7 +105,7 @@ class JoinedPlace(_Rows):
 def format_count(number: int, noun: str, plural: str | None = None) -> str:
     """Put a number before its noun.
 
-    >>> counted(1, "label"), counted(2, "class", "classes")
+    >>> format_count(1, "label"), format_count(2, "class", "classes")
     ('1 label', '2 classes')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

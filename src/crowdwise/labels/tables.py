@@ -56,7 +56,7 @@ def defuse_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     A cell that begins like a formula (= + - @, tab, return) and is no plain number gets an apostrophe in
     front. Control characters become visible (`\x1b`); tabs and line breaks stay, since CSV can quote them.
 
-    >>> defused(pa.chunked_array([["=1+1", "-5", "plain"]])).to_pylist()
+    >>> defuse_text(pa.chunked_array([["=1+1", "-5", "plain"]])).to_pylist()
     ["'=1+1", '-5', 'plain']
     """
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):

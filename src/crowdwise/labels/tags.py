@@ -21,7 +21,7 @@ TAG = re.compile(r"([BI])(?:-(.+))?")
 def parse_tag(tag: Any) -> tuple[str, str] | None:
     """Letter and type of a tag, None if it is not one.
 
-    >>> parsed_tag("B-PER"), parsed_tag("I"), parsed_tag("O"), parsed_tag("noun")
+    >>> parse_tag("B-PER"), parse_tag("I"), parse_tag("O"), parse_tag("noun")
     (('B', 'PER'), ('I', ''), ('O', ''), None)
     """
     if tag == OUTSIDE:

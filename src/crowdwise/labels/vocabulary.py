@@ -57,9 +57,9 @@ def plain(array: pa.Array) -> pa.Array:
 def parse_integers(array: pa.Array) -> pa.Array:
     """Turn names read from text into integers if, and only if, every one is written as a plain integer.
 
-    >>> numbered(pa.array(["2", "10"])).to_pylist()
+    >>> parse_integers(pa.array(["2", "10"])).to_pylist()
     [2, 10]
-    >>> numbered(pa.array(["007", "8"])).to_pylist()
+    >>> parse_integers(pa.array(["007", "8"])).to_pylist()
     ['007', '8']
     """
     if not pa.types.is_string(array.type) or len(array) == 0:

@@ -39,7 +39,7 @@ def assign(n_tasks: int, n_workers: int, labels_per_task: int | None, rng: np.ra
 def assign_everyone(n_tasks: int, n_workers: int) -> Assignment:
     """Every worker labels every task.
 
-    >>> everyone(2, 3).worker.tolist()
+    >>> assign_everyone(2, 3).worker.tolist()
     [0, 1, 2, 0, 1, 2]
     """
     task = np.repeat(np.arange(n_tasks, dtype=np.int32), n_workers)

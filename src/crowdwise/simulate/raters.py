@@ -33,7 +33,7 @@ def kappa_confusion(kappas: FloatArray, shares: FloatArray) -> FloatArray:
     The rater's shares are then the reference's, chance agrees with Σ p², and Cohen's κ of the two is κ. Of two classes,
     the second with share π, they flip it with probability (1 − κ)(1 − π), and the first with (1 − κ)π.
 
-    >>> of_kappa(np.array([0.75]), np.array([0.8, 0.2]))[0].round(2).tolist()
+    >>> kappa_confusion(np.array([0.75]), np.array([0.8, 0.2]))[0].round(2).tolist()
     [[0.95, 0.05], [0.2, 0.8]]
     """
     weight = kappas[:, None, None]

@@ -30,7 +30,7 @@ __all__ = [
 def symmetric_confusion(skill: Any, n_classes: int) -> FloatArray:
     """One coin a worker: right with probability `skill[w]`, else each other class equally likely.
 
-    >>> symmetric([0.8], 3)[0].round(2).tolist()
+    >>> symmetric_confusion([0.8], 3)[0].round(2).tolist()
     [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]
     """
     right = np.asarray(skill, np.float64)
