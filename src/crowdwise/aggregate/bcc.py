@@ -13,8 +13,6 @@ H.-C. Kim and Z. Ghahramani (2012), "Bayesian classifier combination", AISTATS.
 | truths given rows and shares ∝ share × Π A | the engine's `e_step`, `draw_truths` |
 | the same posterior by mean field | `aggregate.mean_field.fit_mean_field` |
 
-Cost of an iteration or a sweep: O(labels × K + M × K²).
-
 Departures: the pseudo-counts are given, not drawn from an exponential prior of their own (the authors of EBCC found the
 same numbers with 4 on the diagonal and 1 off it, the default here). Averages over sweeps take each task's conditional
 posterior rather than its drawn truth, which has the same mean and less noise.
@@ -158,6 +156,13 @@ def fit_gibbs(
 class BayesianClassifierCombination(Aggregator):
     """Consensus with a posterior of every worker's confusion matrix: independent BCC.
 
+    Facts
+    -----
+    Assumes: Dawid-Skene with Dirichlet priors, by Gibbs sampling or mean field
+    Fails with: copying workers, one label per task, crowds where most are contrary
+    Cost: O(labels × K + workers × K²) a sweep
+    Paper: Kim & Ghahramani 2012, AISTATS
+
     Parameters
     ----------
     inference : "mean-field", "gibbs"
@@ -195,10 +200,6 @@ class BayesianClassifierCombination(Aggregator):
     "gibbs", predictions for new tasks use the mean matrices. A worker unknown at prediction counts as the average of
     the crowd.
 
-    References
-    ----------
-    Kim and Ghahramani (2012), AISTATS, PMLR 22, 619-627.
-
     Examples
     --------
     >>> model = BayesianClassifierCombination().fit(labels)
@@ -209,11 +210,7 @@ class BayesianClassifierCombination(Aggregator):
     """
 
     slug = "bcc"
-    summary = "Dawid-Skene with Dirichlet priors, by Gibbs sampling or mean field"
-    paper = "Kim & Ghahramani 2012, AISTATS"
-    fails = "copying workers, one label per task, crowds where most are contrary"
     family = BAYESIAN
-    complexity = "O(labels × K + workers × K²) a sweep"
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     climbs = True
 

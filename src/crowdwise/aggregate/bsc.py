@@ -121,6 +121,13 @@ def bound(value: float, parameters: SequenceParameters, answers: FloatArray, ste
 class BayesianSequenceCombination(SequenceAggregator):
     """Consensus of tasks in sequences, where a worker's label also depends on her label before (BSC-seq).
 
+    Facts
+    -----
+    Assumes: a worker's label depends on the truth and on their label before; the truth is a Markov chain
+    Fails with: few labels per worker: each has a confusion matrix for every label they gave before
+    Cost: O(labels × K + tasks × K² + habits × K²) an iteration
+    Paper: Simpson & Gurevych 2019, EMNLP
+
     Parameters
     ----------
     bio : bool
@@ -152,10 +159,6 @@ class BayesianSequenceCombination(SequenceAggregator):
     unknown at prediction counts as the average of the crowd, and a known worker after a label that she never gave
     before as her own average.
 
-    References
-    ----------
-    Simpson and Gurevych (2019), EMNLP, 1093-1104.
-
     Examples
     --------
     >>> from crowdwise.labels import read_labels
@@ -170,10 +173,6 @@ class BayesianSequenceCombination(SequenceAggregator):
     """
 
     slug = "bsc"
-    summary = "a worker's label depends on the truth and on their label before; the truth is a Markov chain"
-    paper = "Simpson & Gurevych 2019, EMNLP"
-    fails = "few labels per worker: each has a confusion matrix for every label they gave before"
-    complexity = "O(labels × K + tasks × K² + habits × K²) an iteration"
 
     right: float = 2.0
     wrong: float = 1.0

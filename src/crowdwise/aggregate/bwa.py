@@ -14,8 +14,6 @@ crowd annotations", WWW.
 | b = a × variance of the answers around the share of votes × 4 (1 - 1/K) | `prior_scale` |
 | log p(answers, z), the precisions integrated out, which EM climbs | `objective` |
 
-Cost of an iteration: O(labels × K).
-
 A worker's repeated answers to a task are one measurement, as in the authors' code: 1 for each class that she named.
 
 Departures: the variance that sets b counts one more answer, with a vote split in half, so that b is above 0 where all
@@ -141,6 +139,13 @@ def objective(
 class BayesianWeightedAverage(Aggregator):
     """Consensus by votes averaged with each worker's precision, one class against the rest.
 
+    Facts
+    -----
+    Assumes: votes are noisy measurements, averaged with each worker's precision
+    Fails with: workers who are biased or contrary; its scores are not calibrated probabilities
+    Cost: O(labels × K) an iteration
+    Paper: Li, Rubinstein & Cohn 2019, WWW
+
     Parameters
     ----------
     strength : float, above 0
@@ -167,10 +172,6 @@ class BayesianWeightedAverage(Aggregator):
     biased or contrary: a vote is never turned round. There are no confusion matrices. A worker unknown at prediction
     counts as the average of the crowd.
 
-    References
-    ----------
-    Li, Rubinstein and Cohn (2019), WWW, 1028-1038.
-
     Examples
     --------
     >>> model = BayesianWeightedAverage().fit(labels)
@@ -181,11 +182,7 @@ class BayesianWeightedAverage(Aggregator):
     """
 
     slug = "bwa"
-    summary = "votes are noisy measurements, averaged with each worker's precision"
-    paper = "Li, Rubinstein & Cohn 2019, WWW"
-    fails = "workers who are biased or contrary; its scores are not calibrated probabilities"
     family = VOTES
-    complexity = "O(labels × K) an iteration"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
 

@@ -14,8 +14,6 @@ crowdsourcing", WWW.
 | community matrices, highest posterior | `communities_step` |
 | the evidence bound, which every iteration raises | `step` in `CommunityBcc._fit` |
 
-Cost of an iteration: O(labels × K + M × C × K²).
-
 Departures: the inference is variational EM. Rows are Dirichlet around α[c] where the paper has soft-max of Gaussian
 scores, so that a worker's rows can be integrated given her community; truths and shares have mean-field posteriors; the
 α, which hold both the mean and the spread of a community, are points of highest posterior under Gamma priors of shape 2
@@ -165,6 +163,13 @@ def communities_step(counts: FloatArray, chance: FloatArray, alpha: FloatArray, 
 class CommunityBcc(Aggregator):
     """Consensus where workers belong to communities with a confusion matrix each.
 
+    Facts
+    -----
+    Assumes: workers belong to communities, whose confusion matrices are the prior of their members'
+    Fails with: workers all alike or all different, copying workers
+    Cost: O(labels × K + workers × communities × K²) an iteration
+    Paper: Venanzi et al. 2014, WWW
+
     Parameters
     ----------
     n_communities : int
@@ -195,10 +200,6 @@ class CommunityBcc(Aggregator):
     then enough) or all different, and where workers copy each other. A worker unknown at prediction counts as a member
     of each community by its share.
 
-    References
-    ----------
-    Venanzi, Guiver, Kazai, Kohli and Shokouhi (2014), WWW, 155-164.
-
     Examples
     --------
     >>> model = CommunityBcc(n_communities=2).fit(labels)
@@ -209,11 +210,7 @@ class CommunityBcc(Aggregator):
     """
 
     slug = "cbcc"
-    summary = "workers belong to communities, whose confusion matrices are the prior of their members'"
-    paper = "Venanzi et al. 2014, WWW"
-    fails = "workers all alike or all different, copying workers"
     family = BAYESIAN
-    complexity = "O(labels × K + workers × communities × K²) an iteration"
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     climbs = True
 

@@ -13,8 +13,6 @@ algorithms", NeurIPS 32.
 | start from MultiSPA | `multi_spa.project` |
 | update of A and d | `kernels.pair_pass`, then rows made to sum to 1 |
 
-Cost per iteration: O(co-labelling pairs × K³), at most K operations for each cell of each pair's table.
-
 Departures: pairs are weighed by the tasks they share, which makes the sum the (composite) likelihood of the pairs'
 answers; a pair seen once would else count as much as one seen a hundred times. Instead of solving for one worker at a
 time by mirror descent, all matrices are updated at once by the multiplicative rule of Lee and Seung, which is EM for
@@ -104,6 +102,13 @@ def climb_pairs(
 class CoupledNmf(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from the joint answers of pairs.
 
+    Facts
+    -----
+    Assumes: confusion matrices explain how every two workers answered the tasks they share
+    Fails with: few shared tasks; two classes of unknown shares
+    Cost: O(pairs of workers × K³) an iteration
+    Paper: Ibrahim et al. 2019, NeurIPS
+
     Parameters
     ----------
     tol : float
@@ -121,10 +126,6 @@ class CoupledNmf(MomentAggregator):
     helps. Gold labels take part in the majority vote that names the classes and pin the posterior. Where fewer than
     three workers share enough tasks, the answer is that of one M-step from the majority vote.
 
-    References
-    ----------
-    Ibrahim, Fu, Kargas and Huang (2019), NeurIPS 32.
-
     Examples
     --------
     >>> from crowdwise.simulate import simulate
@@ -136,10 +137,6 @@ class CoupledNmf(MomentAggregator):
     """
 
     slug = "cnmf"
-    summary = "confusion matrices explain how every two workers answered the tasks they share"
-    paper = "Ibrahim et al. 2019, NeurIPS"
-    fails = "few shared tasks; two classes of unknown shares"
-    complexity = "O(pairs of workers × K³) an iteration"
     climbs = True
 
     max_iter: int = 500

@@ -10,8 +10,6 @@ prior, flat by default. For K = 2 this is Dawid–Skene (two coins).
 | a[w,k] = Σ_{label = k} q[t,k] / Σ q[t,k] | `m_step` |
 | E-step | the engine's `e_step` |
 
-Cost of an iteration: O(labels × K + workers × K²).
-
 Departures: none.
 """
 
@@ -68,6 +66,13 @@ def log_density(parameters: ConfusionParameters, smoothing: float) -> float:
 class ConfusionVector(Aggregator):
     """Consensus with one accuracy for every worker and true class, by EM.
 
+    Facts
+    -----
+    Assumes: every worker has one accuracy for each true class; errors fall alike
+    Fails with: errors of one class that go mostly to one other
+    Cost: O(labels × K) an iteration
+    Paper: Dawid & Skene 1979 with K parameters; Liu & Wang 2012
+
     Parameters
     ----------
     smoothing : float, 0 or more
@@ -89,11 +94,7 @@ class ConfusionVector(Aggregator):
     """
 
     slug = "confusion-vector"
-    summary = "every worker has one accuracy for each true class; errors fall alike"
-    paper = "Dawid & Skene 1979 with K parameters; Liu & Wang 2012"
-    fails = "errors of one class that go mostly to one other"
     family = EM
-    complexity = "O(labels × K) an iteration"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
 

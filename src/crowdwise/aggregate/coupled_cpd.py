@@ -14,8 +14,7 @@ Transactions on Signal Processing 66.
 | one matrix at a time, the others kept | `kernels.triple_sweep` |
 | which triplets | `choose` |
 
-Cost per iteration: O(triplets × K⁴), at most K operations for each cell of each triplet's table. Memory: O(triplets ×
-K³).
+Memory: O(triplets × K³).
 
 Departures: only the triplets that share most are used, `triplets` for each of at most `max_workers` workers, instead
 of all; they are weighed by the tasks they share. Matrices are improved by projected gradient steps instead of ADMM: the
@@ -122,6 +121,13 @@ def climb_triples(
 class CoupledCpd(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from the joint answers of triplets.
 
+    Facts
+    -----
+    Assumes: confusion matrices explain how every three workers answered the tasks they share
+    Fails with: few tasks that three workers share, many classes
+    Cost: O(triples of workers × K⁴) an iteration
+    Paper: Traganitis et al. 2018, IEEE TSP 66
+
     Parameters
     ----------
     triplets : int
@@ -142,10 +148,6 @@ class CoupledCpd(MomentAggregator):
     in the majority vote that names the classes and pin the posterior. Where fewer than three workers have ten answers
     beside two others' for each cell of their matrix, the answer is that of one M-step from the majority vote.
 
-    References
-    ----------
-    Traganitis, Pagès-Zamora and Giannakis (2018), IEEE Transactions on Signal Processing 66.
-
     Examples
     --------
     >>> from crowdwise.simulate import simulate
@@ -157,10 +159,6 @@ class CoupledCpd(MomentAggregator):
     """
 
     slug = "coupled-cpd"
-    summary = "confusion matrices explain how every three workers answered the tasks they share"
-    paper = "Traganitis et al. 2018, IEEE TSP 66"
-    fails = "few tasks that three workers share, many classes"
-    complexity = "O(triples of workers × K⁴) an iteration"
     climbs = True
 
     triplets: int = 20

@@ -16,8 +16,6 @@ and source reliability estimation", SIGMOD. The tutorial (Ibrahim et al. 2025) g
 | (7) truth under 0-1 loss: the weighted vote | `kernels.vote_shares` |
 | section 2.5, sources that say little: loss over number of claims | `effort` |
 
-Cost of an iteration: O(labels).
-
 Departures: where workers have given different numbers of labels, the constraint counts each as often as she has
 answered, Σ_w c[w] exp(-weight[w]) = 1 with c = labels over mean labels. That is the paper's where all have the same
 number, compares losses by label as its section 2.5 does, and remains one objective that both steps lower. A worker who
@@ -86,6 +84,13 @@ def objective(loss: FloatArray, weights: FloatArray) -> float:
 class Crh(VoteAggregator):
     """Votes weighed so that the weighted disagreement with the winners is smallest.
 
+    Facts
+    -----
+    Assumes: votes weigh as minus the logarithm of their worker's share of all disagreement with the winners
+    Fails with: most workers share a mistake; workers with a bias towards some class
+    Cost: O(labels) an iteration
+    Paper: Li et al. 2014, SIGMOD
+
     Parameters
     ----------
     smoothing : float above 0
@@ -107,10 +112,6 @@ class Crh(VoteAggregator):
     Weights differ little, as logarithms do: near to the majority vote. Fails where most workers share a mistake. A
     worker unknown at prediction has the mean weight of the crowd.
 
-    References
-    ----------
-    Li et al. (2014), SIGMOD.
-
     Examples
     --------
     >>> model = Crh().fit(labels)
@@ -121,10 +122,6 @@ class Crh(VoteAggregator):
     """
 
     slug = "crh"
-    summary = "votes weigh as minus the logarithm of their worker's share of all disagreement with the winners"
-    paper = "Li et al. 2014, SIGMOD"
-    fails = "most workers share a mistake; workers with a bias towards some class"
-    complexity = "O(labels) an iteration"
     uses = frozenset({GOLD})
 
     smoothing: float = 0.5

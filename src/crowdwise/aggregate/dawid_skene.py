@@ -14,8 +14,6 @@ algorithm", Applied Statistics 28, 20-28.
 | (2.5) q[t,k] ∝ prior[k] Π_w Π_l A[w,k,l]^n[t,w,l] | the engine's `e_step` |
 | (2.7) the likelihood that EM climbs | the engine's `e_step`, `log_density` added |
 
-Cost of an iteration: O(labels × K + workers × K²).
-
 Departures: the start is the share of votes as in the paper's (3.1), or another; pseudo-counts and known truths
 are additions. A worker may answer a task more than once (n counts), as one did in 1979.
 """
@@ -94,6 +92,13 @@ def log_density(parameters: ConfusionParameters, pseudo: FloatArray) -> float:
 class DawidSkene(Aggregator):
     """Consensus with a confusion matrix for every worker, by EM.
 
+    Facts
+    -----
+    Assumes: every worker has a confusion matrix
+    Fails with: few labels per worker and class, copying workers, one label per task
+    Cost: O(labels × K) an iteration
+    Paper: Dawid & Skene 1979, Applied Statistics 28
+
     Parameters
     ----------
     smoothing : float, 0 or more
@@ -120,10 +125,6 @@ class DawidSkene(Aggregator):
     labels for each class (use `smoothing`, or `one-coin`), and with one label per task (nothing to compare).
     A worker unknown at prediction counts as the average of the crowd.
 
-    References
-    ----------
-    Dawid and Skene (1979), Applied Statistics 28, 20-28.
-
     Examples
     --------
     >>> model = DawidSkene().fit(labels)
@@ -134,11 +135,7 @@ class DawidSkene(Aggregator):
     """
 
     slug = "dawid-skene"
-    summary = "every worker has a confusion matrix"
-    paper = "Dawid & Skene 1979, Applied Statistics 28"
-    fails = "few labels per worker and class, copying workers, one label per task"
     family = EM
-    complexity = "O(labels × K) an iteration"
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     climbs = True
 

@@ -15,8 +15,6 @@ Y. Li, B. Rubinstein and T. Cohn (2019), "Exploiting worker correlation for labe
 | μ = β + answers | `fitting.variational.fit_dirichlets` |
 | the evidence bound, by which restarts are compared | `fitting.variational.climb_bound` |
 
-Cost of an iteration: O(labels × K × R + M × K² × R).
-
 Departures: none in the model. As in the authors' released code, the start splits each task's share of votes over the
 subtypes at random, the start that ends with the highest bound is kept, and the prior of the class shares counts the
 votes (here plus one task for each class, so that a class without votes has a prior). Fewer restarts than their 40 by
@@ -126,6 +124,13 @@ def subtype_prior(
 class EnhancedBcc(Aggregator):
     """Consensus where every class has subtypes, on which workers err together.
 
+    Facts
+    -----
+    Assumes: every class has subtypes, on which workers err together
+    Fails with: few labels per worker; workers who err independently, where it is only slower
+    Cost: O((labels × K + workers × K²) × subtypes) an iteration
+    Paper: Li, Rubinstein & Cohn 2019, ICML
+
     Parameters
     ----------
     n_subtypes : int
@@ -164,10 +169,6 @@ class EnhancedBcc(Aggregator):
     independently. Starts are drawn at random: renumbered tasks give nearly, not exactly, the same answer. A worker
     unknown at prediction counts as the average of the crowd.
 
-    References
-    ----------
-    Li, Rubinstein and Cohn (2019), ICML, PMLR 97, 3886-3895.
-
     Examples
     --------
     >>> model = EnhancedBcc(n_subtypes=2).fit(labels)
@@ -178,11 +179,7 @@ class EnhancedBcc(Aggregator):
     """
 
     slug = "ebcc"
-    summary = "every class has subtypes, on which workers err together"
-    paper = "Li, Rubinstein & Cohn 2019, ICML"
-    fails = "few labels per worker; workers who err independently, where it is only slower"
     family = BAYESIAN
-    complexity = "O((labels × K + workers × K²) × subtypes) an iteration"
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     climbs = True
     random = True

@@ -83,6 +83,13 @@ def others_voice(task: IntArray, worker: IntArray, answer: FloatArray, weight: F
 class GhoshSvd(ScoreAggregator):
     """Consensus by the leading singular vector of the answers.
 
+    Facts
+    -----
+    Assumes: the answers are rank one on average: their leading singular vector is the truth
+    Fails with: few workers with most of the answers, unbalanced classes
+    Cost: O(labels × K) an iteration
+    Paper: Ghosh, Kale & McAfee 2011, EC
+
     Parameters
     ----------
     max_iter : int
@@ -103,10 +110,6 @@ class GhoshSvd(ScoreAggregator):
     """
 
     slug = "ghosh-svd"
-    summary = "the answers are rank one on average: their leading singular vector is the truth"
-    paper = "Ghosh, Kale & McAfee 2011, EC"
-    fails = "few workers with most of the answers, unbalanced classes"
-    complexity = "O(labels × K) an iteration"
 
     max_iter: int = 1000
     tol: float = 1e-10

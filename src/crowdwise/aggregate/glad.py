@@ -13,8 +13,6 @@ J. Whitehill, P. Ruvolo, T. Wu, J. Bergsma and J. Movellan (2009), "Whose vote s
 | M-step, gradient of Q by α and by log β | `kernels.ability_gradient`, `expected_objective` |
 | priors on α and log β, section 3.1 | `log_density` |
 
-Cost of an iteration: O(labels + tasks × K) for the posterior, and O(labels) for each step of the M-step.
-
 Departures: the M-step climbs Q by L-BFGS, where the paper uses conjugate gradients; it need not reach the top,
 the objective rises all the same. More than two classes as in the paper's supplement (wrong answers alike).
 """
@@ -107,6 +105,13 @@ def skill_of(labels: CrowdLabels, right: FloatArray, parameters: GladParameters)
 class Glad(Aggregator):
     """Consensus with an ability for every worker and an ease for every task, by EM.
 
+    Facts
+    -----
+    Assumes: every worker has an ability, every task an ease; their product is the log-odds of a right answer
+    Fails with: very few labels per task, workers with a bias towards some class
+    Cost: O(labels × K) for each gradient step
+    Paper: Whitehill et al. 2009, NeurIPS
+
     Attributes
     ----------
     prior_ : (K,)
@@ -129,11 +134,7 @@ class Glad(Aggregator):
     """
 
     slug = "glad"
-    summary = "every worker has an ability, every task an ease; their product is the log-odds of a right answer"
-    paper = "Whitehill et al. 2009, NeurIPS"
-    fails = "very few labels per task, workers with a bias towards some class"
     family = EM
-    complexity = "O(labels × K) for each gradient step"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
 

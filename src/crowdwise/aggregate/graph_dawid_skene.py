@@ -87,6 +87,13 @@ def next_prior(graph: TaskGraph, coupling: float, believed: FloatArray, log_prio
 class GraphDawidSkene(Aggregator):
     """Consensus with a confusion matrix for every worker, where neighbours on a graph tend to share their truth.
 
+    Facts
+    -----
+    Assumes: every worker has a confusion matrix; tasks that are joined on a given graph tend to share their truth
+    Fails with: joined tasks do not tend to agree, or the coupling is too strong for tasks with many neighbours
+    Cost: O((labels + joined pairs) × K) an iteration
+    Paper: Traganitis & Giannakis 2022, IEEE TKDE 34
+
     Parameters
     ----------
     graph : None, pairs, mapping, path or table
@@ -114,10 +121,6 @@ class GraphDawidSkene(Aggregator):
     outvote the labels. Mean field is too sure of itself. New tasks stand alone. A worker unknown at prediction counts
     as the average of the crowd.
 
-    References
-    ----------
-    Traganitis and Giannakis (2022), IEEE Transactions on Knowledge and Data Engineering 34.
-
     Examples
     --------
     >>> from crowdwise.labels import read_labels
@@ -133,11 +136,7 @@ class GraphDawidSkene(Aggregator):
     """
 
     slug = "graph-dawid-skene"
-    summary = "every worker has a confusion matrix; tasks that are joined on a given graph tend to share their truth"
-    paper = "Traganitis & Giannakis 2022, IEEE TKDE 34"
-    fails = "joined tasks do not tend to agree, or the coupling is too strong for tasks with many neighbours"
     family = STRUCTURE
-    complexity = "O((labels + joined pairs) × K) an iteration"
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     climbs = True
     needs = "graph"

@@ -15,8 +15,6 @@ The tutorial's "DS model for dependent classifiers" (P. A. Traganitis and G. B. 
 | q(z) = Σ_truth q(truth) P(z given truth and labels), and the counts of Ξ | `ask_groups` |
 | rows of Ξ and Ã from expected counts | `m_step` |
 
-Cost of an iteration: O(labels × K + opinions × K²).
-
 Departures: the groups are given, or found as `dependence.groups` says. Opinions start as the shares of the group's
 votes, and the truth as the mean of the opinions, so that z has the names of the classes.
 """
@@ -163,6 +161,13 @@ def log_density(parameters: GroupParameters, pseudo: FloatArray) -> float:
 class GroupDawidSkene(GroupAggregator):
     """Consensus with a confusion matrix for every worker and one for every group of workers who err together, by EM.
 
+    Facts
+    -----
+    Assumes: workers of a group share a hidden opinion on each task; group and worker have a confusion matrix each
+    Fails with: one group outweighs the rest of the crowd; few tasks, where groups cannot be found
+    Cost: O(labels × K + groups of a task × K²) an iteration, and finding groups
+    Paper: Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS
+
     Parameters
     ----------
     smoothing : float, 0 or more
@@ -185,10 +190,6 @@ class GroupDawidSkene(GroupAggregator):
     for the truth. Groups are found only where workers share twenty tasks or more. A worker unknown at prediction counts
     as the average of the crowd, in no group.
 
-    References
-    ----------
-    Jaffe, Fetaya, Nadler, Jiang and Kluger (2016), AISTATS. Traganitis and Giannakis (2022).
-
     Examples
     --------
     >>> from crowdwise.labels import read_labels
@@ -203,11 +204,7 @@ class GroupDawidSkene(GroupAggregator):
     """
 
     slug = "group-dawid-skene"
-    summary = "workers of a group share a hidden opinion on each task; group and worker have a confusion matrix each"
-    paper = "Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS"
-    fails = "one group outweighs the rest of the crowd; few tasks, where groups cannot be found"
     family = EM
-    complexity = "O(labels × K + groups of a task × K²) an iteration, and finding groups"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
 

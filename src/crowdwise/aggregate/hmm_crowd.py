@@ -90,6 +90,13 @@ def m_step(found: Statistics, steps: FloatArray, allowed: BoolArray, pseudo: Flo
 class HmmCrowd(SequenceAggregator):
     """Consensus of tasks in sequences: a confusion matrix for every worker, a Markov chain for the truth, by EM.
 
+    Facts
+    -----
+    Assumes: every worker has a confusion matrix; the truth along a sequence of tasks is a Markov chain
+    Fails with: a worker's mistakes depend on each other along a sequence, as when a whole span is missed
+    Cost: O(labels × K + tasks × K²) an iteration
+    Paper: Nguyen et al. 2017, ACL
+
     Parameters
     ----------
     smoothing : float, 0 or more
@@ -108,10 +115,6 @@ class HmmCrowd(SequenceAggregator):
     part of a likeliest path. New tasks are put in sequences by their names if `sequences` is "names", and stand alone
     otherwise. A worker unknown at prediction counts as the average of the crowd.
 
-    References
-    ----------
-    Nguyen, Wallace, Li, Nenkova and Lease (2017), ACL, 299-309.
-
     Examples
     --------
     >>> from crowdwise.labels import read_labels
@@ -129,10 +132,6 @@ class HmmCrowd(SequenceAggregator):
     """
 
     slug = "hmm-crowd"
-    summary = "every worker has a confusion matrix; the truth along a sequence of tasks is a Markov chain"
-    paper = "Nguyen et al. 2017, ACL"
-    fails = "a worker's mistakes depend on each other along a sequence, as when a whole span is missed"
-    complexity = "O(labels × K + tasks × K²) an iteration"
 
     smoothing: float = 0.0
     max_iter: int = 500

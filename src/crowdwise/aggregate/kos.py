@@ -77,6 +77,13 @@ def messages(
 class Kos(ScoreAggregator):
     """Consensus by messages between tasks and workers.
 
+    Facts
+    -----
+    Assumes: one reliability for every worker, by messages between tasks and workers
+    Fails with: few workers with most of the answers, unbalanced classes
+    Cost: O(labels × K) an iteration
+    Paper: Karger, Oh & Shah 2011, NIPS
+
     Parameters
     ----------
     max_iter : int
@@ -98,10 +105,6 @@ class Kos(ScoreAggregator):
     """
 
     slug = "kos"
-    summary = "one reliability for every worker, by messages between tasks and workers"
-    paper = "Karger, Oh & Shah 2011, NIPS"
-    fails = "few workers with most of the answers, unbalanced classes"
-    complexity = "O(labels × K) an iteration"
     plug_in = True
 
     max_iter: int = 10

@@ -15,8 +15,6 @@ V. Raykar, S. Yu, L. Zhao, G. Hermosillo Valadez, C. Florin, L. Bogoni and L. Mo
 | E-step, (9) with a constant p | the engine's `e_step` |
 | M-step, (10) with pseudo-counts | `m_step` |
 
-Cost of an iteration: O(labels), for each class where there are more than two.
-
 Departures: no classifier; the prevalence p is estimated (its prior is flat). One against the rest is ours.
 """
 
@@ -99,6 +97,13 @@ def as_shares(chance: FloatArray, otherwise: FloatArray) -> FloatArray:
 class LfcBinary(Aggregator):
     """Consensus with a sensitivity and a specificity for every worker, by EM.
 
+    Facts
+    -----
+    Assumes: every worker has a sensitivity and a specificity, with Beta priors; more classes one against the rest
+    Fails with: few labels per worker of either kind; classes that are easily confused with some others
+    Cost: O(labels) an iteration, for each class where there are more than two
+    Paper: Raykar et al. 2010, JMLR 11
+
     Parameters
     ----------
     right, wrong : float, 0 or more
@@ -125,10 +130,6 @@ class LfcBinary(Aggregator):
     Fails where workers have few labels of either kind. With many classes, what a wrong answer says about the other
     classes is lost: use `dawid-skene`. A worker unknown at prediction counts as the average of the crowd.
 
-    References
-    ----------
-    Raykar et al. (2010), Journal of Machine Learning Research 11, 1297-1322.
-
     Examples
     --------
     >>> from crowdwise.labels import CrowdLabels
@@ -141,11 +142,7 @@ class LfcBinary(Aggregator):
     """
 
     slug = "lfc-binary"
-    summary = "every worker has a sensitivity and a specificity, with Beta priors; more classes one against the rest"
-    paper = "Raykar et al. 2010, JMLR 11"
-    fails = "few labels per worker of either kind; classes that are easily confused with some others"
     family = EM
-    complexity = "O(labels) an iteration, for each class where there are more than two"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
 

@@ -13,8 +13,6 @@ D. Hovy, T. Berg-Kirkpatrick, A. Vaswani and E. Hovy (2013), "Learning whom to t
 | M-step, maximum a posteriori | `map_step` |
 | section 3, variational Bayes with Beta(½, ½) and Dirichlet(10) priors | `variational_step` |
 
-Cost of an iteration: O(labels + tasks × K + workers × K).
-
 Departures: the first start trusts everyone alike (θ = ½, uniform habits), so that the result does not depend on
 chance; the paper's random restarts are added by `n_restarts`. Both objectives are exact: the log-posterior, or
 the evidence lower bound, constants included.
@@ -144,6 +142,13 @@ def negative_divergence(parameters: MaceParameters) -> float:
 class Mace(Aggregator):
     """Consensus with a competence and a spamming habit for every worker.
 
+    Facts
+    -----
+    Assumes: every worker either knows the answer or spams, by a habit of their own
+    Fails with: honest confusion between classes: it is taken for spamming
+    Cost: O(labels × K) an iteration
+    Paper: Hovy et al. 2013, NAACL
+
     Parameters
     ----------
     inference : "vb", "em"
@@ -180,11 +185,7 @@ class Mace(Aggregator):
     """
 
     slug = "mace"
-    summary = "every worker either knows the answer or spams, by a habit of their own"
-    paper = "Hovy et al. 2013, NAACL"
-    fails = "honest confusion between classes: it is taken for spamming"
     family = BAYESIAN
-    complexity = "O(labels × K) an iteration"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
     plug_in = True

@@ -16,8 +16,6 @@ T. Tian and J. Zhu (2015), "Max-margin majority voting for learning from crowds"
 | 1/λ given η and y, inverse Gaussian | `draw_bend` |
 | y given η and Φ | `MaxMarginMajorityVote._sample` |
 
-Cost of an iteration: O(labels × K + workers × K²).
-
 Departures: weights are drawn one by one, each from its Gaussian given the others, instead of all at once, which needs a
 matrix of workers × workers. M3V is solved with the same augmentation, λ at its expectation (a bound from above on the
 cost, which is exact for two classes), instead of a quadratic program for each y. ℓ, c and v are fixed beforehand.
@@ -100,6 +98,13 @@ def draw_bend(lack: FloatArray, cost: float, generator: np.random.Generator) -> 
 class MaxMarginMajorityVote(Aggregator):
     """Votes weighed so that truths win by a margin: CrowdSVM by Gibbs sampling, or M3V.
 
+    Facts
+    -----
+    Assumes: votes weigh so that truths win by a margin, with confusion matrices besides (CrowdSVM)
+    Fails with: most workers share a mistake
+    Cost: O(labels × K + workers × K²) an iteration
+    Paper: Tian & Zhu 2015, NeurIPS
+
     Parameters
     ----------
     inference : "gibbs", "m3v"
@@ -138,10 +143,6 @@ class MaxMarginMajorityVote(Aggregator):
     Fails where most workers share a mistake: the vote leads. A worker unknown at prediction has the mean weight and the
     mean confusion matrix of the crowd.
 
-    References
-    ----------
-    Tian and Zhu (2015), NeurIPS.
-
     Examples
     --------
     >>> model = MaxMarginMajorityVote(inference="m3v").fit(labels)
@@ -152,11 +153,7 @@ class MaxMarginMajorityVote(Aggregator):
     """
 
     slug = "max-margin"
-    summary = "votes weigh so that truths win by a margin, with confusion matrices besides (CrowdSVM)"
-    paper = "Tian & Zhu 2015, NeurIPS"
-    fails = "most workers share a mistake"
     family = VOTES
-    complexity = "O(labels × K + workers × K²) an iteration"
     uses = frozenset({GOLD, PRIOR})
     random = True
     plug_in = True

@@ -15,8 +15,6 @@ with no features.
 | (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.fit_dirichlets` |
 | (26) the evidence bound, which every iteration raises | `fitting.variational.climb_bound` |
 
-Cost of an iteration: O(labels × K + M × K²).
-
 Departures: the classifier's output, which is the prior of a truth in the paper, is a vector of class shares with a
 Dirichlet prior of its own, learnt as the matrices are. The default prior of the rows is the paper's Dir(2, 1): two
 right answers, one wrong, the wrong one spread over the K-1 other classes.
@@ -204,6 +202,13 @@ def predict_coins(labels: CrowdLabels, prior: FloatArray, extra: dict[str, Float
 class MeanField(Aggregator):
     """Consensus with a posterior of every worker's confusion matrix, by mean-field variational inference.
 
+    Facts
+    -----
+    Assumes: Dawid-Skene with Dirichlet priors, and posteriors in place of estimates
+    Fails with: copying workers, one label per task; the posterior is too sure of itself
+    Cost: O(labels × K + workers × K²) an iteration
+    Paper: Kim et al. 2022, AISTATS
+
     Parameters
     ----------
     confusion_prior : array (K, K) [truth, label], or None
@@ -236,10 +241,6 @@ class MeanField(Aggregator):
     and truths could be wrong together. `belief-propagation` and `bcc` with Gibbs sampling are not. A worker unknown at
     prediction counts as the average of the crowd.
 
-    References
-    ----------
-    Kim, Cho, Kim and Ok (2022), AISTATS, section 3.1 and appendix B.
-
     Examples
     --------
     >>> model = MeanField().fit(labels)
@@ -250,11 +251,7 @@ class MeanField(Aggregator):
     """
 
     slug = "mean-field"
-    summary = "Dawid-Skene with Dirichlet priors, and posteriors in place of estimates"
-    paper = "Kim et al. 2022, AISTATS"
-    fails = "copying workers, one label per task; the posterior is too sure of itself"
     family = BAYESIAN
-    complexity = "O(labels × K + workers × K²) an iteration"
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     climbs = True
 

@@ -19,7 +19,7 @@ ICML; with N. Shah (2015), "Regularized minimax conditional entropy for crowdsou
 | α = γ K², β = α × labels a worker / labels a task | `weights_of` |
 | γ by the likelihood of held-out labels | `chosen` |
 
-Cost of an iteration: O(labels × K²) for each Newton step and for the posterior; memory O((N + M) K²).
+Memory: O((N + M) K²).
 
 Departures: the objective is the dual with the truth summed out, Σ_t log mean_k Π_w P(l | k) less the penalties, which
 these steps climb and which can be compared with other likelihoods. Newton steps with a safe curvature take the place
@@ -155,6 +155,13 @@ def predictive(labels: CrowdLabels, posterior: FloatArray, tables: Tables) -> fl
 class MinimaxEntropy(Aggregator):
     """Consensus with a table of (truth, label) effects for every worker and for every task.
 
+    Facts
+    -----
+    Assumes: every worker and every task tilts the answers given the truth; largest entropy otherwise
+    Fails with: one or two labels per task, which say nothing of a task's own difficulty
+    Cost: O(labels × K²) for each Newton step
+    Paper: Zhou et al. 2012, NeurIPS; 2014, ICML
+
     Parameters
     ----------
     ordinal : bool
@@ -188,10 +195,6 @@ class MinimaxEntropy(Aggregator):
     unknown worker the mean effects of the crowd. Held-out labels need not choose the regularisation that is best for
     the truth: on the web-search data of the paper they prefer less than the authors'.
 
-    References
-    ----------
-    Zhou et al. (2012), NeurIPS; (2014), ICML; (2015), arXiv 1503.07240.
-
     Examples
     --------
     >>> model = MinimaxEntropy(regularisation=0.25).fit(labels)
@@ -202,11 +205,7 @@ class MinimaxEntropy(Aggregator):
     """
 
     slug = "minimax-entropy"
-    summary = "every worker and every task tilts the answers given the truth; largest entropy otherwise"
-    paper = "Zhou et al. 2012, NeurIPS; 2014, ICML"
-    fails = "one or two labels per task, which say nothing of a task's own difficulty"
     family = DIFFICULTY
-    complexity = "O(labels × K²) for each Newton step"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
     random = True

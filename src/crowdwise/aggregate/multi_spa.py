@@ -15,8 +15,6 @@ algorithms", NeurIPS 32.
 | rows of all workers in one order | `fitting.moments.align_each` |
 | d from R = A D Bᵀ | `fitting.moments.prior_of_pairs` |
 
-Cost: O(co-labelling pairs × K³), once.
-
 Departures: a column seen n times counts `DRAW` answers of the worker's own shares of labels beside, as the longest of
 many noisy columns is else always one that was seen once; what this changes goes with 1/n.
 The order of the columns is the one most like the worker's confusions against the majority vote. Only workers with
@@ -107,6 +105,13 @@ def estimate(shared: Shared) -> Estimate | None:
 class MultiSpa(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from the corners of joint answers.
 
+    Facts
+    -----
+    Assumes: a worker's matrix is the corners of their joint answers with others
+    Fails with: no class experts, few shared tasks
+    Cost: O(pairs of workers × K³), once
+    Paper: Ibrahim et al. 2019, NeurIPS
+
     Attributes
     ----------
     prior_ : (K,)
@@ -121,10 +126,6 @@ class MultiSpa(MomentAggregator):
     `DawidSkene(init="multi-spa")` it need only be near. Gold labels take part in the majority vote that names the
     classes and pin the posterior. Where fewer than three workers share enough tasks, the answer is that of one M-step
     from the majority vote.
-
-    References
-    ----------
-    Ibrahim, Fu, Kargas and Huang (2019), NeurIPS 32.
 
     Examples
     --------
@@ -141,10 +142,6 @@ class MultiSpa(MomentAggregator):
     """
 
     slug = "multi-spa"
-    summary = "a worker's matrix is the corners of their joint answers with others"
-    paper = "Ibrahim et al. 2019, NeurIPS"
-    fails = "no class experts, few shared tasks"
-    complexity = "O(pairs of workers × K³), once"
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         return core_fit(labels, known, self.max_workers, lambda shared: (estimate(shared), None))

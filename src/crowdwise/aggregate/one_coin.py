@@ -10,8 +10,6 @@ default.
 | p[w] = Σ q[t, label] / n[w] | `m_step` |
 | E-step | the engine's `e_step_votes` |
 
-Cost of an iteration: O(labels + tasks × K + workers × K).
-
 Departures: none. The class prior is learnt.
 """
 
@@ -57,6 +55,13 @@ def log_density(parameters: VoteParameters, smoothing: float) -> float:
 class OneCoin(Aggregator):
     """Consensus with one accuracy for every worker, by EM.
 
+    Facts
+    -----
+    Assumes: every worker has one accuracy; errors fall on the other classes alike
+    Fails with: workers with a bias towards some class, classes that are easily confused
+    Cost: O(labels) an iteration
+    Paper: Dawid & Skene 1979 with one parameter; Ghosh et al. 2011
+
     Parameters
     ----------
     smoothing : float, 0 or more
@@ -82,11 +87,7 @@ class OneCoin(Aggregator):
     """
 
     slug = "one-coin"
-    summary = "every worker has one accuracy; errors fall on the other classes alike"
-    paper = "Dawid & Skene 1979 with one parameter; Ghosh et al. 2011"
-    fails = "workers with a bias towards some class, classes that are easily confused"
     family = EM
-    complexity = "O(labels) an iteration"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
 

@@ -73,6 +73,13 @@ def complete(pairs: Pairs, *, low: float, max_iter: int, tol: float, name: str) 
 class RankOneCompletion(AccuracyAggregator):
     """Consensus with one skill for every worker, fitted to how often workers agree.
 
+    Facts
+    -----
+    Assumes: one skill for every worker; the matrix of their agreements is rank one, completed by gradient descent
+    Fails with: workers who share few tasks, copy each other or favour some class
+    Cost: O(pairs of workers who share a task) an iteration
+    Paper: Ma et al. 2018, ICML
+
     Parameters
     ----------
     max_iter : int
@@ -104,10 +111,6 @@ class RankOneCompletion(AccuracyAggregator):
     """
 
     slug = "pgd"
-    summary = "one skill for every worker; the matrix of their agreements is rank one, completed by gradient descent"
-    paper = "Ma et al. 2018, ICML"
-    fails = "workers who share few tasks, copy each other or favour some class"
-    complexity = "O(pairs of workers who share a task) an iteration"
     climbs = True
 
     max_iter: int = 1000

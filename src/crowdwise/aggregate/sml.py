@@ -109,6 +109,13 @@ def rates(mean: FloatArray, vector: FloatArray, balance: float) -> tuple[FloatAr
 class SpectralMetaLearner(Aggregator):
     """Consensus with a sensitivity and a specificity for every worker, from second and third moments.
 
+    Facts
+    -----
+    Assumes: every worker has a sensitivity and a specificity; the covariance of workers is rank one
+    Fails with: few labels, workers who copy each other, rare classes
+    Cost: O(pairs of workers who share a task) an iteration
+    Paper: Parisi et al. 2014, PNAS; Jaffe et al. 2015, AISTATS
+
     Parameters
     ----------
     max_iter : int
@@ -137,11 +144,7 @@ class SpectralMetaLearner(Aggregator):
     """
 
     slug = "sml"
-    summary = "every worker has a sensitivity and a specificity; the covariance of workers is rank one"
-    paper = "Parisi et al. 2014, PNAS; Jaffe et al. 2015, AISTATS"
-    fails = "few labels, workers who copy each other, rare classes"
     family = MOMENTS
-    complexity = "O(pairs of workers who share a task) an iteration"
     uses = frozenset({PRIOR})
 
     max_iter: int = 1000

@@ -15,8 +15,6 @@ V. Raykar and S. Yu (2012), "Eliminating spammers and ranking annotators for cro
 | M-step, highest posterior of the rows | `m_step` |
 | λ by type-II likelihood; λ → ∞ prunes | `precisions` |
 
-Cost of an iteration: O(labels × K + workers × K²).
-
 Departures. The distance is that of each row from the worker's own label shares, which are data, instead of that between
 rows: the M-step is then exact, row by row, for any number of classes. λ is the inverse of the rows' mean squared
 distance from the habit, less what chance alone would give (the evidence where rows are Gaussian), instead of Laplace's
@@ -139,6 +137,13 @@ def score(confusion: FloatArray) -> FloatArray:
 class SpammerEm(Aggregator):
     """Consensus of those whose answers depend on the truth, by EM with a prior that finds the others.
 
+    Facts
+    -----
+    Assumes: every worker has a confusion matrix near their habit; those who follow only the habit are dropped
+    Fails with: few labels per worker, or most workers are spammers with the same habit
+    Cost: O(labels × K + workers × K²) an iteration
+    Paper: Raykar & Yu 2012, JMLR 13
+
     Parameters
     ----------
     max_iter : int
@@ -162,10 +167,6 @@ class SpammerEm(Aggregator):
     all labels would be dropped (tasks with hardly more than one label), nobody is, and the method is Dawid–Skene's. A
     worker unknown at prediction counts as the average of the crowd.
 
-    References
-    ----------
-    Raykar and Yu (2012), Journal of Machine Learning Research 13, 491-518.
-
     Examples
     --------
     >>> from crowdwise.labels import read_labels
@@ -180,11 +181,7 @@ class SpammerEm(Aggregator):
     """
 
     slug = "spammer-em"
-    summary = "every worker has a confusion matrix near their habit; those who follow only the habit are dropped"
-    paper = "Raykar & Yu 2012, JMLR 13"
-    fails = "few labels per worker, or most workers are spammers with the same habit"
     family = EM
-    complexity = "O(labels × K + workers × K²) an iteration"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
 

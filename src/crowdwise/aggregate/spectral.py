@@ -17,8 +17,6 @@ crowdsourcing", NeurIPS 27 (and JMLR 17, 2016).
 | C_i of every worker from E[z_i ⊗ Z_a] | `worker_matrices` |
 | probabilities at least δ = 10⁻⁶, EM | `fitting.moments.complete`, `fitting.edges.fit_confusions` |
 
-Cost: O(labels × K + tasks × K³) for the start, O(labels × K) for each iteration of EM.
-
 Departures: the groups are dealt by rank instead of at random, so that the order of rows does not matter and groups are
 alike. A group's view of a task is the mean of the answers it has, not their sum over the size of the group, and a
 moment is taken over the tasks where all its views are. The power method starts from every class, not from random
@@ -213,6 +211,13 @@ def padded(view: FloatArray, n_classes: int, classes: IntArray) -> FloatArray:
 class SpectralDawidSkene(Aggregator):
     """Dawid–Skene by EM from a start that is found by the method of moments.
 
+    Facts
+    -----
+    Assumes: every worker has a confusion matrix; EM starts from the moments of three groups of workers
+    Fails with: few labels per task, rare classes; and as dawid-skene
+    Cost: O(labels × K + tasks × K³) for the start, then O(labels × K) an iteration
+    Paper: Zhang et al. 2014, NeurIPS
+
     Parameters
     ----------
     max_iter : int
@@ -229,10 +234,6 @@ class SpectralDawidSkene(Aggregator):
     so rare that moments cannot be inverted; and as `DawidSkene` does. Gold labels take part in the vote that names
     the classes, and in EM; a given prior is kept in EM.
 
-    References
-    ----------
-    Zhang, Chen, Zhou and Jordan (2014), NeurIPS 27.
-
     Examples
     --------
     >>> from crowdwise.simulate import simulate
@@ -246,11 +247,7 @@ class SpectralDawidSkene(Aggregator):
     """
 
     slug = "spectral"
-    summary = "every worker has a confusion matrix; EM starts from the moments of three groups of workers"
-    paper = "Zhang et al. 2014, NeurIPS"
-    fails = "few labels per task, rare classes; and as dawid-skene"
     family = MOMENTS
-    complexity = "O(labels × K + tasks × K³) for the start, then O(labels × K) an iteration"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
 

@@ -13,8 +13,6 @@ matrix factorization", ICML 38.
 | min ‖H − U Q‖², H ≥ 0, QᵀQ = I, by turns | `rotate` |
 | columns of every block made to sum to 1; d | `fitting.moments.share_rows`, `fitting.moments.prior_of_pairs` |
 
-Cost per iteration: O(co-labelling pairs × K³).
-
 Departures: the imputed matrix is never formed. The paper fills missing blocks from others, or by a robust low-rank fit,
 and then takes the factor from an eigendecomposition; here the factor itself is fitted to the blocks that are seen, one
 worker at a time, weighed by shared tasks, from the confusions against the majority vote, which also hold it with the
@@ -159,6 +157,13 @@ def matrices(pairs: PairCounts, factor: FloatArray, reference: FloatArray) -> tu
 class SymmetricNmf(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from one low-rank matrix of joint answers.
 
+    Facts
+    -----
+    Assumes: one low-rank matrix lies behind the joint answers of all pairs, seen or not
+    Fails with: few shared tasks; everyone says everything now and then
+    Cost: O(pairs of workers × K³) an iteration
+    Paper: Ibrahim & Fu 2021, ICML
+
     Parameters
     ----------
     max_iter : int
@@ -180,10 +185,6 @@ class SymmetricNmf(MomentAggregator):
     vote and pin the posterior. Where fewer than three workers share enough tasks, the answer is that of one M-step
     from the majority vote.
 
-    References
-    ----------
-    Ibrahim and Fu (2021), ICML 38.
-
     Examples
     --------
     >>> from crowdwise.simulate import simulate
@@ -195,10 +196,6 @@ class SymmetricNmf(MomentAggregator):
     """
 
     slug = "sym-nmf"
-    summary = "one low-rank matrix lies behind the joint answers of all pairs, seen or not"
-    paper = "Ibrahim & Fu 2021, ICML"
-    fails = "few shared tasks; everyone says everything now and then"
-    complexity = "O(pairs of workers × K³) an iteration"
     climbs = True
 
     max_iter: int = 500

@@ -8,8 +8,6 @@
 Learnt weights start equal, so the first round is majority vote; the rounds end when the winners no longer change (a
 fixed point), when they return to earlier winners, or at `max_iter`.
 
-Cost of a round: O(labels + tasks × K).
-
 Departures: weights may also be given, by worker.
 """
 
@@ -48,6 +46,13 @@ def agreement(labels: CrowdLabels, winners: IntArray) -> FloatArray:
 class WeightedMajorityVote(VoteAggregator):
     """Votes weighed by given weights, or by how often their worker agrees with the weighted vote (Wawa).
 
+    Facts
+    -----
+    Assumes: votes weigh as much as their worker agrees with the weighted vote
+    Fails with: most workers share a mistake: agreement is then rewarded, not skill
+    Cost: O(labels) an iteration
+    Paper: folklore (Wawa: worker agreement with aggregate)
+
     Parameters
     ----------
     weights : mapping from worker to a number, 0 or more; optional
@@ -76,10 +81,6 @@ class WeightedMajorityVote(VoteAggregator):
     """
 
     slug = "weighted-majority-vote"
-    summary = "votes weigh as much as their worker agrees with the weighted vote"
-    paper = "folklore (Wawa: worker agreement with aggregate)"
-    fails = "most workers share a mistake: agreement is then rewarded, not skill"
-    complexity = "O(labels) an iteration"
     uses = frozenset({GOLD})
 
     weights: Any = None

@@ -12,8 +12,6 @@ crowdsourcing techniques for large-scale entity linking", WWW.
 | section 4.5, EM: r[w] = mean posterior of w's labels | `m_step` |
 | E-step | the engine's `e_step_votes` |
 
-Cost of an iteration: O(labels + tasks × K + workers × K).
-
 Departures: the paper links entities, with factors for "at most one link" and "same as" between candidates; here
 a task has one truth among K classes and those factors fall away. For K > 2 a wrong answer falls on the other
 K-1 classes alike, as in Zheng et al. (2017).
@@ -52,6 +50,13 @@ def m_step(found: Statistics, answers: FloatArray, log_prior: FloatArray, start:
 class ZenCrowd(Aggregator):
     """Consensus with one reliability for every worker and no class prior, by EM.
 
+    Facts
+    -----
+    Assumes: every worker has one reliability; all classes are equally likely beforehand
+    Fails with: unbalanced classes, workers with a bias towards some class
+    Cost: O(labels) an iteration
+    Paper: Demartini et al. 2012, WWW
+
     Parameters
     ----------
     reliability : float in (0, 1)
@@ -82,11 +87,7 @@ class ZenCrowd(Aggregator):
     """
 
     slug = "zencrowd"
-    summary = "every worker has one reliability; all classes are equally likely beforehand"
-    paper = "Demartini et al. 2012, WWW"
-    fails = "unbalanced classes, workers with a bias towards some class"
     family = EM
-    complexity = "O(labels) an iteration"
     uses = frozenset({GOLD, PRIOR})
     climbs = True
 

@@ -70,6 +70,12 @@ class SingleObjective(TargetedObjective):
 class SingleConfusion(Learner):
     """A classifier and one confusion matrix, of the majority vote, for all workers together.
 
+    Facts
+    -----
+    Assumes: all workers share one matrix
+    Fails with: workers who differ
+    Paper: Sukhbaatar et al. 2014
+
     Parameters
     ----------
     strength
@@ -90,9 +96,6 @@ class SingleConfusion(Learner):
     """
 
     slug = "single-cm"
-    summary = "all workers share one matrix"
-    paper = "Sukhbaatar et al. 2014"
-    fails = "workers who differ"
     family = TARGETS
     models_workers = False
     workers_faster: ClassVar[float] = 1.0  # the one matrix learns from every task
