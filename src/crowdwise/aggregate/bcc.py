@@ -27,11 +27,10 @@ import numpy as np
 
 from crowdwise.aggregate.mean_field import fit_mean_field, predict_mean_field
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import log_of
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.families import BayesianAggregator
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.fitting.progress import progress
 from crowdwise.fitting.skill_posterior import with_shared_errors
@@ -153,7 +152,7 @@ def fit_gibbs(
 
 
 @estimator
-class BayesianClassifierCombination(Aggregator):
+class BayesianClassifierCombination(BayesianAggregator):
     """Consensus with a posterior of every worker's confusion matrix: independent BCC.
 
     Facts
@@ -181,10 +180,6 @@ class BayesianClassifierCombination(Aggregator):
 
     Attributes
     ----------
-    prior_ : (K,)
-        Mean of the class shares.
-    confusion_ : (M, K, K)
-        Mean of P(worker says l | truth is k) at [worker, k, l].
     skill_ : (M,)
         Chance that a worker is right. With "gibbs" the mean of Σ_k share[k] A[w, k, k]; with "mean-field" drawn towards
         the crowd's where answers are few.
@@ -210,16 +205,11 @@ class BayesianClassifierCombination(Aggregator):
     """
 
     slug = "bcc"
-    family = BAYESIAN
-    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
-    climbs = True
 
     inference: str = "mean-field"
     right: float = 4.0
     wrong: float = 1.0
     share_prior: float = 1.0
-    max_iter: int = 500
-    tol: float = 1e-6
     n_sweeps: int = 1000
     burn_in: int = 200
     random_state: int = 0
@@ -239,9 +229,7 @@ class BayesianClassifierCombination(Aggregator):
                 known,
                 confusion=confusion,
                 shares=self.share_prior,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                name=self.slug,
+                **self._limits,
             )
         return fit_gibbs(
             labels,

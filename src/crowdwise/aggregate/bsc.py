@@ -36,7 +36,6 @@ import numpy as np
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.chains import allowed_steps, steps_of
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.families import SequenceAggregator
 from crowdwise.fitting.intervals import confusion_skill
@@ -177,8 +176,6 @@ class BayesianSequenceCombination(SequenceAggregator):
     right: float = 2.0
     wrong: float = 1.0
     steps: float = 1.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     @property
     def start_(self) -> FloatArray:
@@ -223,7 +220,7 @@ class BayesianSequenceCombination(SequenceAggregator):
 
         votes = vote_shares(labels, known.gold)
         start = m_step(votes, np.where(allowed, steps_of(sequences, votes), 0.0))
-        ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        ended = self._climb(start, step, labels)
         _, posterior, _ = e_step(dirichlet_logs(ended.parameters.answers), ended.parameters)
         counts = prepare(labels).accumulate(posterior).counts
         confusion = (per_worker + counts) / (per_worker + counts).sum(axis=2, keepdims=True)

@@ -29,13 +29,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaln
 
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import fit_coin_skill
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import VOTES
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.parameters import check_number
 from crowdwise.kernels import NO_GOLD
 
@@ -136,7 +135,7 @@ def objective(
 
 
 @estimator
-class BayesianWeightedAverage(Aggregator):
+class BayesianWeightedAverage(ClimbingAggregator):
     """Consensus by votes averaged with each worker's precision, one class against the rest.
 
     Facts
@@ -183,13 +182,9 @@ class BayesianWeightedAverage(Aggregator):
 
     slug = "bwa"
     family = VOTES
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
 
     strength: float = 15.0
     shrinkage: float = 1.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     precision_ = FittedArray("extra", "precision", "Weight of each worker's vote, (M, K).")
 
@@ -214,7 +209,7 @@ class BayesianWeightedAverage(Aggregator):
             value, likelihood = objective(answers, z, mean, squares, self.strength, scale, self.shrinkage)
             return value, likelihood, scores(data, weights, mean, self.shrinkage, known.gold)
 
-        ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        ended = self._climb(start, step, labels)
         mean = means(ended.parameters, known)
         _, weights = weights_at(ended.parameters)
         posterior = _scaled(scores(data, weights, mean, self.shrinkage, known.gold), mean)

@@ -29,12 +29,10 @@ import numpy as np
 from scipy.special import digamma, gammaln, logsumexp
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.families import BayesianAggregator
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
@@ -160,7 +158,7 @@ def communities_step(counts: FloatArray, chance: FloatArray, alpha: FloatArray, 
 
 
 @estimator
-class CommunityBcc(Aggregator):
+class CommunityBcc(BayesianAggregator):
     """Consensus where workers belong to communities with a confusion matrix each.
 
     Facts
@@ -181,16 +179,10 @@ class CommunityBcc(Aggregator):
 
     Attributes
     ----------
-    prior_ : (K,)
-        Mean of the class shares.
-    confusion_ : (M, K, K)
-        Mean of P(worker says l | truth is k) at [worker, k, l].
     community_ : (M, C)
         Probability that a worker belongs to a community.
     community_confusion_ : (C, K, K)
         Mean matrix of a community's members, [community, truth, label].
-    skill_ : (M,)
-        Chance that a worker is right, drawn towards the crowd's where her answers are few.
     log_likelihood_, objective_ : (n_iter_,)
         The E-step's value, and the bound on the log-evidence with the log-density of the communities' matrices.
 
@@ -210,17 +202,12 @@ class CommunityBcc(Aggregator):
     """
 
     slug = "cbcc"
-    family = BAYESIAN
-    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
-    climbs = True
 
     n_communities: int = 4
     right: float = 4.0
     wrong: float = 1.0
     share_prior: float = 1.0
     community_prior: float = 1.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     community_ = FittedArray("extra", "community", "Probability that a worker belongs to a community, (M, C).")
 
@@ -265,7 +252,7 @@ class CommunityBcc(Aggregator):
         start = Communities(
             votes.class_counts, counts, pooled(counts, chance, prior), self.community_prior + chance.sum(axis=0)
         )
-        ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        ended = self._climb(start, step, labels)
         last = ended.parameters
         chance, _ = memberships(last.counts, last.alpha, dirichlet_logs(last.sizes))
         table = expected_rows(last.counts, last.alpha, chance)

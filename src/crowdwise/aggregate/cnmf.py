@@ -30,7 +30,7 @@ from scipy.special import xlogy
 from crowdwise.aggregate import multi_spa
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import MomentAggregator
+from crowdwise.fitting.families import ClimbingAggregator, MomentAggregator
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
@@ -99,7 +99,7 @@ def climb_pairs(
 
 
 @estimator
-class CoupledNmf(MomentAggregator):
+class CoupledNmf(MomentAggregator, ClimbingAggregator):
     """Consensus with a confusion matrix for every worker, from the joint answers of pairs.
 
     Facts
@@ -128,18 +128,13 @@ class CoupledNmf(MomentAggregator):
 
     Examples
     --------
-    >>> from crowdwise.simulate import simulate
-    >>> sizes = {"n_tasks": 2000, "n_workers": 8, "n_classes": 3, "labels_per_task": None}
-    >>> crowd = simulate("dawid-skene", **sizes, skill=0.8, random_state=1)
     >>> model = CoupledNmf().fit(crowd.labels)
     >>> model.skill_.round(2).tolist()
     [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]
     """
 
     slug = "cnmf"
-    climbs = True
 
-    max_iter: int = 500
     tol: float = 1e-7
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
@@ -150,9 +145,7 @@ class CoupledNmf(MomentAggregator):
                 shared.pairs,
                 start(shared, given),
                 fixed=given is not None,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                name=self.slug,
+                **self._limits,
             )
             prior, confusion = ended.parameters
             order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)

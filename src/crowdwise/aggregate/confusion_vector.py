@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.priors import beta_log_density
 
@@ -63,7 +62,7 @@ def log_density(parameters: ConfusionParameters, smoothing: float) -> float:
 
 
 @estimator
-class ConfusionVector(Aggregator):
+class ConfusionVector(ClimbingAggregator):
     """Consensus with one accuracy for every worker and true class, by EM.
 
     Facts
@@ -95,12 +94,8 @@ class ConfusionVector(Aggregator):
 
     slug = "confusion-vector"
     family = EM
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
 
     smoothing: float = 0.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     def _check(self) -> None:
         check_number("smoothing", self.smoothing, low=0)
@@ -114,7 +109,5 @@ class ConfusionVector(Aggregator):
             ],
             m_step=lambda found: m_step(found, self.smoothing),
             log_density=lambda parameters: log_density(parameters, self.smoothing),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )

@@ -31,7 +31,7 @@ import numpy as np
 
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import MomentAggregator
+from crowdwise.fitting.families import ClimbingAggregator, MomentAggregator
 from crowdwise.fitting.moments import (
     ENOUGH,
     FEWEST,
@@ -118,7 +118,7 @@ def climb_triples(
 
 
 @estimator
-class CoupledCpd(MomentAggregator):
+class CoupledCpd(MomentAggregator, ClimbingAggregator):
     """Consensus with a confusion matrix for every worker, from the joint answers of triplets.
 
     Facts
@@ -150,20 +150,15 @@ class CoupledCpd(MomentAggregator):
 
     Examples
     --------
-    >>> from crowdwise.simulate import simulate
-    >>> sizes = {"n_tasks": 2000, "n_workers": 8, "n_classes": 3, "labels_per_task": None}
-    >>> crowd = simulate("dawid-skene", **sizes, skill=0.8, random_state=1)
     >>> model = CoupledCpd().fit(crowd.labels)
     >>> model.skill_.round(2).tolist()
     [0.81, 0.81, 0.93, 0.77, 0.76, 0.83, 0.8, 0.85]
     """
 
     slug = "coupled-cpd"
-    climbs = True
 
     triplets: int = 20
     max_workers: int = 100
-    max_iter: int = 500
     tol: float = 1e-7
 
     def _check(self) -> None:
@@ -182,9 +177,7 @@ class CoupledCpd(MomentAggregator):
                 triples,
                 Factors(prior, shared.reference),
                 fixed=given is not None,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                name=self.slug,
+                **self._limits,
             )
             prior, confusion = ended.parameters
             order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
 from crowdwise.fitting.structured_em import pseudo_counts
@@ -89,7 +89,7 @@ def log_density(parameters: ConfusionParameters, pseudo: FloatArray) -> float:
 
 
 @estimator
-class DawidSkene(Aggregator):
+class DawidSkene(ClimbingAggregator):
     """Consensus with a confusion matrix for every worker, by EM.
 
     Facts
@@ -137,13 +137,10 @@ class DawidSkene(Aggregator):
     slug = "dawid-skene"
     family = EM
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
-    climbs = True
 
     smoothing: float = 0.0
     init: Any = "majority"
     n_restarts: int = 10
-    max_iter: int = 500
-    tol: float = 1e-6
     random_state: int = 0
 
     def _check(self) -> None:
@@ -158,9 +155,7 @@ class DawidSkene(Aggregator):
             starts=lambda prepared: self._starts(labels, known.gold, prepared, pseudo),
             m_step=lambda found: m_step(found, pseudo),
             log_density=lambda parameters: log_density(parameters, pseudo),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )
 
     def _starts(

@@ -29,10 +29,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.families import BayesianAggregator
 from crowdwise.fitting.model_parameters import clone
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
@@ -121,7 +120,7 @@ def subtype_prior(
 
 
 @estimator
-class EnhancedBcc(Aggregator):
+class EnhancedBcc(BayesianAggregator):
     """Consensus where every class has subtypes, on which workers err together.
 
     Facts
@@ -150,18 +149,12 @@ class EnhancedBcc(Aggregator):
 
     Attributes
     ----------
-    prior_ : (K,)
-        Mean of the class shares.
     confusion_ : (M, K, K)
         Mean of P(worker says l | truth is k) at [worker, k, l], over subtypes.
     subtype_shares_ : (K, r)
         Mean share of each subtype in its class, for the r subtypes that are not empty in all classes.
     subtype_confusion_ : (M, K, r, K)
         Mean of P(worker says l | truth is k, of subtype m) at [worker, k, m, l].
-    skill_ : (M,)
-        Chance that a worker is right, drawn towards the crowd's where her answers are few.
-    log_likelihood_, objective_ : (n_iter_,)
-        The E-step's value and the bound on the log-evidence, constants included, at each iteration.
 
     Notes
     -----
@@ -179,9 +172,6 @@ class EnhancedBcc(Aggregator):
     """
 
     slug = "ebcc"
-    family = BAYESIAN
-    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
-    climbs = True
     random = True
 
     n_subtypes: int = 10
@@ -190,8 +180,6 @@ class EnhancedBcc(Aggregator):
     right: float = 4.0
     wrong: float = 1.0
     n_restarts: int = 4
-    max_iter: int = 500
-    tol: float = 1e-6
     random_state: int = 0
 
     @property
@@ -227,9 +215,7 @@ class EnhancedBcc(Aggregator):
             starts=self._starts(prepared, begin, rows_prior),
             prior_of=prior_of,
             rows_prior=rows_prior,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
             tidy=lambda beliefs: drop_empty(beliefs, n_classes),
         )
         tasks = ended.parameters.tasks.reshape(n_classes, -1)

@@ -26,13 +26,12 @@ import numpy as np
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.intervals import share_skill_beta
-from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
 from crowdwise.kernels import NO_GOLD, worker_sums
 from crowdwise.kernels.glad import ability_gradient, ability_posterior
@@ -102,7 +101,7 @@ def skill_of(labels: CrowdLabels, right: FloatArray, parameters: GladParameters)
 
 
 @estimator
-class Glad(Aggregator):
+class Glad(ClimbingAggregator):
     """Consensus with an ability for every worker and an ease for every task, by EM.
 
     Facts
@@ -135,8 +134,6 @@ class Glad(Aggregator):
 
     slug = "glad"
     family = EM
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
 
     max_iter: int = 200
     tol: float = 1e-5
@@ -158,7 +155,7 @@ class Glad(Aggregator):
         start = GladParameters(np.full(labels.n_workers, PRIOR_MEAN), np.full(labels.n_tasks, PRIOR_MEAN))
         # L-BFGS makes many small BLAS calls: threads of the library's own would only wait for each other.
         with threadpool_limits(1, user_api="blas"):
-            ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+            ended = self._climb(start, step, labels)
         ability, log_ease = ended.parameters.ability, ended.parameters.log_ease
         _, posterior, right = ability_posterior(labels, ability, np.exp(log_ease), log_prior, known.gold)
         skill, skill_beta = skill_of(labels, right, ended.parameters)

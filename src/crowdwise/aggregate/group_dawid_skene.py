@@ -31,11 +31,9 @@ from crowdwise.dependence.group_labels import resolve_groups, split_by_group
 from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, make_fit
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
-from crowdwise.fitting.families import GroupAggregator
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator, GroupAggregator
 from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.structured_em import evidence_of
 from crowdwise.kernels import NO_GOLD, log_rows, vote_shares
@@ -158,7 +156,7 @@ def log_density(parameters: GroupParameters, pseudo: FloatArray) -> float:
 
 
 @estimator
-class GroupDawidSkene(GroupAggregator):
+class GroupDawidSkene(GroupAggregator, ClimbingAggregator):
     """Consensus with a confusion matrix for every worker and one for every group of workers who err together, by EM.
 
     Facts
@@ -205,12 +203,8 @@ class GroupDawidSkene(GroupAggregator):
 
     slug = "group-dawid-skene"
     family = EM
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
 
     smoothing: float = 0.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     group_confusion_ = FittedArray("extra", "groups", "Ξ (J, K, K) [group, truth, opinion].")
 
@@ -238,7 +232,7 @@ class GroupDawidSkene(GroupAggregator):
             return value + log_density(parameters, pseudo), value, following
 
         first = told(start(laid, labels, known.gold, pseudo))
-        ended = climb([first], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        ended = self._climb(first, step, labels)
         last = ended.parameters
         _, posterior, *_ = e_step(laid, last, known.gold)
         confusion = np.exp(last.log_table)

@@ -134,8 +134,6 @@ class HmmCrowd(SequenceAggregator):
     slug = "hmm-crowd"
 
     smoothing: float = 0.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     @property
     def start_(self) -> FloatArray:
@@ -173,9 +171,7 @@ class HmmCrowd(SequenceAggregator):
             m_step=lambda found, _, steps: m_step(found, steps, allowed, pseudo),
             with_rows=lambda parameters, rows: replace(parameters, log_table=rows),
             log_density=lambda parameters: dawid_skene.log_density(parameters, pseudo),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )
         return replace(fit, extra={"steps": ended.steps})
 

@@ -26,13 +26,14 @@ import numpy as np
 
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import compute_skill_beta, fit_confusions, log_of
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.intervals import confusion_skill
-from crowdwise.fitting.knowledge import GOLD, PRIOR, Knowledge
+from crowdwise.fitting.knowledge import Knowledge
 from crowdwise.fitting.one_vs_rest import confusion_of_rates
 from crowdwise.fitting.parameters import check_number
 from crowdwise.kernels import NO_GOLD
@@ -94,7 +95,7 @@ def as_shares(chance: FloatArray, otherwise: FloatArray) -> FloatArray:
 
 
 @estimator
-class LfcBinary(Aggregator):
+class LfcBinary(ClimbingAggregator):
     """Consensus with a sensitivity and a specificity for every worker, by EM.
 
     Facts
@@ -143,13 +144,9 @@ class LfcBinary(Aggregator):
 
     slug = "lfc-binary"
     family = EM
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
 
     right: float = 1.0
     wrong: float = 0.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     sensitivity_ = FittedArray("extra", "sensitivity", "P(says k | is k) of each worker and class.")
     specificity_ = FittedArray("extra", "specificity", "P(says another | is another) of each worker and class.")
@@ -192,9 +189,7 @@ class LfcBinary(Aggregator):
             starts=lambda prepared: [m_step(prepared.accumulate_votes(labels.class_shares, known.gold), pseudo)],
             m_step=lambda found: m_step(found, pseudo),
             log_density=lambda parameters: log_density(parameters, pseudo),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:

@@ -26,11 +26,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, log_of
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.kernels import answer_sums
@@ -139,7 +138,7 @@ def negative_divergence(parameters: MaceParameters) -> float:
 
 
 @estimator
-class Mace(Aggregator):
+class Mace(ClimbingAggregator):
     """Consensus with a competence and a spamming habit for every worker.
 
     Facts
@@ -186,15 +185,11 @@ class Mace(Aggregator):
 
     slug = "mace"
     family = BAYESIAN
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
     plug_in = True
 
     inference: str = "vb"
     smoothing: float = 0.1
     n_restarts: int = 0
-    max_iter: int = 500
-    tol: float = 1e-6
     random_state: int = 0
 
     def _check(self) -> None:
@@ -220,9 +215,7 @@ class Mace(Aggregator):
             starts=lambda: self._starts(answers),
             m_step=m_step,
             log_density=log_density,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )
         competence = ended.competence[:, 0] / ended.competence.sum(axis=1)
         habit = ended.habit / ended.habit.sum(axis=1, keepdims=True)

@@ -28,11 +28,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import VoteParameters, coin_parameters, fit_votes
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.families import BayesianAggregator
 from crowdwise.fitting.parameters import as_numbers, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
@@ -199,7 +198,7 @@ def predict_coins(labels: CrowdLabels, prior: FloatArray, extra: dict[str, Float
 
 
 @estimator
-class MeanField(Aggregator):
+class MeanField(BayesianAggregator):
     """Consensus with a posterior of every worker's confusion matrix, by mean-field variational inference.
 
     Facts
@@ -222,18 +221,10 @@ class MeanField(Aggregator):
 
     Attributes
     ----------
-    prior_ : (K,)
-        Mean of the class shares.
-    confusion_ : (M, K, K)
-        Mean of P(worker says l | truth is k) at [worker, k, l].
     confusion_counts_ : (M, K, K)
         Parameters of the Dirichlet posterior of the rows of `confusion_`; not with `coin_prior`.
     coin_counts_ : (M, 2)
         With `coin_prior`, parameters of the Beta posterior of the accuracies, right and wrong.
-    skill_ : (M,)
-        Chance that a worker is right, drawn towards the crowd's where her answers are few.
-    log_likelihood_, objective_ : (n_iter_,)
-        The E-step's value and the bound on the log-evidence, constants included, at each iteration.
 
     Notes
     -----
@@ -251,15 +242,10 @@ class MeanField(Aggregator):
     """
 
     slug = "mean-field"
-    family = BAYESIAN
-    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
-    climbs = True
 
     confusion_prior: Any = None
     coin_prior: Any = None
     share_prior: float = 1.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     @property
     def confusion_counts_(self) -> FloatArray:

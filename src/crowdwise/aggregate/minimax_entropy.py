@@ -36,14 +36,13 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import compute_skill_beta
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import DIFFICULTY
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.intervals import confusion_skill
-from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_flag, check_number
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.kernels import NO_GOLD, log_rows, vote_shares
@@ -152,7 +151,7 @@ def predictive(labels: CrowdLabels, posterior: FloatArray, tables: Tables) -> fl
 
 
 @estimator
-class MinimaxEntropy(Aggregator):
+class MinimaxEntropy(ClimbingAggregator):
     """Consensus with a table of (truth, label) effects for every worker and for every task.
 
     Facts
@@ -206,8 +205,6 @@ class MinimaxEntropy(Aggregator):
 
     slug = "minimax-entropy"
     family = DIFFICULTY
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
     random = True
 
     ordinal: bool = False
@@ -234,7 +231,7 @@ class MinimaxEntropy(Aggregator):
             return log_likelihood - cost, log_likelihood, m_step(labels, posterior, now, weights, ordinal)
 
         first = start(labels, gold, weights, ordinal)
-        ended = climb([first], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        ended = self._climb(first, step, labels)
         _, posterior = table_posterior(labels, ended.parameters.task, ended.parameters.worker, log_prior, gold)
         found = prepare(labels).accumulate(posterior)
         confusion = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes))))

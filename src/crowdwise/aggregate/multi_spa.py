@@ -129,9 +129,6 @@ class MultiSpa(MomentAggregator):
 
     Examples
     --------
-    >>> from crowdwise.simulate import simulate
-    >>> sizes = {"n_tasks": 2000, "n_workers": 8, "n_classes": 3, "labels_per_task": None}
-    >>> crowd = simulate("dawid-skene", **sizes, skill=0.8, random_state=1)
     >>> model = MultiSpa().fit(crowd.labels)
     >>> float((model.posterior_.argmax(axis=1) == crowd.truth).mean().round(3))
     0.999

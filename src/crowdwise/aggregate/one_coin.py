@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import coin_parameters, fit_votes, log_of, starting_votes
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.priors import beta_log_density
 
@@ -52,7 +51,7 @@ def log_density(parameters: VoteParameters, smoothing: float) -> float:
 
 
 @estimator
-class OneCoin(Aggregator):
+class OneCoin(ClimbingAggregator):
     """Consensus with one accuracy for every worker, by EM.
 
     Facts
@@ -88,12 +87,8 @@ class OneCoin(Aggregator):
 
     slug = "one-coin"
     family = EM
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
 
     smoothing: float = 0.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     def _check(self) -> None:
         check_number("smoothing", self.smoothing, low=0)
@@ -106,9 +101,7 @@ class OneCoin(Aggregator):
             starts=lambda: [m_step(starting_votes(labels, known.gold), answers, self.smoothing)],
             m_step=lambda found, _: m_step(found, answers, self.smoothing),
             log_density=lambda parameters: log_density(parameters, self.smoothing),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
             of_accuracies=lambda accuracies, now: coin_parameters(accuracies, now.log_prior),
         )
         return fit

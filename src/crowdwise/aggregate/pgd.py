@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import AccuracyAggregator
+from crowdwise.fitting.families import AccuracyAggregator, ClimbingAggregator
 from crowdwise.fitting.rank_one import (
     Descent,
     accuracies_of,
@@ -70,7 +70,7 @@ def complete(pairs: Pairs, *, low: float, max_iter: int, tol: float, name: str) 
 
 
 @estimator
-class RankOneCompletion(AccuracyAggregator):
+class RankOneCompletion(AccuracyAggregator, ClimbingAggregator):
     """Consensus with one skill for every worker, fitted to how often workers agree.
 
     Facts
@@ -111,7 +111,6 @@ class RankOneCompletion(AccuracyAggregator):
     """
 
     slug = "pgd"
-    climbs = True
 
     max_iter: int = 1000
     tol: float = 1e-12

@@ -29,12 +29,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.kernels import answer_sums
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def score(confusion: FloatArray) -> FloatArray:
 
 
 @estimator
-class SpammerEm(Aggregator):
+class SpammerEm(ClimbingAggregator):
     """Consensus of those whose answers depend on the truth, by EM with a prior that finds the others.
 
     Facts
@@ -182,11 +181,6 @@ class SpammerEm(Aggregator):
 
     slug = "spammer-em"
     family = EM
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
-
-    max_iter: int = 500
-    tol: float = 1e-6
 
     spammer_ = FittedArray("worker_columns", "spammer", "Score of each worker: 0 for a spammer.")
     pruned_ = FittedArray("worker_columns", "pruned", "1 where the worker's labels were left out.")
@@ -212,9 +206,7 @@ class SpammerEm(Aggregator):
             starts=starts,
             m_step=lambda found: m_step(found, habits, precision),
             log_density=lambda parameters: log_density(parameters, habits, precision),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )
         scores = np.zeros(labels.n_workers) if fit.confusion is None else score(fit.confusion)
         columns = {"spammer": scores, "pruned": np.isinf(precision).astype(np.float64)}

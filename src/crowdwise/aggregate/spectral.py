@@ -33,11 +33,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crowdwise.aggregate.dawid_skene import m_step
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import fit_confusions
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, complete, rank_workers, share_rows, start_of
 
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ def padded(view: FloatArray, n_classes: int, classes: IntArray) -> FloatArray:
 
 
 @estimator
-class SpectralDawidSkene(Aggregator):
+class SpectralDawidSkene(ClimbingAggregator):
     """Dawid–Skene by EM from a start that is found by the method of moments.
 
     Facts
@@ -248,11 +247,6 @@ class SpectralDawidSkene(Aggregator):
 
     slug = "spectral"
     family = MOMENTS
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
-
-    max_iter: int = 500
-    tol: float = 1e-6
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         no_pseudo = np.zeros((1, labels.n_classes, labels.n_classes))
@@ -267,7 +261,5 @@ class SpectralDawidSkene(Aggregator):
             starts=starts,
             m_step=lambda found: m_step(found, no_pseudo),
             log_density=lambda _: 0.0,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )

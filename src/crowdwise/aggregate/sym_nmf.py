@@ -29,7 +29,7 @@ import numpy as np
 
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import MomentAggregator
+from crowdwise.fitting.families import ClimbingAggregator, MomentAggregator
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
@@ -154,7 +154,7 @@ def matrices(pairs: PairCounts, factor: FloatArray, reference: FloatArray) -> tu
 
 
 @estimator
-class SymmetricNmf(MomentAggregator):
+class SymmetricNmf(MomentAggregator, ClimbingAggregator):
     """Consensus with a confusion matrix for every worker, from one low-rank matrix of joint answers.
 
     Facts
@@ -187,18 +187,13 @@ class SymmetricNmf(MomentAggregator):
 
     Examples
     --------
-    >>> from crowdwise.simulate import simulate
-    >>> sizes = {"n_tasks": 2000, "n_workers": 8, "n_classes": 3, "labels_per_task": None}
-    >>> crowd = simulate("dawid-skene", **sizes, skill=0.8, random_state=1)
     >>> model = SymmetricNmf().fit(crowd.labels)
     >>> model.skill_.round(2).tolist()
     [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]
     """
 
     slug = "sym-nmf"
-    climbs = True
 
-    max_iter: int = 500
     tol: float = 1e-9
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
@@ -208,9 +203,7 @@ class SymmetricNmf(MomentAggregator):
                 seen_of(shared.pairs, shared.n_workers),
                 start(shared),
                 hold=DRAW / float(shared.pairs.shared.sum()),
-                max_iter=self.max_iter,
-                tol=self.tol,
-                name=self.slug,
+                **self._limits,
             )
             return Estimate(shared.workers, *matrices(shared.pairs, ended.parameters, shared.reference)), ended
 

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import VoteParameters, coin_parameters, fit_votes
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.parameters import check_number
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def m_step(found: Statistics, answers: FloatArray, log_prior: FloatArray, start:
 
 
 @estimator
-class ZenCrowd(Aggregator):
+class ZenCrowd(ClimbingAggregator):
     """Consensus with one reliability for every worker and no class prior, by EM.
 
     Facts
@@ -88,12 +87,8 @@ class ZenCrowd(Aggregator):
 
     slug = "zencrowd"
     family = EM
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
 
     reliability: float = 0.8
-    max_iter: int = 500
-    tol: float = 1e-6
 
     def _check(self) -> None:
         check_number("reliability", self.reliability, low=0, high=1, above=True)
@@ -108,9 +103,7 @@ class ZenCrowd(Aggregator):
             starts=lambda: [start],
             m_step=lambda found, _: m_step(found, answers, log_prior, self.reliability),
             log_density=lambda _: 0.0,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
             of_accuracies=lambda accuracies, now: coin_parameters(accuracies, now.log_prior),
         )
         return fit
