@@ -181,11 +181,11 @@ def _variants(cls: Any) -> Iterator[LearnerEntry]:
     from crowdwise.fitting.facts import read_facts
 
     shared = _place(cls) | {"models_workers": cls.models_workers}
+    names = ("summary", "paper", "fails")
     if not cls.variants:
-        said = read_facts(cls, ("summary", "paper", "fails"))
-        yield LearnerEntry(**shared, **said, slug=cls.slug, alternates=cls.alternates)
+        yield LearnerEntry(**shared, **read_facts(cls, names), slug=cls.slug, alternates=cls.alternates)
     for variant in cls.variants:
-        yield LearnerEntry(**shared, **vars(variant))
+        yield LearnerEntry(**shared, **read_facts(cls, names, f"Facts of {variant.slug}"), **vars(variant))
 
 
 def _in_order(entries: list[E], families: Sequence[Family]) -> tuple[E, ...]:

@@ -173,10 +173,7 @@ class BayesianWeightedAverage(ClimbingAggregator):
 
     Examples
     --------
-    >>> model = BayesianWeightedAverage().fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.precision_.round(1).tolist()
+    >>> BayesianWeightedAverage().fit(labels).precision_.round(1).tolist()
     [[4.9, 4.9], [4.9, 4.9], [4.1, 4.1]]
     """
 

@@ -194,10 +194,7 @@ class CommunityBcc(BayesianAggregator):
 
     Examples
     --------
-    >>> model = CommunityBcc(n_communities=2).fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.community_.shape
+    >>> CommunityBcc(n_communities=2).fit(labels).community_.shape
     (3, 2)
     """
 

@@ -125,12 +125,6 @@ class CoupledNmf(MomentAggregator, ClimbingAggregator):
     class out, several priors explain them equally, and the one nearest to the start is found; `class_prior` then
     helps. Gold labels take part in the majority vote that names the classes and pin the posterior. Where fewer than
     three workers share enough tasks, the answer is that of one M-step from the majority vote.
-
-    Examples
-    --------
-    >>> model = CoupledNmf().fit(crowd.labels)
-    >>> model.skill_.round(2).tolist()
-    [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]
     """
 
     slug = "cnmf"

@@ -150,8 +150,7 @@ class CoupledCpd(MomentAggregator, ClimbingAggregator):
 
     Examples
     --------
-    >>> model = CoupledCpd().fit(crowd.labels)
-    >>> model.skill_.round(2).tolist()
+    >>> CoupledCpd().fit(crowd.labels).skill_.round(2).tolist()
     [0.81, 0.81, 0.93, 0.77, 0.76, 0.83, 0.8, 0.85]
     """
 

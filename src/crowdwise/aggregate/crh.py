@@ -29,10 +29,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import VoteAggregator
-from crowdwise.fitting.knowledge import GOLD
+from crowdwise.fitting.families import WeightedVoteAggregator
 from crowdwise.fitting.parameters import check_number
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 
@@ -81,7 +79,7 @@ def objective(loss: FloatArray, weights: FloatArray) -> float:
 
 
 @estimator
-class Crh(VoteAggregator):
+class Crh(WeightedVoteAggregator):
     """Votes weighed so that the weighted disagreement with the winners is smallest.
 
     Facts
@@ -95,15 +93,9 @@ class Crh(VoteAggregator):
     ----------
     smoothing : float above 0
         Wrong answers, and as many right ones, that everybody counts as having given besides: no weight is infinite.
-    max_iter : int
-        Most rounds.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Share of the weight behind each class.
-    weights_ : (M,)
-        Weight of each worker (also a column of `workers()`).
     objective_ : (n_iter_,)
         The weighted disagreement after each round, with its sign turned so that it climbs.
 
@@ -114,20 +106,13 @@ class Crh(VoteAggregator):
 
     Examples
     --------
-    >>> model = Crh().fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.weights_.round(2).tolist()
+    >>> Crh().fit(labels).weights_.round(2).tolist()
     [1.95, 1.95, 0.34]
     """
 
     slug = "crh"
-    uses = frozenset({GOLD})
 
     smoothing: float = 0.5
-    max_iter: int = 100
-
-    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
 
     def _check(self) -> None:
         check_number("smoothing", self.smoothing, low=0, above=True)

@@ -164,10 +164,7 @@ class EnhancedBcc(BayesianAggregator):
 
     Examples
     --------
-    >>> model = EnhancedBcc(n_subtypes=2).fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.subtype_confusion_.shape
+    >>> EnhancedBcc(n_subtypes=2).fit(labels).subtype_confusion_.shape
     (3, 2, 2, 2)
     """
 

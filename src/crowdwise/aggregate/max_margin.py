@@ -145,10 +145,7 @@ class MaxMarginMajorityVote(Aggregator):
 
     Examples
     --------
-    >>> model = MaxMarginMajorityVote(inference="m3v").fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.weights_.round(1).tolist()
+    >>> MaxMarginMajorityVote(inference="m3v").fit(labels).weights_.round(1).tolist()
     [1.5, 1.5, 0.0]
     """
 

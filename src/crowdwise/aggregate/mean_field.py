@@ -234,10 +234,7 @@ class MeanField(BayesianAggregator):
 
     Examples
     --------
-    >>> model = MeanField().fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.confusion_[0].round(2).tolist()
+    >>> MeanField().fit(labels).confusion_[0].round(2).tolist()
     [[0.79, 0.21], [0.21, 0.79]]
     """
 

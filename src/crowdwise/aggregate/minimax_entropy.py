@@ -196,10 +196,7 @@ class MinimaxEntropy(ClimbingAggregator):
 
     Examples
     --------
-    >>> model = MinimaxEntropy(regularisation=0.25).fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.worker_effects_.shape
+    >>> MinimaxEntropy(regularisation=0.25).fit(labels).worker_effects_.shape
     (3, 2, 2)
     """
 

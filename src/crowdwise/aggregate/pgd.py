@@ -103,10 +103,7 @@ class RankOneCompletion(AccuracyAggregator, ClimbingAggregator):
 
     Examples
     --------
-    >>> model = RankOneCompletion().fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.skill_.round(2).tolist()
+    >>> RankOneCompletion().fit(labels).skill_.round(2).tolist()
     [0.83, 0.83, 0.5]
     """
 

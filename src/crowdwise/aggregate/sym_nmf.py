@@ -184,12 +184,6 @@ class SymmetricNmf(MomentAggregator, ClimbingAggregator):
     and then, several are possible, and the one nearest to the majority vote is found. Gold labels take part in that
     vote and pin the posterior. Where fewer than three workers share enough tasks, the answer is that of one M-step
     from the majority vote.
-
-    Examples
-    --------
-    >>> model = SymmetricNmf().fit(crowd.labels)
-    >>> model.skill_.round(2).tolist()
-    [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]
     """
 
     slug = "sym-nmf"

@@ -1,6 +1,6 @@
 """Facts about methods: what the docstring of a class says, the families there are, and the variants of one class.
 
-What is said in words stands in the docstring of the class, in a section of its own:
+What is said in words stands in the docstring of the class, in a section of its own (of a variant, "Facts of SLUG"):
 
     Facts
     -----
@@ -81,9 +81,11 @@ LEARNER_FAMILIES = (TARGETS, MATRICES, ALTERNATION, INSTANCES, HEADS)
 class Variant:
     """One of several methods that a class makes, each by parameters of its own.
 
+    What is said of it in words is the section "Facts of SLUG" of the class's docstring.
+
     Attributes
     ----------
-    slug, summary, paper, fails, alternates
+    slug, alternates
         As those of the class, in whose place they stand.
     parameters
         Parameters of the class that make it this method.
@@ -92,22 +94,19 @@ class Variant:
     """
 
     slug: str
-    summary: str
-    paper: str
-    fails: str
     parameters: dict[str, Any] = field(default_factory=dict)
     alternates: bool = False
     former_slug: str = ""
 
 
-def read_facts(cls: type[Any], names: tuple[str, ...]) -> dict[str, Any]:
+def read_facts(cls: type[Any], names: tuple[str, ...], section: str = "Facts") -> dict[str, Any]:
     """These of "summary", "fails", "paper" and "complexity", from the class's docstring; empty under python -OO."""
     if sys.flags.optimize > 1:
         return dict.fromkeys(names, "")
-    lines = (" ".join(entry.split()) for entry in entries_of(inspect.getdoc(cls) or "", "Facts"))
+    lines = (" ".join(entry.split()) for entry in entries_of(inspect.getdoc(cls) or "", section))
     said = {head: words for head, _, words in (line.partition(": ") for line in lines)}
     missing = [LINES[name] for name in names if not said.get(LINES[name])]
     if missing:
         wanted = ", ".join(f'"{head}: …"' for head in missing)
-        raise TypeError(f"The docstring of {cls.__name__} lacks, in a section Facts: {wanted}.")
+        raise TypeError(f"The docstring of {cls.__name__} lacks, in a section {section}: {wanted}.")
     return {name: said[LINES[name]] for name in names}

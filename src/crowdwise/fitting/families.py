@@ -8,6 +8,7 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import fit_coin_skill
+from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN, MOMENTS, STRUCTURE, VOTES
@@ -31,6 +32,7 @@ __all__ = [
     "MomentAggregator",
     "SequenceAggregator",
     "VoteAggregator",
+    "WeightedVoteAggregator",
 ]
 
 P = TypeVar("P")
@@ -106,6 +108,30 @@ class VoteAggregator(Aggregator):
         skill, skill_beta = fit_coin_skill(labels, known, posterior, prior)
         columns = columns | {"agreement": mean_agreement(labels, posterior)}
         return Fit(posterior=posterior, prior=prior, skill=skill, skill_beta=skill_beta, worker_columns=columns, **more)
+
+
+@estimator
+class WeightedVoteAggregator(VoteAggregator):
+    """Base of methods that weigh votes by one weight for each worker, found in rounds.
+
+    Parameters
+    ----------
+    max_iter : int
+        Most rounds.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Share of the weight behind each class.
+    weights_ : (M,)
+        Weight of each worker (also a column of `workers()`).
+    """
+
+    uses = frozenset({GOLD})
+
+    max_iter: int = 100
+
+    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
 
 
 @estimator
@@ -186,6 +212,7 @@ class MomentAggregator(Aggregator):
 
     family = MOMENTS
     uses = frozenset({GOLD, PRIOR})
+    example = ">>> {name}().fit(crowd.labels).skill_.round(2).tolist()\n[0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]"
 
     max_workers: int = 500
 
