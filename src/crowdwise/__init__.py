@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 # export in their stubs is public here as well; `__init__.pyi` says the same to type checkers.
 _WHOLE = ("aggregate", "audit", "evaluate", "labels", "learn", "report")
 _NAMES = {
+    "engines": ["use_engine"],
     "fitting": ["Aggregator", "NotConverged"],
     "kernels.threads": ["use_threads"],
     "registry": ["learner", "learners", "method", "methods"],

@@ -10,6 +10,7 @@ from . import report as report
 from . import simulate as simulate
 from .aggregate import *
 from .audit import *
+from .engines import use_engine as use_engine
 from .evaluate import *
 from .fitting import Aggregator as Aggregator
 from .fitting import NotConverged as NotConverged

@@ -112,13 +112,23 @@ def test_string_and_integer_names_agree(method: Method, crowd: CrowdLabels) -> N
 
 
 @EVERY
+def test_engines_agree(method: Method, crowd: CrowdLabels) -> None:
+    one, other = (method.load()(engine=engine).fit(crowd) for engine in ("numpy", "numba"))
+    np.testing.assert_allclose(one.posterior_, other.posterior_, atol=1e-9)
+    for name in ("skill", "skill_low", "skill_high"):
+        np.testing.assert_allclose(one.workers()[name].to_numpy(), other.workers()[name].to_numpy(), atol=1e-9)
+    with pytest.raises(InputError, match="engine is 'abacus'; it must be one of 'auto', 'numpy', 'numba'"):
+        method.load()(engine="abacus").fit(crowd)
+
+
+@EVERY
 def test_same_bits_at_any_number_of_threads(method: Method) -> None:
     labels = cw.simulate.simulate(
         "dawid-skene", n_tasks=20_000, n_workers=60, n_classes=3, labels_per_task=4, random_state=1
     ).labels
     fits = []
     for threads in (1, 2, 5):
-        with cw.use_threads(threads):
+        with cw.use_threads(threads), cw.use_engine("numba"):
             fits.append(brief(method, 4).fit(labels))
     for other in fits[1:]:
         np.testing.assert_array_equal(fits[0].posterior_, other.posterior_)

@@ -202,6 +202,7 @@ class MinimaxEntropy(ClimbingAggregator):
 
     slug = "minimax-entropy"
     family = DIFFICULTY
+    numpy_cost = 4
     random = True
 
     ordinal: bool = False

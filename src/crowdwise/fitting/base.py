@@ -11,14 +11,15 @@ from crowdwise.engines import prepare, use_engine
 from crowdwise.fitting.crowd_model import CrowdModel, Fit
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.knowledge import GOLD, knowledge_of
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.kernels import NO_GOLD
-from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.choice import ENGINES, choose_engine
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import add_classes_of_truth, read_truth
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import Self
 
@@ -63,6 +64,7 @@ class Aggregator(CrowdModel):
       numbered;
     - `plug_in`: whether it predicts with point estimates where the fit averaged over them, so that a prediction for the
       tasks of the fit is only nearly their posterior;
+    - `numpy_cost`: how many times as long as Dawid–Skene it takes in NumPy, about: small data are then fewer labels;
     - `needs`: structure that it is made for and does little without: "", "sequences", "graph".
 
     Parameters
@@ -76,6 +78,9 @@ class Aggregator(CrowdModel):
         get the matrix that one M-step finds.
     random_state : int
         Same number, same answer.
+    engine : "auto", "numpy", "numba"
+        Where passes over the labels run. By default small data run in NumPy, large data in compiled loops; results
+        are the same but for rounding. `crowdwise.use_engine` sets it for many fits at once.
 
     Attributes
     ----------
@@ -105,6 +110,9 @@ class Aggregator(CrowdModel):
     climbs: ClassVar[bool] = False
     random: ClassVar[bool] = False
     plug_in: ClassVar[bool] = False
+    numpy_cost: ClassVar[int] = 1
+
+    engine: str = "auto"
 
     def fit(
         self,
@@ -153,9 +161,9 @@ class Aggregator(CrowdModel):
             uses=self.uses,
         )
         self._check_parameters()
-        # The labels choose the engine once, so that all parts of a fit run on the same.
-        with use_engine(choose_engine(answers.n_labels, answers.n_classes)):
+        with self._use_engine(answers):
             self._remember(answers, self._fit(answers, known))
+            self._engine_of_fit = choose_engine(answers.n_labels, answers.n_classes)
         self._told = (answers, known) if known.gold.size else None
         return self
 
@@ -188,7 +196,9 @@ class Aggregator(CrowdModel):
             fitted: FloatArray = self.posterior_
             return fitted
         # The model knows the classes: a few labels of new tasks are not asked whether they are values.
-        return self._posterior_of(self._align_labels(read_labels(labels, kind="labels")))
+        answers = self._align_labels(read_labels(labels, kind="labels"))
+        with self._use_engine(answers):
+            return self._posterior_of(answers)
 
     def calibration(self, n_bins: int = 10, *, level: float = 0.9) -> Any:
         """Table of how often the consensus is right where it is so sure, on the gold tasks of `fit`.
@@ -244,6 +254,7 @@ class Aggregator(CrowdModel):
 
     def _check_parameters(self) -> None:
         given = self.get_params(deep=False)
+        check_choice("engine", given["engine"], ENGINES)
         if "max_iter" in given:
             check_count("max_iter", given["max_iter"])
         if "tol" in given:
@@ -253,6 +264,11 @@ class Aggregator(CrowdModel):
         if given.get("random_state") is not None:
             check_count("random_state", given["random_state"], low=0)
         self._check()
+
+    def _use_engine(self, labels: CrowdLabels) -> AbstractContextManager[None]:
+        """The engine asked for, or else chosen by the labels, once, so that all parts of a fit run on the same."""
+        by_size = choose_engine(self.numpy_cost * labels.n_labels, labels.n_classes)
+        return use_engine(by_size if self.engine == "auto" else self.engine)
 
     # ---- what a method gives ----------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from crowdwise.fitting.estimators import rename_parameters
 from crowdwise.fitting.intervals import beta_interval
 from crowdwise.fitting.model_parameters import Estimator
 from crowdwise.fitting.shared_errors import FEWEST_LABELS, labels_can_tell
+from crowdwise.kernels.choice import use_engine
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.tables import native_table
@@ -136,6 +137,7 @@ class CrowdModel(Estimator):
     task_columns_: dict[str, FloatArray]
     extra_: dict[str, Any]
     _skill_beta: FloatArray | Deferred
+    _engine_of_fit: str | None = None
     _names: Names
 
     @cached_property
@@ -266,7 +268,8 @@ class CrowdModel(Estimator):
         self._check_fitted()
         found = self._skill_beta
         if callable(found):
-            found = self._skill_beta = found()
+            with use_engine(self._engine_of_fit):  # intervals are made later, where the fit was made
+                found = self._skill_beta = found()
         return found
 
     @skill_beta_.setter
