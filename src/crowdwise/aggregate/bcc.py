@@ -191,9 +191,8 @@ class BayesianClassifierCombination(BayesianAggregator):
 
     Notes
     -----
-    Fails where workers copy each other, and where priors on the diagonal are wrong: most workers contrary. With
-    "gibbs", predictions for new tasks use the mean matrices. A worker unknown at prediction counts as the average of
-    the crowd.
+    Priors on the diagonal are wrong where most workers are contrary. With "gibbs", predictions for new tasks use the
+    mean matrices. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------

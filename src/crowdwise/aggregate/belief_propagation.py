@@ -124,11 +124,11 @@ class BeliefPropagation(Aggregator):
 
     Notes
     -----
-    Fails where the prior's mean accuracy is that of guessing (nothing tells right from wrong), and where workers copy
-    each other. The class prior is not learnt. "class-wise" is exact for two classes up to about a thousand labels a
-    worker, and three classes up to forty; beyond, its grid is coarser than what the labels tell. A sampled prior is
-    coarse sooner: of 400 matrices, only those near the truth count. A worker unknown at prediction counts as the
-    average of the crowd, a new task as one of the class prior.
+    Where the prior's mean accuracy is that of guessing, nothing tells right from wrong. The class prior is not learnt.
+    "class-wise" is exact for two classes up to about a thousand labels a worker, and three classes up to forty; beyond,
+    its grid is coarser than what the labels tell. A sampled prior is coarse sooner: of 400 matrices, only those near
+    the truth count. A worker unknown at prediction counts as the average of the crowd, a new task as one of the class
+    prior.
 
     Examples
     --------

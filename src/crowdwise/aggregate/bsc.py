@@ -153,10 +153,9 @@ class BayesianSequenceCombination(SequenceAggregator):
     Notes
     -----
     Made for spans: a worker who missed the first word of a name will miss the second too, and that is one mistake.
-    Without sequences it is Bayesian Dawid–Skene. Fails with few labels per worker: each has K + 1 matrices to learn.
-    New tasks are put in sequences by their names if `sequences` is "names", and stand alone otherwise. A worker
-    unknown at prediction counts as the average of the crowd, and a known worker after a label that she never gave
-    before as her own average.
+    Without sequences it is Bayesian Dawid–Skene. New tasks are put in sequences by their names if `sequences` is
+    "names", and stand alone otherwise. A worker unknown at prediction counts as the average of the crowd, and a known
+    worker after a label that she never gave before as her own average.
 
     Examples
     --------

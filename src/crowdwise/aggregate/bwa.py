@@ -167,9 +167,8 @@ class BayesianWeightedAverage(ClimbingAggregator):
 
     Notes
     -----
-    Made for many labels from workers with few each, where confusion matrices cannot be learnt. Fails where workers are
-    biased or contrary: a vote is never turned round. There are no confusion matrices. A worker unknown at prediction
-    counts as the average of the crowd.
+    Made for many labels from workers with few each, where confusion matrices cannot be learnt. A vote is never turned
+    round. There are no confusion matrices. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------

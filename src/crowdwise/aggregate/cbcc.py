@@ -188,9 +188,8 @@ class CommunityBcc(BayesianAggregator):
 
     Notes
     -----
-    Communities start as workers of like agreement with the votes. Fails where workers are all alike (one community is
-    then enough) or all different, and where workers copy each other. A worker unknown at prediction counts as a member
-    of each community by its share.
+    Communities start as workers of like agreement with the votes. Where workers are all alike, one community is enough.
+    A worker unknown at prediction counts as a member of each community by its share.
 
     Examples
     --------

@@ -121,10 +121,10 @@ class CoupledNmf(MomentAggregator, ClimbingAggregator):
 
     Notes
     -----
-    Fails with few shared tasks. Pairs alone do not tell everything: with two classes, or where nobody ever rules a
-    class out, several priors explain them equally, and the one nearest to the start is found; `class_prior` then
-    helps. Gold labels take part in the majority vote that names the classes and pin the posterior. Where fewer than
-    three workers share enough tasks, the answer is that of one M-step from the majority vote.
+    Pairs alone do not tell everything: with two classes, or where nobody ever rules a class out, several priors explain
+    them equally, and the one nearest to the start is found; `class_prior` then helps. Gold labels take part in the
+    majority vote that names the classes and pin the posterior. Where fewer than three workers share enough tasks, the
+    answer is that of one M-step from the majority vote.
     """
 
     slug = "cnmf"

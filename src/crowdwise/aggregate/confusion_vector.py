@@ -88,8 +88,8 @@ class ConfusionVector(ClimbingAggregator):
 
     Notes
     -----
-    Fails where the errors on one class go mostly to one other. Between `one-coin` and `dawid-skene` in what it
-    can say and in how many labels it needs. A worker unknown at prediction counts as the average of the crowd.
+    Between `one-coin` and `dawid-skene` in what it can say and in how many labels it needs. A worker unknown at
+    prediction counts as the average of the crowd.
     """
 
     slug = "confusion-vector"

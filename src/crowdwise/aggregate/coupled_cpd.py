@@ -144,9 +144,9 @@ class CoupledCpd(MomentAggregator, ClimbingAggregator):
 
     Notes
     -----
-    Fails with few tasks that three workers share: a third moment needs many more than a second. Gold labels take part
-    in the majority vote that names the classes and pin the posterior. Where fewer than three workers have ten answers
-    beside two others' for each cell of their matrix, the answer is that of one M-step from the majority vote.
+    A third moment needs many more than a second. Gold labels take part in the majority vote that names the classes and
+    pin the posterior. Where fewer than three workers have ten answers beside two others' for each cell of their matrix,
+    the answer is that of one M-step from the majority vote.
 
     Examples
     --------

@@ -101,8 +101,8 @@ class Crh(WeightedVoteAggregator):
 
     Notes
     -----
-    Weights differ little, as logarithms do: near to the majority vote. Fails where most workers share a mistake. A
-    worker unknown at prediction has the mean weight of the crowd.
+    Weights differ little, as logarithms do: near to the majority vote. A worker unknown at prediction has the mean
+    weight of the crowd.
 
     Examples
     --------

@@ -144,8 +144,7 @@ class Dalvi(AccuracyAggregator):
     -----
     Needs workers who share tasks; who shares with nobody has the mean accuracy of the others. Where no two share a
     task, or all agree no more than chance, it is the majority vote. Most workers of a connected part of the crowd are
-    taken to be better than chance. Fails where groups of workers hardly meet (S is far from rank one), where workers
-    copy each other or favour some class.
+    taken to be better than chance. Where groups of workers hardly meet, S is far from rank one.
     """
 
     slug = "dalvi"

@@ -121,9 +121,8 @@ class DawidSkene(ClimbingAggregator):
 
     Notes
     -----
-    Fails where workers copy each other (the copies count as evidence), where a worker has only a handful of
-    labels for each class (use `smoothing`, or `one-coin`), and with one label per task (nothing to compare).
-    A worker unknown at prediction counts as the average of the crowd.
+    Copies count as evidence. Where a worker has only a handful of labels for each class, use `smoothing`, or
+    `one-coin`. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------

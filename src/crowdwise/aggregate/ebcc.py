@@ -158,9 +158,8 @@ class EnhancedBcc(BayesianAggregator):
 
     Notes
     -----
-    Fails where labels are few for the rows they must fill (M × K × R of them), and says nothing new where workers err
-    independently. Starts are drawn at random: renumbered tasks give nearly, not exactly, the same answer. A worker
-    unknown at prediction counts as the average of the crowd.
+    There are M × K × R rows to fill. Starts are drawn at random: renumbered tasks give nearly, not exactly, the same
+    answer. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------

@@ -104,9 +104,9 @@ class GhoshSvd(ScoreAggregator):
 
     Notes
     -----
-    Fails where few workers give most of the answers (a singular vector gathers on them), where classes are unbalanced
-    (it then follows the habit, not the truth), and where workers copy each other. Where nobody shares a task it is the
-    majority vote. A worker unknown at prediction has the mean weight of the crowd.
+    A singular vector gathers on workers who give most of the answers, and with unbalanced classes it follows the habit,
+    not the truth. Where nobody shares a task it is the majority vote. A worker unknown at prediction has the mean
+    weight of the crowd.
     """
 
     slug = "ghosh-svd"

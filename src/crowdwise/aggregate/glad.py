@@ -128,8 +128,8 @@ class Glad(ClimbingAggregator):
 
     Notes
     -----
-    Fails where tasks have very few labels (the ease stays at its prior) and where workers favour some class. At
-    prediction, a new task has the mean log-ease, an unknown worker the mean ability.
+    With very few labels the ease of a task stays at its prior. At prediction, a new task has the mean log-ease, an
+    unknown worker the mean ability.
     """
 
     slug = "glad"

@@ -117,9 +117,8 @@ class GraphDawidSkene(ClimbingAggregator):
 
     Notes
     -----
-    Fails where joined tasks do not tend to agree, or where the coupling is too strong for the graph: then neighbours
-    outvote the labels. Mean field is too sure of itself. New tasks stand alone. A worker unknown at prediction counts
-    as the average of the crowd.
+    Where the coupling is too strong for the graph, neighbours outvote the labels. Mean field is too sure of itself. New
+    tasks stand alone. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------

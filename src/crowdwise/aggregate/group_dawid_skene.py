@@ -184,9 +184,9 @@ class GroupDawidSkene(GroupAggregator, ClimbingAggregator):
 
     Notes
     -----
-    Without groups this is Dawid–Skene. Fails where one group outweighs the rest of the crowd: its opinion is then taken
-    for the truth. Groups are found only where workers share twenty tasks or more. A worker unknown at prediction counts
-    as the average of the crowd, in no group.
+    Without groups this is Dawid–Skene. The opinion of a group that outweighs the rest of the crowd is taken for the
+    truth. Groups are found only where workers share twenty tasks or more. A worker unknown at prediction counts as the
+    average of the crowd, in no group.
 
     Examples
     --------

@@ -65,8 +65,8 @@ class GroupMajorityVote(GroupAggregator, VoteAggregator):
 
     Notes
     -----
-    Without groups this is majority vote. Fails where groups differ in skill: a good group counts no more than a worker
-    who guesses. A worker unknown at prediction is in no group.
+    Without groups this is majority vote. A good group counts no more than a worker who guesses. A worker unknown at
+    prediction is in no group.
 
     Examples
     --------

@@ -110,10 +110,10 @@ class HmmCrowd(SequenceAggregator):
 
     Notes
     -----
-    Fails where a worker's mistakes depend on each other along a sequence (a span missed is missed word by word, and
-    counts as several pieces of evidence): `bsc` is made for that. The label of a task is its own likeliest class, not
-    part of a likeliest path. New tasks are put in sequences by their names if `sequences` is "names", and stand alone
-    otherwise. A worker unknown at prediction counts as the average of the crowd.
+    A span missed is missed word by word, and counts as several pieces of evidence: `bsc` is made for that. The label of
+    a task is its own likeliest class, not part of a likeliest path. New tasks are put in sequences by their names if
+    `sequences` is "names", and stand alone otherwise. A worker unknown at prediction counts as the average of the
+    crowd.
 
     Examples
     --------

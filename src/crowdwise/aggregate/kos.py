@@ -98,10 +98,9 @@ class Kos(ScoreAggregator):
 
     Notes
     -----
-    Made for tasks and workers assigned at random, about as many answers from each worker. Fails where few workers give
-    most of the answers (their messages grow with their number), where classes are unbalanced, and where workers favour
-    some class. Where no message gets through (one worker, one label a task) it is the majority vote. A worker unknown
-    at prediction has the mean weight of the crowd.
+    Made for tasks and workers assigned at random, about as many answers from each worker. The messages of those who
+    give most of the answers grow with their number. Where no message gets through (one worker, one label a task) it is
+    the majority vote. A worker unknown at prediction has the mean weight of the crowd.
     """
 
     slug = "kos"

@@ -128,8 +128,8 @@ class LfcBinary(ClimbingAggregator):
 
     Notes
     -----
-    Fails where workers have few labels of either kind. With many classes, what a wrong answer says about the other
-    classes is lost: use `dawid-skene`. A worker unknown at prediction counts as the average of the crowd.
+    With many classes, what a wrong answer says about the other classes is lost: use `dawid-skene`. A worker unknown at
+    prediction counts as the average of the crowd.
 
     Examples
     --------

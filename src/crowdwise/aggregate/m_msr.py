@@ -136,8 +136,7 @@ class MMsr(AccuracyAggregator):
     -----
     Needs workers who share many tasks with many others; every pair counts the same, on however many tasks it was
     observed. Who shares with nobody has the mean accuracy of the others; where no two share a task, it is the majority
-    vote. Fails where pairs share a handful of tasks, where the corrupt are more than F among anyone's partners, and
-    where workers favour some class.
+    vote. The corrupt must be at most F among anyone's partners.
     """
 
     slug = "m-msr"

@@ -172,8 +172,7 @@ class Mace(ClimbingAggregator):
 
     Notes
     -----
-    `workers()` adds `competence`. Fails where workers confuse classes honestly: it is taken for spamming. A worker
-    unknown at prediction counts as the average of the crowd.
+    `workers()` adds `competence`. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------

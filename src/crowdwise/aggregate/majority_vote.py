@@ -52,7 +52,7 @@ class MajorityVote(VoteAggregator):
 
     Notes
     -----
-    Fails where workers differ much in skill, or where a majority shares a mistake: votes are counted, not weighed.
+    Votes are counted, not weighed.
 
     Examples
     --------

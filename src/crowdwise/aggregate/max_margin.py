@@ -140,8 +140,7 @@ class MaxMarginMajorityVote(Aggregator):
 
     Notes
     -----
-    Fails where most workers share a mistake: the vote leads. A worker unknown at prediction has the mean weight and the
-    mean confusion matrix of the crowd.
+    A worker unknown at prediction has the mean weight and the mean confusion matrix of the crowd.
 
     Examples
     --------

@@ -228,9 +228,9 @@ class MeanField(BayesianAggregator):
 
     Notes
     -----
-    Fails where workers copy each other, and is too sure of itself: the product of factors does not see that matrices
-    and truths could be wrong together. `belief-propagation` and `bcc` with Gibbs sampling are not. A worker unknown at
-    prediction counts as the average of the crowd.
+    Too sure of itself: the product of factors does not see that matrices and truths could be wrong together.
+    `belief-propagation` and `bcc` with Gibbs sampling are not. A worker unknown at prediction counts as the average of
+    the crowd.
 
     Examples
     --------

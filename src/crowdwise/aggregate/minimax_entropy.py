@@ -189,10 +189,9 @@ class MinimaxEntropy(ClimbingAggregator):
 
     Notes
     -----
-    Fails where tasks have one or two labels, which say nothing of a task's own difficulty, and with too much
-    regularisation for the labels there are: the posterior is then uniform. At prediction a new task has no effects, an
-    unknown worker the mean effects of the crowd. Held-out labels need not choose the regularisation that is best for
-    the truth: on the web-search data of the paper they prefer less than the authors'.
+    With too much regularisation for the labels there are, the posterior is uniform. At prediction a new task has no
+    effects, an unknown worker the mean effects of the crowd. Held-out labels need not choose the regularisation that is
+    best for the truth: on the web-search data of the paper they prefer less than the authors'.
 
     Examples
     --------

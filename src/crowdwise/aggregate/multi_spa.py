@@ -121,11 +121,10 @@ class MultiSpa(MomentAggregator):
 
     Notes
     -----
-    Fails without class experts (workers who name a class only when it is true, for every class), and with few shared
-    tasks: a moment's error falls with the square root of the tasks that two workers share. As a start for
-    `DawidSkene(init="multi-spa")` it need only be near. Gold labels take part in the majority vote that names the
-    classes and pin the posterior. Where fewer than three workers share enough tasks, the answer is that of one M-step
-    from the majority vote.
+    Class experts are workers who name a class only when it is true, for every class. A moment's error falls with the
+    square root of the tasks that two workers share. As a start for `DawidSkene(init="multi-spa")` it need only be near.
+    Gold labels take part in the majority vote that names the classes and pin the posterior. Where fewer than three
+    workers share enough tasks, the answer is that of one M-step from the majority vote.
 
     Examples
     --------

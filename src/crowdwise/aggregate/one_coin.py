@@ -76,8 +76,8 @@ class OneCoin(ClimbingAggregator):
 
     Notes
     -----
-    Fails where workers favour some class or confuse some pair of classes: the model has no place for it. Sturdy
-    where labels are few. A worker unknown at prediction counts as the average of the crowd.
+    The model has no place for a bias, or for a pair of classes that are confused. Sturdy where labels are few. A worker
+    unknown at prediction counts as the average of the crowd.
 
     Examples
     --------

@@ -98,8 +98,7 @@ class RankOneCompletion(AccuracyAggregator, ClimbingAggregator):
     Needs workers who share tasks; who shares with nobody has the mean accuracy of the others. Where no two share a
     task, or all agree no more than chance, it is the majority vote. Skills are found up to one sign for each connected
     part of the crowd: most workers are taken to be better than chance. In a part where workers fall into two groups
-    that meet only across (a single pair, say) the skills are not determined; equal ones are taken. Fails where workers
-    copy each other, favour some class, or share a handful of tasks.
+    that meet only across (a single pair, say) the skills are not determined; equal ones are taken.
 
     Examples
     --------

@@ -139,8 +139,8 @@ class SpectralMetaLearner(Aggregator):
     -----
     Needs workers who share tasks; who shares with nobody has the mean rates of the others. Where no two share a task,
     or no answers vary together, it is the majority vote. Most workers of a connected part of the crowd are taken to be
-    better than chance. Fails where workers copy each other, where labels are few (third moments are noisy, and a rare
-    class's sensitivity more so) and where workers choose their tasks by class.
+    better than chance. Third moments of few labels are noisy, and a rare class's sensitivity more so. Workers must not
+    choose their tasks by class.
     """
 
     slug = "sml"

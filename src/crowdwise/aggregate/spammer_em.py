@@ -162,9 +162,9 @@ class SpammerEm(ClimbingAggregator):
 
     Notes
     -----
-    Fails where most workers are spammers with the same habit, who then look like a consensus. Where more than half of
-    all labels would be dropped (tasks with hardly more than one label), nobody is, and the method is Dawid–Skene's. A
-    worker unknown at prediction counts as the average of the crowd.
+    Many spammers with the same habit look like a consensus. Where more than half of all labels would be dropped (tasks
+    with hardly more than one label), nobody is, and the method is Dawid–Skene's. A worker unknown at prediction counts
+    as the average of the crowd.
 
     Examples
     --------

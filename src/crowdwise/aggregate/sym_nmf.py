@@ -180,10 +180,10 @@ class SymmetricNmf(MomentAggregator, ClimbingAggregator):
 
     Notes
     -----
-    Fails with few shared tasks. The rotation is settled by what workers never say: where everyone says everything now
-    and then, several are possible, and the one nearest to the majority vote is found. Gold labels take part in that
-    vote and pin the posterior. Where fewer than three workers share enough tasks, the answer is that of one M-step
-    from the majority vote.
+    The rotation is settled by what workers never say: where everyone says everything now and then, several are
+    possible, and the one nearest to the majority vote is found. Gold labels take part in that vote and pin the
+    posterior. Where fewer than three workers share enough tasks, the answer is that of one M-step from the majority
+    vote.
     """
 
     slug = "sym-nmf"

@@ -60,8 +60,7 @@ class WeightedMajorityVote(WeightedVoteAggregator):
 
     Notes
     -----
-    Fails where most workers share a mistake: agreement is rewarded, not skill. A worker unknown at prediction has
-    the mean weight of the crowd.
+    A worker unknown at prediction has the mean weight of the crowd.
 
     Examples
     --------

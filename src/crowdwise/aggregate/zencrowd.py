@@ -74,8 +74,7 @@ class ZenCrowd(ClimbingAggregator):
 
     Notes
     -----
-    Fails where classes are unbalanced and where workers favour some class. A worker unknown at prediction counts
-    as the average of the crowd.
+    A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------

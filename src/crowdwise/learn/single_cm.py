@@ -88,8 +88,7 @@ class SingleConfusion(Learner):
 
     Notes
     -----
-    When it fails: workers who differ. What the good know is drowned in what the bad say, and many labels for each task
-    add no more than their vote.
+    What the good know is drowned in what the bad say, and many labels for each task add no more than their vote.
 
     `confusion_` is counted afterwards. Where
     `worker_learning_rate` is None it is `learning_rate`: the matrix learns from every task.
