@@ -21,9 +21,7 @@ import numpy as np
 
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
-from crowdwise.fitting.families import ClimbingAggregator
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.families import SmoothingAggregator
 from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
@@ -62,7 +60,7 @@ def log_density(parameters: ConfusionParameters, smoothing: float) -> float:
 
 
 @estimator
-class ConfusionVector(ClimbingAggregator):
+class ConfusionVector(SmoothingAggregator):
     """Consensus with one accuracy for every worker and true class, by EM.
 
     Facts
@@ -93,12 +91,6 @@ class ConfusionVector(ClimbingAggregator):
     """
 
     slug = "confusion-vector"
-    family = EM
-
-    smoothing: float = 0.0
-
-    def _check(self) -> None:
-        check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         return fit_confusions(

@@ -28,10 +28,9 @@ from scipy.special import gammaln
 
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
-from crowdwise.fitting.families import ClimbingAggregator
+from crowdwise.fitting.families import SmoothingAggregator
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
+from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_shares
 from crowdwise.fitting.structured_em import pseudo_counts
 from crowdwise.kernels import log_rows, vote_shares
 from crowdwise.labels.errors import InputError
@@ -89,7 +88,7 @@ def log_density(parameters: ConfusionParameters, pseudo: FloatArray) -> float:
 
 
 @estimator
-class DawidSkene(ClimbingAggregator):
+class DawidSkene(SmoothingAggregator):
     """Consensus with a confusion matrix for every worker, by EM.
 
     Facts
@@ -134,16 +133,14 @@ class DawidSkene(ClimbingAggregator):
     """
 
     slug = "dawid-skene"
-    family = EM
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
 
-    smoothing: float = 0.0
     init: Any = "majority"
     n_restarts: int = 10
     random_state: int = 0
 
     def _check(self) -> None:
-        check_number("smoothing", self.smoothing, low=0)
+        super()._check()
         check_count("n_restarts", self.n_restarts)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:

@@ -32,9 +32,7 @@ from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, make_fit
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
-from crowdwise.fitting.families import ClimbingAggregator, GroupAggregator
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.families import GroupAggregator, SmoothingAggregator
 from crowdwise.fitting.structured_em import evidence_of
 from crowdwise.kernels import NO_GOLD, log_rows, vote_shares
 
@@ -156,7 +154,7 @@ def log_density(parameters: GroupParameters, pseudo: FloatArray) -> float:
 
 
 @estimator
-class GroupDawidSkene(GroupAggregator, ClimbingAggregator):
+class GroupDawidSkene(GroupAggregator, SmoothingAggregator):
     """Consensus with a confusion matrix for every worker and one for every group of workers who err together, by EM.
 
     Facts
@@ -202,9 +200,6 @@ class GroupDawidSkene(GroupAggregator, ClimbingAggregator):
     """
 
     slug = "group-dawid-skene"
-    family = EM
-
-    smoothing: float = 0.0
 
     group_confusion_ = FittedArray("extra", "groups", "Ξ (J, K, K) [group, truth, opinion].")
 
@@ -214,9 +209,6 @@ class GroupDawidSkene(GroupAggregator, ClimbingAggregator):
         self._check_fitted()
         rows: FloatArray = np.exp(self.extra_["log_table"])
         return rows
-
-    def _check(self) -> None:
-        check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         groups = resolve_groups(self.groups, labels, self.random_state)

@@ -23,25 +23,25 @@ cost, which is exact for two classes), instead of a quadratic program for each y
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import compute_skill_beta
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.categorical_em import fit_from_posterior
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import VOTES
-from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_number
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.fitting.progress import progress
-from crowdwise.kernels import draw_gammas, log_rows, task_sums, vote_shares
+from crowdwise.kernels import draw_gammas, task_sums, vote_shares
 from crowdwise.kernels.margin import renew_weights
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -170,21 +170,15 @@ class MaxMarginMajorityVote(Aggregator):
             check_number(name, getattr(self, name), low=0, above=True)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        n_classes = labels.n_classes
         log_prior = uniform_log_prior(labels, known.gold) if known.log_prior is None else known.log_prior
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
         truths = self._decide(vote_shares(labels, known.gold))
         solve = self._sample if self.inference == "gibbs" else self._point
         posterior, weights, confusion, values, converged = solve(labels, known, log_prior, truths)
-        found = prepare(labels).accumulate(posterior)
-        shares = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes))))
-        prior = np.exp(log_prior)
-        return Fit(
-            posterior=posterior,
-            prior=prior,
-            confusion=shares if confusion is None else confusion,
-            skill=confusion_skill(shares, found.counts, prior),
-            skill_beta=compute_skill_beta(labels, known, log_prior, posterior),
+        fit = fit_from_posterior(labels, known, log_prior, posterior)
+        return replace(
+            fit,
+            confusion=fit.confusion if confusion is None else confusion,
             objective=np.array(values),
             n_iter=len(values),
             converged=converged,

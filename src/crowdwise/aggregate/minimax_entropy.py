@@ -29,27 +29,25 @@ only then, smaller ones are tried. A class that no label names is ruled out: not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from crowdwise.engines import prepare
-from crowdwise.fitting.base import Fit
-from crowdwise.fitting.categorical_em import compute_skill_beta
+from crowdwise.fitting.categorical_em import fit_from_posterior
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import DIFFICULTY
 from crowdwise.fitting.families import ClimbingAggregator
-from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.parameters import check_choice, check_flag, check_number
 from crowdwise.fitting.priors import uniform_log_prior
-from crowdwise.kernels import NO_GOLD, log_rows, vote_shares
+from crowdwise.kernels import NO_GOLD, vote_shares
 from crowdwise.kernels.loglinear import climb_tables, table_posterior
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -217,7 +215,7 @@ class MinimaxEntropy(ClimbingAggregator):
         check_flag("ordinal", self.ordinal)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        n_classes, gold, ordinal = labels.n_classes, known.gold, self.ordinal
+        gold, ordinal = known.gold, self.ordinal
         log_prior = uniform_log_prior(labels, gold) if known.log_prior is None else known.log_prior
         regularisation = self._regularisation(labels, log_prior, gold)
         weights = weights_of(labels, regularisation)
@@ -230,21 +228,12 @@ class MinimaxEntropy(ClimbingAggregator):
         first = start(labels, gold, weights, ordinal)
         ended = self._climb(first, step, labels)
         _, posterior = table_posterior(labels, ended.parameters.task, ended.parameters.worker, log_prior, gold)
-        found = prepare(labels).accumulate(posterior)
-        confusion = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes))))
-        prior = np.exp(log_prior)
-        return Fit(
-            posterior=posterior,
-            prior=prior,
-            confusion=confusion,
-            skill=confusion_skill(confusion, found.counts, prior),
-            skill_beta=compute_skill_beta(labels, known, log_prior, posterior),
-            extra={
-                "task_effects": ended.parameters.task,
-                "worker_effects": ended.parameters.worker,
-                "regularisation": np.array(regularisation),
-            },
-        ).after(ended)
+        extra = {
+            "task_effects": ended.parameters.task,
+            "worker_effects": ended.parameters.worker,
+            "regularisation": np.array(regularisation),
+        }
+        return replace(fit_from_posterior(labels, known, log_prior, posterior), extra=extra).after(ended)
 
     def _regularisation(self, labels: CrowdLabels, log_prior: FloatArray, gold: IntArray) -> float:
         if isinstance(self.regularisation, str):

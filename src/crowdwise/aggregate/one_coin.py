@@ -21,9 +21,7 @@ import numpy as np
 
 from crowdwise.fitting.categorical_em import coin_parameters, fit_votes, log_of, starting_votes
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
-from crowdwise.fitting.families import ClimbingAggregator
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.families import SmoothingAggregator
 from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ def log_density(parameters: VoteParameters, smoothing: float) -> float:
 
 
 @estimator
-class OneCoin(ClimbingAggregator):
+class OneCoin(SmoothingAggregator):
     """Consensus with one accuracy for every worker, by EM.
 
     Facts
@@ -86,12 +84,6 @@ class OneCoin(ClimbingAggregator):
     """
 
     slug = "one-coin"
-    family = EM
-
-    smoothing: float = 0.0
-
-    def _check(self) -> None:
-        check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         answers = labels.labels_per_worker.astype(np.float64)

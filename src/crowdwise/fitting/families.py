@@ -11,10 +11,10 @@ from crowdwise.fitting.categorical_em import fit_coin_skill
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import BAYESIAN, MOMENTS, STRUCTURE, VOTES
+from crowdwise.fitting.facts import BAYESIAN, EM, MOMENTS, STRUCTURE, VOTES
 from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import check_flag
+from crowdwise.fitting.parameters import check_flag, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,7 @@ __all__ = [
     "GroupAggregator",
     "MomentAggregator",
     "SequenceAggregator",
+    "SmoothingAggregator",
     "VoteAggregator",
     "WeightedVoteAggregator",
 ]
@@ -63,6 +64,18 @@ class ClimbingAggregator(Aggregator):
     def _climb(self, start: P, step: Callable[[P], tuple[float, float, P]], labels: CrowdLabels) -> Climb[P]:
         """Climb from one start, `tol` being the least gain for each label."""
         return climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+
+
+@estimator
+class SmoothingAggregator(ClimbingAggregator):
+    """Base of methods by EM whose matrices, or accuracies, have pseudo-counts."""
+
+    family = EM
+
+    smoothing: float = 0.0
+
+    def _check(self) -> None:
+        check_number("smoothing", self.smoothing, low=0)
 
 
 @estimator
