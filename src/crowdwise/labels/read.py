@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,7 +20,6 @@ from crowdwise.labels.files import file_source
 from crowdwise.labels.join import open_paths
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.nested import by_task
-from crowdwise.labels.prodigy import prodigy_answers
 from crowdwise.labels.source_location import Place
 from crowdwise.labels.twins import warn_of_twins
 from crowdwise.labels.wide import as_wide, labels_from_matrix, labels_from_nested, labels_from_wide
@@ -120,8 +120,11 @@ def read_labels(
 def open_answers(source: Any, options: Options) -> tuple[Opened, Options]:
     """Open a source of answers, those that were skipped left out, with the columns that are found by its format."""
     found = open_source(source)
-    told = prodigy_answers(found, options.named) if isinstance(found, Columns) else None
-    return (found, options) if told is None else (told[0], replace(options, named=told[1]))
+    if not isinstance(found, Columns):
+        return found, options
+    # Found by name: the room of tools' exports lies above this one.
+    answers = import_module("crowdwise.formats").find_answers(found, options.named)
+    return (found, options) if answers is None else (answers[0], replace(options, named=answers[1]))
 
 
 def labels_from_opened(source: Any, found: Opened, options: Options) -> CrowdLabels:

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise.formats.descriptor import Format
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.errors import InputError, InputWarning, listing
 from crowdwise.labels.source_location import SelectedPlace, format_count
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.columns import Columns, Named
     from crowdwise.labels.types import IntArray
 
-__all__ = ["prodigy_answers"]
+__all__ = ["FORMAT"]
 
 ANSWERS = ("accept", "reject", "ignore")
 HASHES = ("_task_hash", "_input_hash")
@@ -40,7 +41,7 @@ ELSEWHERE = ("accept", "options", "spans", "relations", "user_input", "audio_spa
 BY_HAND = "Write a table with columns task, worker and label, or name the columns yourself"
 
 
-def prodigy_answers(source: Columns, named: Named) -> tuple[Columns, Named] | None:
+def find_answers(source: Columns, named: Named) -> tuple[Columns, Named] | None:
     """The answers of a Prodigy export without those ignored, and their columns; None if it is no such export.
 
     Parameters
@@ -160,3 +161,6 @@ def _complete(column: pa.ChunkedArray) -> bool:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+FORMAT = Format("Prodigy", find_answers)
