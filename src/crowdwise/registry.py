@@ -29,7 +29,7 @@ KNOWLEDGE = ("gold", "class_prior", "known_workers")
 
 @dataclass(frozen=True)
 class Entry:
-    """A method and what is to be said of any, read from its class; see `Aggregator` and `Learner` for the facts.
+    """A method and what is to be said of any, read from its class; see `fitting.facts` for what is said in words.
 
     Attributes
     ----------
@@ -95,17 +95,6 @@ class LearnerEntry(Entry):
     parameters: dict[str, Any] = field(default_factory=dict)
     former_slug: str = ""
 
-    def load(self) -> type[Any]:
-        """Import the class, a `Learner`; torch comes with it."""
-        try:
-            return super().load()
-        except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] not in EXTRA:
-                raise
-            raise InputError(
-                f"Learning a classifier needs {error.name}, which is not installed: pip install 'crowdwise[learn]'."
-            ) from error
-
     def make(self, **parameters: Any) -> Any:
         """An unfitted learner with these parameters besides its own."""
         return self.load()(**self.parameters | parameters)
@@ -122,13 +111,18 @@ def methods() -> tuple[Method, ...]:
 
 @functools.cache
 def learners() -> tuple[LearnerEntry, ...]:
-    """All methods that learn a classifier from features and labels, by family; torch need not be installed."""
+    """All methods that learn a classifier from features and labels, by family; their classes need torch."""
     from crowdwise.fitting.facts import LEARNER_FAMILIES
-    from crowdwise.fitting.stand_ins import stand_ins
 
-    with stand_ins(EXTRA, "crowdwise.learn"):
+    try:
         base = importlib.import_module("crowdwise.learn.base").Learner
         found = [entry for each in _exported(base, "learn") for entry in _variants(each)]
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in EXTRA:
+            raise
+        raise InputError(
+            f"Learning a classifier needs {error.name}, which is not installed: pip install 'crowdwise[learn]'."
+        ) from error
     return _in_order(found, LEARNER_FAMILIES)
 
 
@@ -138,11 +132,8 @@ def method(slug: str) -> Method:
     >>> method("dawid-skene").class_name
     'DawidSkene'
     """
-    entries = {entry.slug: entry for entry in methods()}
-    hint = ""
-    if isinstance(slug, str) and slug not in entries and any(slug == entry.slug for entry in learners()):
-        hint = " The learner of that name needs features: crowdwise.learner, or `crowdwise train`."
-    return _find(slug, entries, "method", hint)
+    hint = " A method that needs features is a learner: crowdwise.learner, or `crowdwise train`."
+    return _find(slug, {entry.slug: entry for entry in methods()}, "method", hint)
 
 
 def learner(slug: str) -> LearnerEntry:
@@ -173,24 +164,28 @@ def _exported(base: type[Any], *rooms: str) -> Iterator[Any]:
                 yield each
 
 
-def _facts(cls: Any, source: Any) -> dict[str, Any]:
-    """What is said of any method: of its place by the class, the rest by the class or one of its variants."""
-    said = {name: getattr(source, name) for name in ("slug", "summary", "paper", "fails")}
-    return said | {"path": f"{cls.__module__}:{cls.__name__}", "family": cls.family.name, "needs": cls.needs}
+def _place(cls: Any) -> dict[str, Any]:
+    return {"path": f"{cls.__module__}:{cls.__name__}", "family": cls.family.name, "needs": cls.needs}
 
 
 def _method(cls: Any) -> Method:
-    own = {name: getattr(cls, name) for name in ("label_kind", "complexity", "climbs", "random", "plug_in")}
+    from crowdwise.fitting.facts import read_facts
+
+    said = read_facts(cls, ("summary", "paper", "fails", "complexity"))
+    own = {name: getattr(cls, name) for name in ("slug", "label_kind", "climbs", "random", "plug_in")}
     uses = tuple(name for name in KNOWLEDGE if name in cls.uses)
-    return Method(**_facts(cls, cls), **own, uses=uses, iterative="max_iter" in cls.__dataclass_fields__)
+    return Method(**_place(cls), **said, **own, uses=uses, iterative="max_iter" in cls.__dataclass_fields__)
 
 
 def _variants(cls: Any) -> Iterator[LearnerEntry]:
+    from crowdwise.fitting.facts import read_facts
+
+    shared = _place(cls) | {"models_workers": cls.models_workers}
+    names = ("summary", "paper", "fails")
     if not cls.variants:
-        yield LearnerEntry(**_facts(cls, cls), models_workers=cls.models_workers, alternates=cls.alternates)
-    for each in cls.variants:
-        own = {name: getattr(each, name) for name in ("alternates", "parameters", "former_slug")}
-        yield LearnerEntry(**_facts(cls, each), models_workers=cls.models_workers, **own)
+        yield LearnerEntry(**shared, **read_facts(cls, names), slug=cls.slug, alternates=cls.alternates)
+    for variant in cls.variants:
+        yield LearnerEntry(**shared, **read_facts(cls, names, f"Facts of {variant.slug}"), **vars(variant))
 
 
 def _in_order(entries: list[E], families: Sequence[Family]) -> tuple[E, ...]:
@@ -200,9 +195,9 @@ def _in_order(entries: list[E], families: Sequence[Family]) -> tuple[E, ...]:
 
 
 def _find(slug: object, entries: Mapping[str, E], what: str, hint: str = "") -> E:
-    """The entry of this name; an error that says what there is, and the nearest name or the `hint`, otherwise."""
+    """The entry of this name; an error that says what there is, the nearest name and the `hint`, otherwise."""
     if isinstance(slug, str) and slug in entries:
         return entries[slug]
     close = difflib.get_close_matches(str(slug), entries, n=1)
     nearest = f" Did you mean {close[0]!r}?" if close else ""
-    raise InputError(f"There is no {what} {quote(slug)}.{hint or nearest} There are: {', '.join(entries)}.")
+    raise InputError(f"There is no {what} {quote(slug)}.{nearest} There are: {', '.join(entries)}.{hint}")

@@ -35,8 +35,7 @@ def load(folder: str | Path, *, network: Any = None) -> Any:
         return model
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # a model keeps the name that its learner had
-        entry = learner(header["slug"])
-    kind = entry.load()  # says how to install torch, where it is not
+        kind = learner(header["slug"]).load()  # says how to install torch, where it is not
     from crowdwise.learn.saving import restore_learner
     from crowdwise.learn.torch_settings import usual_torch
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.fitting.facts import FAMILIES, LEARNER_FAMILIES
+from crowdwise.fitting.facts import FAMILIES, LEARNER_FAMILIES, read_facts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +35,22 @@ def test_every_fact_is_there(entry: Entry) -> None:
     for name in ("slug", "summary", "paper", "fails", "family"):
         assert getattr(entry, name)
     assert entry.family in {family.name for family in (*FAMILIES, *LEARNER_FAMILIES)}
+
+
+def test_a_docstring_without_facts() -> None:
+    class Silent(cw.MajorityVote):
+        """Says too little.
+
+        Facts
+        -----
+        Assumes: nothing
+            at all
+        Cost: none
+        """
+
+    assert read_facts(Silent, ("summary", "complexity")) == {"summary": "nothing at all", "complexity": "none"}
+    with pytest.raises(TypeError, match=r'Silent lacks, in a section Facts: "Fails with: …", "Paper: …"\.'):
+        read_facts(Silent, ("summary", "fails", "paper"))
 
 
 def test_slugs_mean_one_thing() -> None:

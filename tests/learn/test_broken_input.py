@@ -304,7 +304,11 @@ def test_parameters_beyond_what_torch_takes(wrong: dict[str, Any]) -> None:
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
-    numbers: dict[str, Any] = {"learning_rate": np.float32(0.05), "batch_size": np.int64(16), "random_state": np.int64(3)}
+    numbers: dict[str, Any] = {
+        "learning_rate": np.float32(0.05),
+        "batch_size": np.int64(16),
+        "random_state": np.int64(3),
+    }
     fitted(**numbers, checkpoint=tmp_path / "run").save(tmp_path / "model")  # a warning would be an error
     again = cw.load(tmp_path / "model")
     assert {name: getattr(again, name) for name in numbers} == numbers

@@ -16,8 +16,9 @@ import crowdwise as cw
 HEAVY = ("torch", "lightning", "altair", "matplotlib", "pandas", "polars", "sklearn", "scipy", "numba", "dask", "rich")
 
 
-def run(program: str) -> str:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+def run(program: str, *flags: str) -> str:
+    command = [sys.executable, *flags, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -99,18 +100,26 @@ def test_the_whole_package_needs_no_extra() -> None:
     assert "numba" not in loaded  # the anaesthetists are few
 
 
-def test_learners_are_listed_without_torch() -> None:
-    """What they say of themselves, the same as with it; and nothing is left behind."""
+@pytest.mark.parametrize("missing", ["torch", "lightning", "safetensors"])
+def test_learners_without_the_extra(missing: str) -> None:
     program = (
         "import sys, crowdwise as cw\n"
-        "sys.modules.update(dict.fromkeys(('torch', 'lightning', 'safetensors')))\n"
-        "listed = cw.learners()\n"
-        "assert sys.modules['torch'] is None and 'crowdwise.learn.trace' not in sys.modules\n"
-        "try:\n    listed[0].load()\nexcept cw.InputError as error:\n    assert 'crowdwise[learn]' in str(error)\n"
-        "else:\n    raise SystemExit('loaded')\n"
-        "print(*listed, sep='\\n')"
+        f"sys.modules[{missing!r}] = None\n"
+        "for ask in (cw.learners, lambda: cw.learner('trace')):\n"
+        "    try:\n        ask()\n    except cw.InputError as error:\n        print(error)\n"
     )
-    assert run(program).splitlines() == [str(entry) for entry in cw.learners()]
+    said = run(program).splitlines()
+    assert len(said) == 2
+    assert all(f"needs {missing}" in line and "pip install 'crowdwise[learn]'" in line for line in said)
+
+
+def test_without_docstrings() -> None:
+    program = (
+        "import crowdwise as cw\n"
+        "labels = cw.datasets.load('anaesthetists').labels\n"
+        "print(repr(cw.method('dawid-skene').summary), cw.DawidSkene().fit(labels).predict()[0])"
+    )
+    assert run(program, "-OO").split() == ["''", "1"]
 
 
 def test_methods_are_listed_without_torch() -> None:

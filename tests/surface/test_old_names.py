@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from crowdwise.dependence.effective_size import effective_size
 
 import crowdwise as cw
+from crowdwise.dependence.effective_size import effective_size
 from crowdwise.simulate import simulate_crowd, simulate_workers
 
 if TYPE_CHECKING:

@@ -13,8 +13,6 @@ H.-C. Kim and Z. Ghahramani (2012), "Bayesian classifier combination", AISTATS.
 | truths given rows and shares ∝ share × Π A | the engine's `e_step`, `draw_truths` |
 | the same posterior by mean field | `aggregate.mean_field.fit_mean_field` |
 
-Cost of an iteration or a sweep: O(labels × K + M × K²).
-
 Departures: the pseudo-counts are given, not drawn from an exponential prior of their own (the authors of EBCC found the
 same numbers with 4 on the diagonal and 1 off it, the default here). Averages over sweeps take each task's conditional
 posterior rather than its drawn truth, which has the same mean and less noise.
@@ -29,11 +27,10 @@ import numpy as np
 
 from crowdwise.aggregate.mean_field import fit_mean_field, predict_mean_field
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import log_of
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.families import BayesianAggregator
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.fitting.progress import progress
 from crowdwise.fitting.skill_posterior import with_shared_errors
@@ -155,8 +152,15 @@ def fit_gibbs(
 
 
 @estimator
-class BayesianClassifierCombination(Aggregator):
+class BayesianClassifierCombination(BayesianAggregator):
     """Consensus with a posterior of every worker's confusion matrix: independent BCC.
+
+    Facts
+    -----
+    Assumes: Dawid-Skene with Dirichlet priors, by Gibbs sampling or mean field
+    Fails with: copying workers, one label per task, crowds where most are contrary
+    Cost: O(labels × K + workers × K²) a sweep
+    Paper: Kim & Ghahramani 2012, AISTATS
 
     Parameters
     ----------
@@ -176,10 +180,6 @@ class BayesianClassifierCombination(Aggregator):
 
     Attributes
     ----------
-    prior_ : (K,)
-        Mean of the class shares.
-    confusion_ : (M, K, K)
-        Mean of P(worker says l | truth is k) at [worker, k, l].
     skill_ : (M,)
         Chance that a worker is right. With "gibbs" the mean of Σ_k share[k] A[w, k, k]; with "mean-field" drawn towards
         the crowd's where answers are few.
@@ -191,13 +191,8 @@ class BayesianClassifierCombination(Aggregator):
 
     Notes
     -----
-    Fails where workers copy each other, and where priors on the diagonal are wrong: most workers contrary. With
-    "gibbs", predictions for new tasks use the mean matrices. A worker unknown at prediction counts as the average of
-    the crowd.
-
-    References
-    ----------
-    Kim and Ghahramani (2012), AISTATS, PMLR 22, 619-627.
+    Priors on the diagonal are wrong where most workers are contrary. With "gibbs", predictions for new tasks use the
+    mean matrices. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------
@@ -209,20 +204,11 @@ class BayesianClassifierCombination(Aggregator):
     """
 
     slug = "bcc"
-    summary = "Dawid-Skene with Dirichlet priors, by Gibbs sampling or mean field"
-    paper = "Kim & Ghahramani 2012, AISTATS"
-    fails = "copying workers, one label per task, crowds where most are contrary"
-    family = BAYESIAN
-    complexity = "O(labels × K + workers × K²) a sweep"
-    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
-    climbs = True
 
     inference: str = "mean-field"
     right: float = 4.0
     wrong: float = 1.0
     share_prior: float = 1.0
-    max_iter: int = 500
-    tol: float = 1e-6
     n_sweeps: int = 1000
     burn_in: int = 200
     random_state: int = 0
@@ -242,9 +228,7 @@ class BayesianClassifierCombination(Aggregator):
                 known,
                 confusion=confusion,
                 shares=self.share_prior,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                name=self.slug,
+                **self._limits,
             )
         return fit_gibbs(
             labels,

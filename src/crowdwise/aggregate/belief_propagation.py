@@ -82,6 +82,13 @@ def features_of(nodes: NodeSets, prior: FloatArray) -> FloatArray:
 class BeliefPropagation(Aggregator):
     """Consensus by messages between tasks and workers, under a prior over the workers' confusion matrices.
 
+    Facts
+    -----
+    Assumes: every worker has one accuracy (or a matrix) from a known prior, integrated out on the graph of labels
+    Fails with: a prior whose mean accuracy is that of guessing, unbalanced classes, copying workers
+    Cost: O(labels × answers of a worker) an iteration, × K for matrices
+    Paper: Liu, Peng & Ihler 2012, NeurIPS; Kim et al. 2022, AISTATS
+
     Parameters
     ----------
     prior : "one-coin", "class-wise", "dirichlet", array (S, K, K) [node, truth, label]
@@ -117,15 +124,11 @@ class BeliefPropagation(Aggregator):
 
     Notes
     -----
-    Fails where the prior's mean accuracy is that of guessing (nothing tells right from wrong), and where workers copy
-    each other. The class prior is not learnt. "class-wise" is exact for two classes up to about a thousand labels a
-    worker, and three classes up to forty; beyond, its grid is coarser than what the labels tell. A sampled prior is
-    coarse sooner: of 400 matrices, only those near the truth count. A worker unknown at prediction counts as the
-    average of the crowd, a new task as one of the class prior.
-
-    References
-    ----------
-    Liu, Peng and Ihler (2012), NeurIPS; Kim, Cho, Kim and Ok (2022), AISTATS.
+    Where the prior's mean accuracy is that of guessing, nothing tells right from wrong. The class prior is not learnt.
+    "class-wise" is exact for two classes up to about a thousand labels a worker, and three classes up to forty; beyond,
+    its grid is coarser than what the labels tell. A sampled prior is coarse sooner: of 400 matrices, only those near
+    the truth count. A worker unknown at prediction counts as the average of the crowd, a new task as one of the class
+    prior.
 
     Examples
     --------
@@ -134,11 +137,7 @@ class BeliefPropagation(Aggregator):
     """
 
     slug = "belief-propagation"
-    summary = "every worker has one accuracy (or a matrix) from a known prior, integrated out on the graph of labels"
-    paper = "Liu, Peng & Ihler 2012, NeurIPS; Kim et al. 2022, AISTATS"
-    fails = "a prior whose mean accuracy is that of guessing, unbalanced classes, copying workers"
     family = BAYESIAN
-    complexity = "O(labels × answers of a worker) an iteration, × K for matrices"
     uses = frozenset({GOLD, PRIOR})
     plug_in = True
 

@@ -36,7 +36,6 @@ import numpy as np
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.chains import allowed_steps, steps_of
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.families import SequenceAggregator
 from crowdwise.fitting.intervals import confusion_skill
@@ -121,6 +120,13 @@ def bound(value: float, parameters: SequenceParameters, answers: FloatArray, ste
 class BayesianSequenceCombination(SequenceAggregator):
     """Consensus of tasks in sequences, where a worker's label also depends on her label before (BSC-seq).
 
+    Facts
+    -----
+    Assumes: a worker's label depends on the truth and on their label before; the truth is a Markov chain
+    Fails with: few labels per worker: each has a confusion matrix for every label they gave before
+    Cost: O(labels × K + tasks × K² + habits × K²) an iteration
+    Paper: Simpson & Gurevych 2019, EMNLP
+
     Parameters
     ----------
     bio : bool
@@ -147,14 +153,9 @@ class BayesianSequenceCombination(SequenceAggregator):
     Notes
     -----
     Made for spans: a worker who missed the first word of a name will miss the second too, and that is one mistake.
-    Without sequences it is Bayesian Dawid–Skene. Fails with few labels per worker: each has K + 1 matrices to learn.
-    New tasks are put in sequences by their names if `sequences` is "names", and stand alone otherwise. A worker
-    unknown at prediction counts as the average of the crowd, and a known worker after a label that she never gave
-    before as her own average.
-
-    References
-    ----------
-    Simpson and Gurevych (2019), EMNLP, 1093-1104.
+    Without sequences it is Bayesian Dawid–Skene. New tasks are put in sequences by their names if `sequences` is
+    "names", and stand alone otherwise. A worker unknown at prediction counts as the average of the crowd, and a known
+    worker after a label that she never gave before as her own average.
 
     Examples
     --------
@@ -170,16 +171,10 @@ class BayesianSequenceCombination(SequenceAggregator):
     """
 
     slug = "bsc"
-    summary = "a worker's label depends on the truth and on their label before; the truth is a Markov chain"
-    paper = "Simpson & Gurevych 2019, EMNLP"
-    fails = "few labels per worker: each has a confusion matrix for every label they gave before"
-    complexity = "O(labels × K + tasks × K² + habits × K²) an iteration"
 
     right: float = 2.0
     wrong: float = 1.0
     steps: float = 1.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     @property
     def start_(self) -> FloatArray:
@@ -224,7 +219,7 @@ class BayesianSequenceCombination(SequenceAggregator):
 
         votes = vote_shares(labels, known.gold)
         start = m_step(votes, np.where(allowed, steps_of(sequences, votes), 0.0))
-        ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        ended = self._climb(start, step, labels)
         _, posterior, _ = e_step(dirichlet_logs(ended.parameters.answers), ended.parameters)
         counts = prepare(labels).accumulate(posterior).counts
         confusion = (per_worker + counts) / (per_worker + counts).sum(axis=2, keepdims=True)

@@ -14,8 +14,6 @@ crowd annotations", WWW.
 | b = a × variance of the answers around the share of votes × 4 (1 - 1/K) | `prior_scale` |
 | log p(answers, z), the precisions integrated out, which EM climbs | `objective` |
 
-Cost of an iteration: O(labels × K).
-
 A worker's repeated answers to a task are one measurement, as in the authors' code: 1 for each class that she named.
 
 Departures: the variance that sets b counts one more answer, with a vote split in half, so that b is above 0 where all
@@ -31,13 +29,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaln
 
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import fit_coin_skill
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import VOTES
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.parameters import check_number
 from crowdwise.kernels import NO_GOLD
 
@@ -138,8 +135,15 @@ def objective(
 
 
 @estimator
-class BayesianWeightedAverage(Aggregator):
+class BayesianWeightedAverage(ClimbingAggregator):
     """Consensus by votes averaged with each worker's precision, one class against the rest.
+
+    Facts
+    -----
+    Assumes: votes are noisy measurements, averaged with each worker's precision
+    Fails with: workers who are biased or contrary; its scores are not calibrated probabilities
+    Cost: O(labels × K) an iteration
+    Paper: Li, Rubinstein & Cohn 2019, WWW
 
     Parameters
     ----------
@@ -163,36 +167,20 @@ class BayesianWeightedAverage(Aggregator):
 
     Notes
     -----
-    Made for many labels from workers with few each, where confusion matrices cannot be learnt. Fails where workers are
-    biased or contrary: a vote is never turned round. There are no confusion matrices. A worker unknown at prediction
-    counts as the average of the crowd.
-
-    References
-    ----------
-    Li, Rubinstein and Cohn (2019), WWW, 1028-1038.
+    Made for many labels from workers with few each, where confusion matrices cannot be learnt. A vote is never turned
+    round. There are no confusion matrices. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------
-    >>> model = BayesianWeightedAverage().fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.precision_.round(1).tolist()
+    >>> BayesianWeightedAverage().fit(labels).precision_.round(1).tolist()
     [[4.9, 4.9], [4.9, 4.9], [4.1, 4.1]]
     """
 
     slug = "bwa"
-    summary = "votes are noisy measurements, averaged with each worker's precision"
-    paper = "Li, Rubinstein & Cohn 2019, WWW"
-    fails = "workers who are biased or contrary; its scores are not calibrated probabilities"
     family = VOTES
-    complexity = "O(labels × K) an iteration"
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
 
     strength: float = 15.0
     shrinkage: float = 1.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     precision_ = FittedArray("extra", "precision", "Weight of each worker's vote, (M, K).")
 
@@ -217,7 +205,7 @@ class BayesianWeightedAverage(Aggregator):
             value, likelihood = objective(answers, z, mean, squares, self.strength, scale, self.shrinkage)
             return value, likelihood, scores(data, weights, mean, self.shrinkage, known.gold)
 
-        ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        ended = self._climb(start, step, labels)
         mean = means(ended.parameters, known)
         _, weights = weights_at(ended.parameters)
         posterior = _scaled(scores(data, weights, mean, self.shrinkage, known.gold), mean)

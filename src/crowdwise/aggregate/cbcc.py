@@ -14,8 +14,6 @@ crowdsourcing", WWW.
 | community matrices, highest posterior | `communities_step` |
 | the evidence bound, which every iteration raises | `step` in `CommunityBcc._fit` |
 
-Cost of an iteration: O(labels × K + M × C × K²).
-
 Departures: the inference is variational EM. Rows are Dirichlet around α[c] where the paper has soft-max of Gaussian
 scores, so that a worker's rows can be integrated given her community; truths and shares have mean-field posteriors; the
 α, which hold both the mean and the spread of a community, are points of highest posterior under Gamma priors of shape 2
@@ -31,12 +29,10 @@ import numpy as np
 from scipy.special import digamma, gammaln, logsumexp
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.families import BayesianAggregator
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
@@ -162,8 +158,15 @@ def communities_step(counts: FloatArray, chance: FloatArray, alpha: FloatArray, 
 
 
 @estimator
-class CommunityBcc(Aggregator):
+class CommunityBcc(BayesianAggregator):
     """Consensus where workers belong to communities with a confusion matrix each.
+
+    Facts
+    -----
+    Assumes: workers belong to communities, whose confusion matrices are the prior of their members'
+    Fails with: workers all alike or all different, copying workers
+    Cost: O(labels × K + workers × communities × K²) an iteration
+    Paper: Venanzi et al. 2014, WWW
 
     Parameters
     ----------
@@ -176,54 +179,31 @@ class CommunityBcc(Aggregator):
 
     Attributes
     ----------
-    prior_ : (K,)
-        Mean of the class shares.
-    confusion_ : (M, K, K)
-        Mean of P(worker says l | truth is k) at [worker, k, l].
     community_ : (M, C)
         Probability that a worker belongs to a community.
     community_confusion_ : (C, K, K)
         Mean matrix of a community's members, [community, truth, label].
-    skill_ : (M,)
-        Chance that a worker is right, drawn towards the crowd's where her answers are few.
     log_likelihood_, objective_ : (n_iter_,)
         The E-step's value, and the bound on the log-evidence with the log-density of the communities' matrices.
 
     Notes
     -----
-    Communities start as workers of like agreement with the votes. Fails where workers are all alike (one community is
-    then enough) or all different, and where workers copy each other. A worker unknown at prediction counts as a member
-    of each community by its share.
-
-    References
-    ----------
-    Venanzi, Guiver, Kazai, Kohli and Shokouhi (2014), WWW, 155-164.
+    Communities start as workers of like agreement with the votes. Where workers are all alike, one community is enough.
+    A worker unknown at prediction counts as a member of each community by its share.
 
     Examples
     --------
-    >>> model = CommunityBcc(n_communities=2).fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.community_.shape
+    >>> CommunityBcc(n_communities=2).fit(labels).community_.shape
     (3, 2)
     """
 
     slug = "cbcc"
-    summary = "workers belong to communities, whose confusion matrices are the prior of their members'"
-    paper = "Venanzi et al. 2014, WWW"
-    fails = "workers all alike or all different, copying workers"
-    family = BAYESIAN
-    complexity = "O(labels × K + workers × communities × K²) an iteration"
-    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
-    climbs = True
 
     n_communities: int = 4
     right: float = 4.0
     wrong: float = 1.0
     share_prior: float = 1.0
     community_prior: float = 1.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     community_ = FittedArray("extra", "community", "Probability that a worker belongs to a community, (M, C).")
 
@@ -268,7 +248,7 @@ class CommunityBcc(Aggregator):
         start = Communities(
             votes.class_counts, counts, pooled(counts, chance, prior), self.community_prior + chance.sum(axis=0)
         )
-        ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        ended = self._climb(start, step, labels)
         last = ended.parameters
         chance, _ = memberships(last.counts, last.alpha, dirichlet_logs(last.sizes))
         table = expected_rows(last.counts, last.alpha, chance)

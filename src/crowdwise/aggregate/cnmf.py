@@ -13,8 +13,6 @@ algorithms", NeurIPS 32.
 | start from MultiSPA | `multi_spa.project` |
 | update of A and d | `kernels.pair_pass`, then rows made to sum to 1 |
 
-Cost per iteration: O(co-labelling pairs × K³), at most K operations for each cell of each pair's table.
-
 Departures: pairs are weighed by the tasks they share, which makes the sum the (composite) likelihood of the pairs'
 answers; a pair seen once would else count as much as one seen a hundred times. Instead of solving for one worker at a
 time by mirror descent, all matrices are updated at once by the multiplicative rule of Lee and Seung, which is EM for
@@ -32,7 +30,7 @@ from scipy.special import xlogy
 from crowdwise.aggregate import multi_spa
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import MomentAggregator
+from crowdwise.fitting.families import ClimbingAggregator, MomentAggregator
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
@@ -101,8 +99,15 @@ def climb_pairs(
 
 
 @estimator
-class CoupledNmf(MomentAggregator):
+class CoupledNmf(MomentAggregator, ClimbingAggregator):
     """Consensus with a confusion matrix for every worker, from the joint answers of pairs.
+
+    Facts
+    -----
+    Assumes: confusion matrices explain how every two workers answered the tasks they share
+    Fails with: few shared tasks; two classes of unknown shares
+    Cost: O(pairs of workers × K³) an iteration
+    Paper: Ibrahim et al. 2019, NeurIPS
 
     Parameters
     ----------
@@ -116,33 +121,14 @@ class CoupledNmf(MomentAggregator):
 
     Notes
     -----
-    Fails with few shared tasks. Pairs alone do not tell everything: with two classes, or where nobody ever rules a
-    class out, several priors explain them equally, and the one nearest to the start is found; `class_prior` then
-    helps. Gold labels take part in the majority vote that names the classes and pin the posterior. Where fewer than
-    three workers share enough tasks, the answer is that of one M-step from the majority vote.
-
-    References
-    ----------
-    Ibrahim, Fu, Kargas and Huang (2019), NeurIPS 32.
-
-    Examples
-    --------
-    >>> from crowdwise.simulate import simulate
-    >>> sizes = {"n_tasks": 2000, "n_workers": 8, "n_classes": 3, "labels_per_task": None}
-    >>> crowd = simulate("dawid-skene", **sizes, skill=0.8, random_state=1)
-    >>> model = CoupledNmf().fit(crowd.labels)
-    >>> model.skill_.round(2).tolist()
-    [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]
+    Pairs alone do not tell everything: with two classes, or where nobody ever rules a class out, several priors explain
+    them equally, and the one nearest to the start is found; `class_prior` then helps. Gold labels take part in the
+    majority vote that names the classes and pin the posterior. Where fewer than three workers share enough tasks, the
+    answer is that of one M-step from the majority vote.
     """
 
     slug = "cnmf"
-    summary = "confusion matrices explain how every two workers answered the tasks they share"
-    paper = "Ibrahim et al. 2019, NeurIPS"
-    fails = "few shared tasks; two classes of unknown shares"
-    complexity = "O(pairs of workers × K³) an iteration"
-    climbs = True
 
-    max_iter: int = 500
     tol: float = 1e-7
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
@@ -153,9 +139,7 @@ class CoupledNmf(MomentAggregator):
                 shared.pairs,
                 start(shared, given),
                 fixed=given is not None,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                name=self.slug,
+                **self._limits,
             )
             prior, confusion = ended.parameters
             order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)

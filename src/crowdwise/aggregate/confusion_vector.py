@@ -10,8 +10,6 @@ prior, flat by default. For K = 2 this is Dawid–Skene (two coins).
 | a[w,k] = Σ_{label = k} q[t,k] / Σ q[t,k] | `m_step` |
 | E-step | the engine's `e_step` |
 
-Cost of an iteration: O(labels × K + workers × K²).
-
 Departures: none.
 """
 
@@ -21,12 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
-from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.families import SmoothingAggregator
 from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
@@ -65,8 +60,15 @@ def log_density(parameters: ConfusionParameters, smoothing: float) -> float:
 
 
 @estimator
-class ConfusionVector(Aggregator):
+class ConfusionVector(SmoothingAggregator):
     """Consensus with one accuracy for every worker and true class, by EM.
+
+    Facts
+    -----
+    Assumes: every worker has one accuracy for each true class; errors fall alike
+    Fails with: errors of one class that go mostly to one other
+    Cost: O(labels × K) an iteration
+    Paper: Dawid & Skene 1979 with K parameters; Liu & Wang 2012
 
     Parameters
     ----------
@@ -84,25 +86,11 @@ class ConfusionVector(Aggregator):
 
     Notes
     -----
-    Fails where the errors on one class go mostly to one other. Between `one-coin` and `dawid-skene` in what it
-    can say and in how many labels it needs. A worker unknown at prediction counts as the average of the crowd.
+    Between `one-coin` and `dawid-skene` in what it can say and in how many labels it needs. A worker unknown at
+    prediction counts as the average of the crowd.
     """
 
     slug = "confusion-vector"
-    summary = "every worker has one accuracy for each true class; errors fall alike"
-    paper = "Dawid & Skene 1979 with K parameters; Liu & Wang 2012"
-    fails = "errors of one class that go mostly to one other"
-    family = EM
-    complexity = "O(labels × K) an iteration"
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
-
-    smoothing: float = 0.0
-    max_iter: int = 500
-    tol: float = 1e-6
-
-    def _check(self) -> None:
-        check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         return fit_confusions(
@@ -113,7 +101,5 @@ class ConfusionVector(Aggregator):
             ],
             m_step=lambda found: m_step(found, self.smoothing),
             log_density=lambda parameters: log_density(parameters, self.smoothing),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )

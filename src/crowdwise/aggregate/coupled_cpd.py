@@ -14,8 +14,7 @@ Transactions on Signal Processing 66.
 | one matrix at a time, the others kept | `kernels.triple_sweep` |
 | which triplets | `choose` |
 
-Cost per iteration: O(triplets × K⁴), at most K operations for each cell of each triplet's table. Memory: O(triplets ×
-K³).
+Memory: O(triplets × K³).
 
 Departures: only the triplets that share most are used, `triplets` for each of at most `max_workers` workers, instead
 of all; they are weighed by the tasks they share. Matrices are improved by projected gradient steps instead of ADMM: the
@@ -32,7 +31,7 @@ import numpy as np
 
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import MomentAggregator
+from crowdwise.fitting.families import ClimbingAggregator, MomentAggregator
 from crowdwise.fitting.moments import (
     ENOUGH,
     FEWEST,
@@ -119,8 +118,15 @@ def climb_triples(
 
 
 @estimator
-class CoupledCpd(MomentAggregator):
+class CoupledCpd(MomentAggregator, ClimbingAggregator):
     """Consensus with a confusion matrix for every worker, from the joint answers of triplets.
+
+    Facts
+    -----
+    Assumes: confusion matrices explain how every three workers answered the tasks they share
+    Fails with: few tasks that three workers share, many classes
+    Cost: O(triples of workers × K⁴) an iteration
+    Paper: Traganitis et al. 2018, IEEE TSP 66
 
     Parameters
     ----------
@@ -138,34 +144,20 @@ class CoupledCpd(MomentAggregator):
 
     Notes
     -----
-    Fails with few tasks that three workers share: a third moment needs many more than a second. Gold labels take part
-    in the majority vote that names the classes and pin the posterior. Where fewer than three workers have ten answers
-    beside two others' for each cell of their matrix, the answer is that of one M-step from the majority vote.
-
-    References
-    ----------
-    Traganitis, Pagès-Zamora and Giannakis (2018), IEEE Transactions on Signal Processing 66.
+    A third moment needs many more than a second. Gold labels take part in the majority vote that names the classes and
+    pin the posterior. Where fewer than three workers have ten answers beside two others' for each cell of their matrix,
+    the answer is that of one M-step from the majority vote.
 
     Examples
     --------
-    >>> from crowdwise.simulate import simulate
-    >>> sizes = {"n_tasks": 2000, "n_workers": 8, "n_classes": 3, "labels_per_task": None}
-    >>> crowd = simulate("dawid-skene", **sizes, skill=0.8, random_state=1)
-    >>> model = CoupledCpd().fit(crowd.labels)
-    >>> model.skill_.round(2).tolist()
+    >>> CoupledCpd().fit(crowd.labels).skill_.round(2).tolist()
     [0.81, 0.81, 0.93, 0.77, 0.76, 0.83, 0.8, 0.85]
     """
 
     slug = "coupled-cpd"
-    summary = "confusion matrices explain how every three workers answered the tasks they share"
-    paper = "Traganitis et al. 2018, IEEE TSP 66"
-    fails = "few tasks that three workers share, many classes"
-    complexity = "O(triples of workers × K⁴) an iteration"
-    climbs = True
 
     triplets: int = 20
     max_workers: int = 100
-    max_iter: int = 500
     tol: float = 1e-7
 
     def _check(self) -> None:
@@ -184,9 +176,7 @@ class CoupledCpd(MomentAggregator):
                 triples,
                 Factors(prior, shared.reference),
                 fixed=given is not None,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                name=self.slug,
+                **self._limits,
             )
             prior, confusion = ended.parameters
             order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)

@@ -16,8 +16,6 @@ and source reliability estimation", SIGMOD. The tutorial (Ibrahim et al. 2025) g
 | (7) truth under 0-1 loss: the weighted vote | `kernels.vote_shares` |
 | section 2.5, sources that say little: loss over number of claims | `effort` |
 
-Cost of an iteration: O(labels).
-
 Departures: where workers have given different numbers of labels, the constraint counts each as often as she has
 answered, Σ_w c[w] exp(-weight[w]) = 1 with c = labels over mean labels. That is the paper's where all have the same
 number, compares losses by label as its section 2.5 does, and remains one objective that both steps lower. A worker who
@@ -31,10 +29,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import VoteAggregator
-from crowdwise.fitting.knowledge import GOLD
+from crowdwise.fitting.families import WeightedVoteAggregator
 from crowdwise.fitting.parameters import check_number
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 
@@ -83,54 +79,40 @@ def objective(loss: FloatArray, weights: FloatArray) -> float:
 
 
 @estimator
-class Crh(VoteAggregator):
+class Crh(WeightedVoteAggregator):
     """Votes weighed so that the weighted disagreement with the winners is smallest.
+
+    Facts
+    -----
+    Assumes: votes weigh as minus the logarithm of their worker's share of all disagreement with the winners
+    Fails with: most workers share a mistake; workers with a bias towards some class
+    Cost: O(labels) an iteration
+    Paper: Li et al. 2014, SIGMOD
 
     Parameters
     ----------
     smoothing : float above 0
         Wrong answers, and as many right ones, that everybody counts as having given besides: no weight is infinite.
-    max_iter : int
-        Most rounds.
 
     Attributes
     ----------
-    posterior_ : (N, K)
-        Share of the weight behind each class.
-    weights_ : (M,)
-        Weight of each worker (also a column of `workers()`).
     objective_ : (n_iter_,)
         The weighted disagreement after each round, with its sign turned so that it climbs.
 
     Notes
     -----
-    Weights differ little, as logarithms do: near to the majority vote. Fails where most workers share a mistake. A
-    worker unknown at prediction has the mean weight of the crowd.
-
-    References
-    ----------
-    Li et al. (2014), SIGMOD.
+    Weights differ little, as logarithms do: near to the majority vote. A worker unknown at prediction has the mean
+    weight of the crowd.
 
     Examples
     --------
-    >>> model = Crh().fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.weights_.round(2).tolist()
+    >>> Crh().fit(labels).weights_.round(2).tolist()
     [1.95, 1.95, 0.34]
     """
 
     slug = "crh"
-    summary = "votes weigh as minus the logarithm of their worker's share of all disagreement with the winners"
-    paper = "Li et al. 2014, SIGMOD"
-    fails = "most workers share a mistake; workers with a bias towards some class"
-    complexity = "O(labels) an iteration"
-    uses = frozenset({GOLD})
 
     smoothing: float = 0.5
-    max_iter: int = 100
-
-    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
 
     def _check(self) -> None:
         check_number("smoothing", self.smoothing, low=0, above=True)

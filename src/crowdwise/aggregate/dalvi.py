@@ -121,6 +121,13 @@ def ratio_of_eigenvectors(pairs: Pairs, *, max_iter: int, tol: float) -> tuple[F
 class Dalvi(AccuracyAggregator):
     """Consensus with one skill for every worker, from the eigenvector of their mean agreements.
 
+    Facts
+    -----
+    Assumes: one skill for every worker: the eigenvector of who agrees over that of who met
+    Fails with: groups of workers who hardly meet, who copy each other or favour some class
+    Cost: O(pairs of workers who share a task) an iteration
+    Paper: Dalvi et al. 2013, WWW
+
     Parameters
     ----------
     max_iter : int
@@ -137,15 +144,10 @@ class Dalvi(AccuracyAggregator):
     -----
     Needs workers who share tasks; who shares with nobody has the mean accuracy of the others. Where no two share a
     task, or all agree no more than chance, it is the majority vote. Most workers of a connected part of the crowd are
-    taken to be better than chance. Fails where groups of workers hardly meet (S is far from rank one), where workers
-    copy each other or favour some class.
+    taken to be better than chance. Where groups of workers hardly meet, S is far from rank one.
     """
 
     slug = "dalvi"
-    summary = "one skill for every worker: the eigenvector of who agrees over that of who met"
-    paper = "Dalvi et al. 2013, WWW"
-    fails = "groups of workers who hardly meet, who copy each other or favour some class"
-    complexity = "O(pairs of workers who share a task) an iteration"
 
     max_iter: int = 1000
     tol: float = 1e-10

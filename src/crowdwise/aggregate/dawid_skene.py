@@ -14,8 +14,6 @@ algorithm", Applied Statistics 28, 20-28.
 | (2.5) q[t,k] ∝ prior[k] Π_w Π_l A[w,k,l]^n[t,w,l] | the engine's `e_step` |
 | (2.7) the likelihood that EM climbs | the engine's `e_step`, `log_density` added |
 
-Cost of an iteration: O(labels × K + workers × K²).
-
 Departures: the start is the share of votes as in the paper's (3.1), or another; pseudo-counts and known truths
 are additions. A worker may answer a task more than once (n counts), as one did in 1979.
 """
@@ -28,12 +26,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
+from crowdwise.fitting.families import SmoothingAggregator
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
+from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_shares
 from crowdwise.fitting.structured_em import pseudo_counts
 from crowdwise.kernels import log_rows, vote_shares
 from crowdwise.labels.errors import InputError
@@ -91,8 +88,15 @@ def log_density(parameters: ConfusionParameters, pseudo: FloatArray) -> float:
 
 
 @estimator
-class DawidSkene(Aggregator):
+class DawidSkene(SmoothingAggregator):
     """Consensus with a confusion matrix for every worker, by EM.
+
+    Facts
+    -----
+    Assumes: every worker has a confusion matrix
+    Fails with: few labels per worker and class, copying workers, one label per task
+    Cost: O(labels × K) an iteration
+    Paper: Dawid & Skene 1979, Applied Statistics 28
 
     Parameters
     ----------
@@ -116,13 +120,8 @@ class DawidSkene(Aggregator):
 
     Notes
     -----
-    Fails where workers copy each other (the copies count as evidence), where a worker has only a handful of
-    labels for each class (use `smoothing`, or `one-coin`), and with one label per task (nothing to compare).
-    A worker unknown at prediction counts as the average of the crowd.
-
-    References
-    ----------
-    Dawid and Skene (1979), Applied Statistics 28, 20-28.
+    Copies count as evidence. Where a worker has only a handful of labels for each class, use `smoothing`, or
+    `one-coin`. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------
@@ -134,23 +133,14 @@ class DawidSkene(Aggregator):
     """
 
     slug = "dawid-skene"
-    summary = "every worker has a confusion matrix"
-    paper = "Dawid & Skene 1979, Applied Statistics 28"
-    fails = "few labels per worker and class, copying workers, one label per task"
-    family = EM
-    complexity = "O(labels × K) an iteration"
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
-    climbs = True
 
-    smoothing: float = 0.0
     init: Any = "majority"
     n_restarts: int = 10
-    max_iter: int = 500
-    tol: float = 1e-6
     random_state: int = 0
 
     def _check(self) -> None:
-        check_number("smoothing", self.smoothing, low=0)
+        super()._check()
         check_count("n_restarts", self.n_restarts)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
@@ -161,9 +151,7 @@ class DawidSkene(Aggregator):
             starts=lambda prepared: self._starts(labels, known.gold, prepared, pseudo),
             m_step=lambda found: m_step(found, pseudo),
             log_density=lambda parameters: log_density(parameters, pseudo),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )
 
     def _starts(

@@ -15,8 +15,6 @@ Y. Li, B. Rubinstein and T. Cohn (2019), "Exploiting worker correlation for labe
 | μ = β + answers | `fitting.variational.fit_dirichlets` |
 | the evidence bound, by which restarts are compared | `fitting.variational.climb_bound` |
 
-Cost of an iteration: O(labels × K × R + M × K² × R).
-
 Departures: none in the model. As in the authors' released code, the start splits each task's share of votes over the
 subtypes at random, the start that ends with the highest bound is kept, and the prior of the class shares counts the
 votes (here plus one task for each class, so that a class without votes has a prior). Fewer restarts than their 40 by
@@ -31,10 +29,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.families import BayesianAggregator
 from crowdwise.fitting.model_parameters import clone
 from crowdwise.fitting.parameters import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
@@ -123,8 +120,15 @@ def subtype_prior(
 
 
 @estimator
-class EnhancedBcc(Aggregator):
+class EnhancedBcc(BayesianAggregator):
     """Consensus where every class has subtypes, on which workers err together.
+
+    Facts
+    -----
+    Assumes: every class has subtypes, on which workers err together
+    Fails with: few labels per worker; workers who err independently, where it is only slower
+    Cost: O((labels × K + workers × K²) × subtypes) an iteration
+    Paper: Li, Rubinstein & Cohn 2019, ICML
 
     Parameters
     ----------
@@ -145,46 +149,25 @@ class EnhancedBcc(Aggregator):
 
     Attributes
     ----------
-    prior_ : (K,)
-        Mean of the class shares.
     confusion_ : (M, K, K)
         Mean of P(worker says l | truth is k) at [worker, k, l], over subtypes.
     subtype_shares_ : (K, r)
         Mean share of each subtype in its class, for the r subtypes that are not empty in all classes.
     subtype_confusion_ : (M, K, r, K)
         Mean of P(worker says l | truth is k, of subtype m) at [worker, k, m, l].
-    skill_ : (M,)
-        Chance that a worker is right, drawn towards the crowd's where her answers are few.
-    log_likelihood_, objective_ : (n_iter_,)
-        The E-step's value and the bound on the log-evidence, constants included, at each iteration.
 
     Notes
     -----
-    Fails where labels are few for the rows they must fill (M × K × R of them), and says nothing new where workers err
-    independently. Starts are drawn at random: renumbered tasks give nearly, not exactly, the same answer. A worker
-    unknown at prediction counts as the average of the crowd.
-
-    References
-    ----------
-    Li, Rubinstein and Cohn (2019), ICML, PMLR 97, 3886-3895.
+    There are M × K × R rows to fill. Starts are drawn at random: renumbered tasks give nearly, not exactly, the same
+    answer. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------
-    >>> model = EnhancedBcc(n_subtypes=2).fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.subtype_confusion_.shape
+    >>> EnhancedBcc(n_subtypes=2).fit(labels).subtype_confusion_.shape
     (3, 2, 2, 2)
     """
 
     slug = "ebcc"
-    summary = "every class has subtypes, on which workers err together"
-    paper = "Li, Rubinstein & Cohn 2019, ICML"
-    fails = "few labels per worker; workers who err independently, where it is only slower"
-    family = BAYESIAN
-    complexity = "O((labels × K + workers × K²) × subtypes) an iteration"
-    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
-    climbs = True
     random = True
 
     n_subtypes: int = 10
@@ -193,8 +176,6 @@ class EnhancedBcc(Aggregator):
     right: float = 4.0
     wrong: float = 1.0
     n_restarts: int = 4
-    max_iter: int = 500
-    tol: float = 1e-6
     random_state: int = 0
 
     @property
@@ -230,9 +211,7 @@ class EnhancedBcc(Aggregator):
             starts=self._starts(prepared, begin, rows_prior),
             prior_of=prior_of,
             rows_prior=rows_prior,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
             tidy=lambda beliefs: drop_empty(beliefs, n_classes),
         )
         tasks = ended.parameters.tasks.reshape(n_classes, -1)

@@ -83,6 +83,13 @@ def others_voice(task: IntArray, worker: IntArray, answer: FloatArray, weight: F
 class GhoshSvd(ScoreAggregator):
     """Consensus by the leading singular vector of the answers.
 
+    Facts
+    -----
+    Assumes: the answers are rank one on average: their leading singular vector is the truth
+    Fails with: few workers with most of the answers, unbalanced classes
+    Cost: O(labels × K) an iteration
+    Paper: Ghosh, Kale & McAfee 2011, EC
+
     Parameters
     ----------
     max_iter : int
@@ -97,16 +104,12 @@ class GhoshSvd(ScoreAggregator):
 
     Notes
     -----
-    Fails where few workers give most of the answers (a singular vector gathers on them), where classes are unbalanced
-    (it then follows the habit, not the truth), and where workers copy each other. Where nobody shares a task it is the
-    majority vote. A worker unknown at prediction has the mean weight of the crowd.
+    A singular vector gathers on workers who give most of the answers, and with unbalanced classes it follows the habit,
+    not the truth. Where nobody shares a task it is the majority vote. A worker unknown at prediction has the mean
+    weight of the crowd.
     """
 
     slug = "ghosh-svd"
-    summary = "the answers are rank one on average: their leading singular vector is the truth"
-    paper = "Ghosh, Kale & McAfee 2011, EC"
-    fails = "few workers with most of the answers, unbalanced classes"
-    complexity = "O(labels × K) an iteration"
 
     max_iter: int = 1000
     tol: float = 1e-10

@@ -13,8 +13,6 @@ J. Whitehill, P. Ruvolo, T. Wu, J. Bergsma and J. Movellan (2009), "Whose vote s
 | M-step, gradient of Q by α and by log β | `kernels.ability_gradient`, `expected_objective` |
 | priors on α and log β, section 3.1 | `log_density` |
 
-Cost of an iteration: O(labels + tasks × K) for the posterior, and O(labels) for each step of the M-step.
-
 Departures: the M-step climbs Q by L-BFGS, where the paper uses conjugate gradients; it need not reach the top,
 the objective rises all the same. More than two classes as in the paper's supplement (wrong answers alike).
 """
@@ -28,13 +26,12 @@ import numpy as np
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.intervals import share_skill_beta
-from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
 from crowdwise.kernels import NO_GOLD, worker_sums
 from crowdwise.kernels.glad import ability_gradient, ability_posterior
@@ -104,8 +101,15 @@ def skill_of(labels: CrowdLabels, right: FloatArray, parameters: GladParameters)
 
 
 @estimator
-class Glad(Aggregator):
+class Glad(ClimbingAggregator):
     """Consensus with an ability for every worker and an ease for every task, by EM.
+
+    Facts
+    -----
+    Assumes: every worker has an ability, every task an ease; their product is the log-odds of a right answer
+    Fails with: very few labels per task, workers with a bias towards some class
+    Cost: O(labels × K) for each gradient step
+    Paper: Whitehill et al. 2009, NeurIPS
 
     Attributes
     ----------
@@ -124,18 +128,12 @@ class Glad(Aggregator):
 
     Notes
     -----
-    Fails where tasks have very few labels (the ease stays at its prior) and where workers favour some class. At
-    prediction, a new task has the mean log-ease, an unknown worker the mean ability.
+    With very few labels the ease of a task stays at its prior. At prediction, a new task has the mean log-ease, an
+    unknown worker the mean ability.
     """
 
     slug = "glad"
-    summary = "every worker has an ability, every task an ease; their product is the log-odds of a right answer"
-    paper = "Whitehill et al. 2009, NeurIPS"
-    fails = "very few labels per task, workers with a bias towards some class"
     family = EM
-    complexity = "O(labels × K) for each gradient step"
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
 
     max_iter: int = 200
     tol: float = 1e-5
@@ -157,7 +155,7 @@ class Glad(Aggregator):
         start = GladParameters(np.full(labels.n_workers, PRIOR_MEAN), np.full(labels.n_tasks, PRIOR_MEAN))
         # L-BFGS makes many small BLAS calls: threads of the library's own would only wait for each other.
         with threadpool_limits(1, user_api="blas"):
-            ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+            ended = self._climb(start, step, labels)
         ability, log_ease = ended.parameters.ability, ended.parameters.log_ease
         _, posterior, right = ability_posterior(labels, ability, np.exp(log_ease), log_prior, known.gold)
         skill, skill_beta = skill_of(labels, right, ended.parameters)

@@ -37,10 +37,10 @@ from scipy.special import xlogy
 
 from crowdwise.aggregate import dawid_skene
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import STRUCTURE
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.parameters import check_number
 from crowdwise.fitting.structured_em import evidence_of, fit_structured, pseudo_counts
@@ -84,8 +84,15 @@ def next_prior(graph: TaskGraph, coupling: float, believed: FloatArray, log_prio
 
 
 @estimator
-class GraphDawidSkene(Aggregator):
+class GraphDawidSkene(ClimbingAggregator):
     """Consensus with a confusion matrix for every worker, where neighbours on a graph tend to share their truth.
+
+    Facts
+    -----
+    Assumes: every worker has a confusion matrix; tasks that are joined on a given graph tend to share their truth
+    Fails with: joined tasks do not tend to agree, or the coupling is too strong for tasks with many neighbours
+    Cost: O((labels + joined pairs) × K) an iteration
+    Paper: Traganitis & Giannakis 2022, IEEE TKDE 34
 
     Parameters
     ----------
@@ -110,13 +117,8 @@ class GraphDawidSkene(Aggregator):
 
     Notes
     -----
-    Fails where joined tasks do not tend to agree, or where the coupling is too strong for the graph: then neighbours
-    outvote the labels. Mean field is too sure of itself. New tasks stand alone. A worker unknown at prediction counts
-    as the average of the crowd.
-
-    References
-    ----------
-    Traganitis and Giannakis (2022), IEEE Transactions on Knowledge and Data Engineering 34.
+    Where the coupling is too strong for the graph, neighbours outvote the labels. Mean field is too sure of itself. New
+    tasks stand alone. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------
@@ -133,20 +135,13 @@ class GraphDawidSkene(Aggregator):
     """
 
     slug = "graph-dawid-skene"
-    summary = "every worker has a confusion matrix; tasks that are joined on a given graph tend to share their truth"
-    paper = "Traganitis & Giannakis 2022, IEEE TKDE 34"
-    fails = "joined tasks do not tend to agree, or the coupling is too strong for tasks with many neighbours"
     family = STRUCTURE
-    complexity = "O((labels + joined pairs) × K) an iteration"
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
-    climbs = True
     needs = "graph"
 
     graph: Any = None
     coupling: float = 1.0
     smoothing: float = 0.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     def _check(self) -> None:
         check_number("coupling", self.coupling, low=0)
@@ -192,8 +187,6 @@ class GraphDawidSkene(Aggregator):
             m_step=m_step,
             with_rows=lambda parameters, rows: replace(parameters, log_table=rows),
             log_density=lambda parameters: dawid_skene.log_density(parameters, pseudo),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )
         return fit

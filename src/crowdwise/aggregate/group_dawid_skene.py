@@ -15,8 +15,6 @@ The tutorial's "DS model for dependent classifiers" (P. A. Traganitis and G. B. 
 | q(z) = Σ_truth q(truth) P(z given truth and labels), and the counts of Ξ | `ask_groups` |
 | rows of Ξ and Ã from expected counts | `m_step` |
 
-Cost of an iteration: O(labels × K + opinions × K²).
-
 Departures: the groups are given, or found as `dependence.groups` says. Opinions start as the shares of the group's
 votes, and the truth as the mean of the opinions, so that z has the names of the classes.
 """
@@ -33,12 +31,8 @@ from crowdwise.dependence.group_labels import resolve_groups, split_by_group
 from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, make_fit
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
-from crowdwise.fitting.families import GroupAggregator
-from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.families import GroupAggregator, SmoothingAggregator
 from crowdwise.fitting.structured_em import evidence_of
 from crowdwise.kernels import NO_GOLD, log_rows, vote_shares
 
@@ -160,8 +154,15 @@ def log_density(parameters: GroupParameters, pseudo: FloatArray) -> float:
 
 
 @estimator
-class GroupDawidSkene(GroupAggregator):
+class GroupDawidSkene(GroupAggregator, SmoothingAggregator):
     """Consensus with a confusion matrix for every worker and one for every group of workers who err together, by EM.
+
+    Facts
+    -----
+    Assumes: workers of a group share a hidden opinion on each task; group and worker have a confusion matrix each
+    Fails with: one group outweighs the rest of the crowd; few tasks, where groups cannot be found
+    Cost: O(labels × K + groups of a task × K²) an iteration, and finding groups
+    Paper: Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS
 
     Parameters
     ----------
@@ -181,13 +182,9 @@ class GroupDawidSkene(GroupAggregator):
 
     Notes
     -----
-    Without groups this is Dawid–Skene. Fails where one group outweighs the rest of the crowd: its opinion is then taken
-    for the truth. Groups are found only where workers share twenty tasks or more. A worker unknown at prediction counts
-    as the average of the crowd, in no group.
-
-    References
-    ----------
-    Jaffe, Fetaya, Nadler, Jiang and Kluger (2016), AISTATS. Traganitis and Giannakis (2022).
+    Without groups this is Dawid–Skene. The opinion of a group that outweighs the rest of the crowd is taken for the
+    truth. Groups are found only where workers share twenty tasks or more. A worker unknown at prediction counts as the
+    average of the crowd, in no group.
 
     Examples
     --------
@@ -203,17 +200,6 @@ class GroupDawidSkene(GroupAggregator):
     """
 
     slug = "group-dawid-skene"
-    summary = "workers of a group share a hidden opinion on each task; group and worker have a confusion matrix each"
-    paper = "Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS"
-    fails = "one group outweighs the rest of the crowd; few tasks, where groups cannot be found"
-    family = EM
-    complexity = "O(labels × K + groups of a task × K²) an iteration, and finding groups"
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
-
-    smoothing: float = 0.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     group_confusion_ = FittedArray("extra", "groups", "Ξ (J, K, K) [group, truth, opinion].")
 
@@ -223,9 +209,6 @@ class GroupDawidSkene(GroupAggregator):
         self._check_fitted()
         rows: FloatArray = np.exp(self.extra_["log_table"])
         return rows
-
-    def _check(self) -> None:
-        check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         groups = resolve_groups(self.groups, labels, self.random_state)
@@ -241,7 +224,7 @@ class GroupDawidSkene(GroupAggregator):
             return value + log_density(parameters, pseudo), value, following
 
         first = told(start(laid, labels, known.gold, pseudo))
-        ended = climb([first], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        ended = self._climb(first, step, labels)
         last = ended.parameters
         _, posterior, *_ = e_step(laid, last, known.gold)
         confusion = np.exp(last.log_table)

@@ -8,8 +8,6 @@
 P. A. Traganitis and G. B. Giannakis (2022) and A. Jaffe et al. (2016) for the groups, which are given, or found as
 `dependence.groups` says.
 
-Cost: O(labels + tasks × K), once, and that of finding the groups.
-
 Departures: a tie in a group is an opinion in equal parts.
 """
 
@@ -53,6 +51,13 @@ def shares(labels: CrowdLabels, groups: IntArray, otherwise: FloatArray) -> Floa
 class GroupMajorityVote(GroupAggregator, VoteAggregator):
     """The class with most votes, where workers who err together have one vote together.
 
+    Facts
+    -----
+    Assumes: every group of workers who err together has one vote, as has everyone else
+    Fails with: groups differ in skill, or one worker outside is no match for a good group
+    Cost: O(labels), once, and finding groups: O(pairs of labels of a task × K²)
+    Paper: Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS
+
     Attributes
     ----------
     posterior_ : (N, K)
@@ -60,12 +65,8 @@ class GroupMajorityVote(GroupAggregator, VoteAggregator):
 
     Notes
     -----
-    Without groups this is majority vote. Fails where groups differ in skill: a good group counts no more than a worker
-    who guesses. A worker unknown at prediction is in no group.
-
-    References
-    ----------
-    Jaffe, Fetaya, Nadler, Jiang and Kluger (2016), AISTATS. Traganitis and Giannakis (2022).
+    Without groups this is majority vote. A good group counts no more than a worker who guesses. A worker unknown at
+    prediction is in no group.
 
     Examples
     --------
@@ -81,10 +82,6 @@ class GroupMajorityVote(GroupAggregator, VoteAggregator):
     """
 
     slug = "group-majority-vote"
-    summary = "every group of workers who err together has one vote, as has everyone else"
-    paper = "Traganitis & Giannakis 2022; Jaffe et al. 2016, AISTATS"
-    fails = "groups differ in skill, or one worker outside is no match for a good group"
-    complexity = "O(labels), once, and finding groups: O(pairs of labels of a task × K²)"
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         groups = resolve_groups(self.groups, labels, self.random_state)

@@ -90,6 +90,13 @@ def m_step(found: Statistics, steps: FloatArray, allowed: BoolArray, pseudo: Flo
 class HmmCrowd(SequenceAggregator):
     """Consensus of tasks in sequences: a confusion matrix for every worker, a Markov chain for the truth, by EM.
 
+    Facts
+    -----
+    Assumes: every worker has a confusion matrix; the truth along a sequence of tasks is a Markov chain
+    Fails with: a worker's mistakes depend on each other along a sequence, as when a whole span is missed
+    Cost: O(labels × K + tasks × K²) an iteration
+    Paper: Nguyen et al. 2017, ACL
+
     Parameters
     ----------
     smoothing : float, 0 or more
@@ -103,14 +110,10 @@ class HmmCrowd(SequenceAggregator):
 
     Notes
     -----
-    Fails where a worker's mistakes depend on each other along a sequence (a span missed is missed word by word, and
-    counts as several pieces of evidence): `bsc` is made for that. The label of a task is its own likeliest class, not
-    part of a likeliest path. New tasks are put in sequences by their names if `sequences` is "names", and stand alone
-    otherwise. A worker unknown at prediction counts as the average of the crowd.
-
-    References
-    ----------
-    Nguyen, Wallace, Li, Nenkova and Lease (2017), ACL, 299-309.
+    A span missed is missed word by word, and counts as several pieces of evidence: `bsc` is made for that. The label of
+    a task is its own likeliest class, not part of a likeliest path. New tasks are put in sequences by their names if
+    `sequences` is "names", and stand alone otherwise. A worker unknown at prediction counts as the average of the
+    crowd.
 
     Examples
     --------
@@ -129,14 +132,8 @@ class HmmCrowd(SequenceAggregator):
     """
 
     slug = "hmm-crowd"
-    summary = "every worker has a confusion matrix; the truth along a sequence of tasks is a Markov chain"
-    paper = "Nguyen et al. 2017, ACL"
-    fails = "a worker's mistakes depend on each other along a sequence, as when a whole span is missed"
-    complexity = "O(labels × K + tasks × K²) an iteration"
 
     smoothing: float = 0.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     @property
     def start_(self) -> FloatArray:
@@ -174,9 +171,7 @@ class HmmCrowd(SequenceAggregator):
             m_step=lambda found, _, steps: m_step(found, steps, allowed, pseudo),
             with_rows=lambda parameters, rows: replace(parameters, log_table=rows),
             log_density=lambda parameters: dawid_skene.log_density(parameters, pseudo),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )
         return replace(fit, extra={"steps": ended.steps})
 

@@ -77,6 +77,13 @@ def messages(
 class Kos(ScoreAggregator):
     """Consensus by messages between tasks and workers.
 
+    Facts
+    -----
+    Assumes: one reliability for every worker, by messages between tasks and workers
+    Fails with: few workers with most of the answers, unbalanced classes
+    Cost: O(labels × K) an iteration
+    Paper: Karger, Oh & Shah 2011, NIPS
+
     Parameters
     ----------
     max_iter : int
@@ -91,17 +98,12 @@ class Kos(ScoreAggregator):
 
     Notes
     -----
-    Made for tasks and workers assigned at random, about as many answers from each worker. Fails where few workers give
-    most of the answers (their messages grow with their number), where classes are unbalanced, and where workers favour
-    some class. Where no message gets through (one worker, one label a task) it is the majority vote. A worker unknown
-    at prediction has the mean weight of the crowd.
+    Made for tasks and workers assigned at random, about as many answers from each worker. The messages of those who
+    give most of the answers grow with their number. Where no message gets through (one worker, one label a task) it is
+    the majority vote. A worker unknown at prediction has the mean weight of the crowd.
     """
 
     slug = "kos"
-    summary = "one reliability for every worker, by messages between tasks and workers"
-    paper = "Karger, Oh & Shah 2011, NIPS"
-    fails = "few workers with most of the answers, unbalanced classes"
-    complexity = "O(labels × K) an iteration"
     plug_in = True
 
     max_iter: int = 10

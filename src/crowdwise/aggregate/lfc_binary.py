@@ -15,8 +15,6 @@ V. Raykar, S. Yu, L. Zhao, G. Hermosillo Valadez, C. Florin, L. Bogoni and L. Mo
 | E-step, (9) with a constant p | the engine's `e_step` |
 | M-step, (10) with pseudo-counts | `m_step` |
 
-Cost of an iteration: O(labels), for each class where there are more than two.
-
 Departures: no classifier; the prevalence p is estimated (its prior is flat). One against the rest is ours.
 """
 
@@ -28,13 +26,14 @@ import numpy as np
 
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import compute_skill_beta, fit_confusions, log_of
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.intervals import confusion_skill
-from crowdwise.fitting.knowledge import GOLD, PRIOR, Knowledge
+from crowdwise.fitting.knowledge import Knowledge
 from crowdwise.fitting.one_vs_rest import confusion_of_rates
 from crowdwise.fitting.parameters import check_number
 from crowdwise.kernels import NO_GOLD
@@ -96,8 +95,15 @@ def as_shares(chance: FloatArray, otherwise: FloatArray) -> FloatArray:
 
 
 @estimator
-class LfcBinary(Aggregator):
+class LfcBinary(ClimbingAggregator):
     """Consensus with a sensitivity and a specificity for every worker, by EM.
+
+    Facts
+    -----
+    Assumes: every worker has a sensitivity and a specificity, with Beta priors; more classes one against the rest
+    Fails with: few labels per worker of either kind; classes that are easily confused with some others
+    Cost: O(labels) an iteration, for each class where there are more than two
+    Paper: Raykar et al. 2010, JMLR 11
 
     Parameters
     ----------
@@ -122,12 +128,8 @@ class LfcBinary(Aggregator):
 
     Notes
     -----
-    Fails where workers have few labels of either kind. With many classes, what a wrong answer says about the other
-    classes is lost: use `dawid-skene`. A worker unknown at prediction counts as the average of the crowd.
-
-    References
-    ----------
-    Raykar et al. (2010), Journal of Machine Learning Research 11, 1297-1322.
+    With many classes, what a wrong answer says about the other classes is lost: use `dawid-skene`. A worker unknown at
+    prediction counts as the average of the crowd.
 
     Examples
     --------
@@ -141,18 +143,10 @@ class LfcBinary(Aggregator):
     """
 
     slug = "lfc-binary"
-    summary = "every worker has a sensitivity and a specificity, with Beta priors; more classes one against the rest"
-    paper = "Raykar et al. 2010, JMLR 11"
-    fails = "few labels per worker of either kind; classes that are easily confused with some others"
     family = EM
-    complexity = "O(labels) an iteration, for each class where there are more than two"
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
 
     right: float = 1.0
     wrong: float = 0.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     sensitivity_ = FittedArray("extra", "sensitivity", "P(says k | is k) of each worker and class.")
     specificity_ = FittedArray("extra", "specificity", "P(says another | is another) of each worker and class.")
@@ -195,9 +189,7 @@ class LfcBinary(Aggregator):
             starts=lambda prepared: [m_step(prepared.accumulate_votes(labels.class_shares, known.gold), pseudo)],
             m_step=lambda found: m_step(found, pseudo),
             log_density=lambda parameters: log_density(parameters, pseudo),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )
 
     def _posterior_of(self, labels: CrowdLabels) -> FloatArray:

@@ -117,6 +117,13 @@ def signs_of(pairs: Pairs) -> FloatArray:
 class MMsr(AccuracyAggregator):
     """Consensus with one skill for every worker, from trimmed means of their agreements.
 
+    Facts
+    -----
+    Assumes: one skill for every worker, from agreements of which the most extreme are dropped
+    Fails with: pairs that share a handful of tasks, workers who favour some class
+    Cost: O(P log P) an iteration for P pairs of workers who share a task
+    Paper: Ma & Olshevsky 2020, NeurIPS
+
     Parameters
     ----------
     corrupted : int, 0 or more; optional
@@ -129,15 +136,10 @@ class MMsr(AccuracyAggregator):
     -----
     Needs workers who share many tasks with many others; every pair counts the same, on however many tasks it was
     observed. Who shares with nobody has the mean accuracy of the others; where no two share a task, it is the majority
-    vote. Fails where pairs share a handful of tasks, where the corrupt are more than F among anyone's partners, and
-    where workers favour some class.
+    vote. The corrupt must be at most F among anyone's partners.
     """
 
     slug = "m-msr"
-    summary = "one skill for every worker, from agreements of which the most extreme are dropped"
-    paper = "Ma & Olshevsky 2020, NeurIPS"
-    fails = "pairs that share a handful of tasks, workers who favour some class"
-    complexity = "O(P log P) an iteration for P pairs of workers who share a task"
 
     corrupted: int | None = None
     max_iter: int = 1000

@@ -13,8 +13,6 @@ D. Hovy, T. Berg-Kirkpatrick, A. Vaswani and E. Hovy (2013), "Learning whom to t
 | M-step, maximum a posteriori | `map_step` |
 | section 3, variational Bayes with Beta(½, ½) and Dirichlet(10) priors | `variational_step` |
 
-Cost of an iteration: O(labels + tasks × K + workers × K).
-
 Departures: the first start trusts everyone alike (θ = ½, uniform habits), so that the result does not depend on
 chance; the paper's random restarts are added by `n_restarts`. Both objectives are exact: the log-posterior, or
 the evidence lower bound, constants included.
@@ -28,11 +26,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, log_of
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.parameters import check_choice, check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.kernels import answer_sums
@@ -141,8 +138,15 @@ def negative_divergence(parameters: MaceParameters) -> float:
 
 
 @estimator
-class Mace(Aggregator):
+class Mace(ClimbingAggregator):
     """Consensus with a competence and a spamming habit for every worker.
+
+    Facts
+    -----
+    Assumes: every worker either knows the answer or spams, by a habit of their own
+    Fails with: honest confusion between classes: it is taken for spamming
+    Cost: O(labels × K) an iteration
+    Paper: Hovy et al. 2013, NAACL
 
     Parameters
     ----------
@@ -168,8 +172,7 @@ class Mace(Aggregator):
 
     Notes
     -----
-    `workers()` adds `competence`. Fails where workers confuse classes honestly: it is taken for spamming. A worker
-    unknown at prediction counts as the average of the crowd.
+    `workers()` adds `competence`. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------
@@ -180,20 +183,12 @@ class Mace(Aggregator):
     """
 
     slug = "mace"
-    summary = "every worker either knows the answer or spams, by a habit of their own"
-    paper = "Hovy et al. 2013, NAACL"
-    fails = "honest confusion between classes: it is taken for spamming"
     family = BAYESIAN
-    complexity = "O(labels × K) an iteration"
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
     plug_in = True
 
     inference: str = "vb"
     smoothing: float = 0.1
     n_restarts: int = 0
-    max_iter: int = 500
-    tol: float = 1e-6
     random_state: int = 0
 
     def _check(self) -> None:
@@ -219,9 +214,7 @@ class Mace(Aggregator):
             starts=lambda: self._starts(answers),
             m_step=m_step,
             log_density=log_density,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )
         competence = ended.competence[:, 0] / ended.competence.sum(axis=1)
         habit = ended.habit / ended.habit.sum(axis=1, keepdims=True)

@@ -7,8 +7,6 @@
 Ties go to the class more common in all labels, then to the class that comes first; with a `seed`, to one of the
 tied classes at random. The confidence is the share of votes.
 
-Cost: O(labels + tasks × K), once.
-
 Departures: none.
 """
 
@@ -35,6 +33,13 @@ __all__ = ["MajorityVote"]
 class MajorityVote(VoteAggregator):
     """The class with most votes, and the share of votes as confidence.
 
+    Facts
+    -----
+    Assumes: every vote counts the same; the share of votes is the confidence
+    Fails with: workers differ in skill, or a majority shares a mistake
+    Cost: O(labels), once
+    Paper: folklore
+
     Parameters
     ----------
     random_state : int, optional
@@ -47,7 +52,7 @@ class MajorityVote(VoteAggregator):
 
     Notes
     -----
-    Fails where workers differ much in skill, or where a majority shares a mistake: votes are counted, not weighed.
+    Votes are counted, not weighed.
 
     Examples
     --------
@@ -58,10 +63,6 @@ class MajorityVote(VoteAggregator):
     """
 
     slug = "majority-vote"
-    summary = "every vote counts the same; the share of votes is the confidence"
-    paper = "folklore"
-    fails = "workers differ in skill, or a majority shares a mistake"
-    complexity = "O(labels), once"
 
     random_state: int | None = None
 

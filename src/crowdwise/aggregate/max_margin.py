@@ -16,8 +16,6 @@ T. Tian and J. Zhu (2015), "Max-margin majority voting for learning from crowds"
 | 1/λ given η and y, inverse Gaussian | `draw_bend` |
 | y given η and Φ | `MaxMarginMajorityVote._sample` |
 
-Cost of an iteration: O(labels × K + workers × K²).
-
 Departures: weights are drawn one by one, each from its Gaussian given the others, instead of all at once, which needs a
 matrix of workers × workers. M3V is solved with the same augmentation, λ at its expectation (a bound from above on the
 cost, which is exact for two classes), instead of a quadratic program for each y. ℓ, c and v are fixed beforehand.
@@ -25,25 +23,25 @@ cost, which is exact for two classes), instead of a quadratic program for each y
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import compute_skill_beta
+from crowdwise.fitting.base import Aggregator
+from crowdwise.fitting.categorical_em import fit_from_posterior
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import VOTES
-from crowdwise.fitting.intervals import confusion_skill
 from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import check_choice, check_number
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.fitting.progress import progress
-from crowdwise.kernels import draw_gammas, log_rows, task_sums, vote_shares
+from crowdwise.kernels import draw_gammas, task_sums, vote_shares
 from crowdwise.kernels.margin import renew_weights
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -100,6 +98,13 @@ def draw_bend(lack: FloatArray, cost: float, generator: np.random.Generator) -> 
 class MaxMarginMajorityVote(Aggregator):
     """Votes weighed so that truths win by a margin: CrowdSVM by Gibbs sampling, or M3V.
 
+    Facts
+    -----
+    Assumes: votes weigh so that truths win by a margin, with confusion matrices besides (CrowdSVM)
+    Fails with: most workers share a mistake
+    Cost: O(labels × K + workers × K²) an iteration
+    Paper: Tian & Zhu 2015, NeurIPS
+
     Parameters
     ----------
     inference : "gibbs", "m3v"
@@ -135,28 +140,16 @@ class MaxMarginMajorityVote(Aggregator):
 
     Notes
     -----
-    Fails where most workers share a mistake: the vote leads. A worker unknown at prediction has the mean weight and the
-    mean confusion matrix of the crowd.
-
-    References
-    ----------
-    Tian and Zhu (2015), NeurIPS.
+    A worker unknown at prediction has the mean weight and the mean confusion matrix of the crowd.
 
     Examples
     --------
-    >>> model = MaxMarginMajorityVote(inference="m3v").fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.weights_.round(1).tolist()
+    >>> MaxMarginMajorityVote(inference="m3v").fit(labels).weights_.round(1).tolist()
     [1.5, 1.5, 0.0]
     """
 
     slug = "max-margin"
-    summary = "votes weigh so that truths win by a margin, with confusion matrices besides (CrowdSVM)"
-    paper = "Tian & Zhu 2015, NeurIPS"
-    fails = "most workers share a mistake"
     family = VOTES
-    complexity = "O(labels × K + workers × K²) an iteration"
     uses = frozenset({GOLD, PRIOR})
     random = True
     plug_in = True
@@ -177,21 +170,15 @@ class MaxMarginMajorityVote(Aggregator):
             check_number(name, getattr(self, name), low=0, above=True)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        n_classes = labels.n_classes
         log_prior = uniform_log_prior(labels, known.gold) if known.log_prior is None else known.log_prior
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
         truths = self._decide(vote_shares(labels, known.gold))
         solve = self._sample if self.inference == "gibbs" else self._point
         posterior, weights, confusion, values, converged = solve(labels, known, log_prior, truths)
-        found = prepare(labels).accumulate(posterior)
-        shares = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes))))
-        prior = np.exp(log_prior)
-        return Fit(
-            posterior=posterior,
-            prior=prior,
-            confusion=shares if confusion is None else confusion,
-            skill=confusion_skill(shares, found.counts, prior),
-            skill_beta=compute_skill_beta(labels, known, log_prior, posterior),
+        fit = fit_from_posterior(labels, known, log_prior, posterior)
+        return replace(
+            fit,
+            confusion=fit.confusion if confusion is None else confusion,
             objective=np.array(values),
             n_iter=len(values),
             converged=converged,

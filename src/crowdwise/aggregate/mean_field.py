@@ -15,8 +15,6 @@ with no features.
 | (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.fit_dirichlets` |
 | (26) the evidence bound, which every iteration raises | `fitting.variational.climb_bound` |
 
-Cost of an iteration: O(labels × K + M × K²).
-
 Departures: the classifier's output, which is the prior of a truth in the paper, is a vector of class shares with a
 Dirichlet prior of its own, learnt as the matrices are. The default prior of the rows is the paper's Dir(2, 1): two
 right answers, one wrong, the wrong one spread over the K-1 other classes.
@@ -30,11 +28,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
+from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import VoteParameters, coin_parameters, fit_votes
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.families import BayesianAggregator
 from crowdwise.fitting.parameters import as_numbers, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
@@ -201,8 +198,15 @@ def predict_coins(labels: CrowdLabels, prior: FloatArray, extra: dict[str, Float
 
 
 @estimator
-class MeanField(Aggregator):
+class MeanField(BayesianAggregator):
     """Consensus with a posterior of every worker's confusion matrix, by mean-field variational inference.
+
+    Facts
+    -----
+    Assumes: Dawid-Skene with Dirichlet priors, and posteriors in place of estimates
+    Fails with: copying workers, one label per task; the posterior is too sure of itself
+    Cost: O(labels × K + workers × K²) an iteration
+    Paper: Kim et al. 2022, AISTATS
 
     Parameters
     ----------
@@ -217,52 +221,28 @@ class MeanField(Aggregator):
 
     Attributes
     ----------
-    prior_ : (K,)
-        Mean of the class shares.
-    confusion_ : (M, K, K)
-        Mean of P(worker says l | truth is k) at [worker, k, l].
     confusion_counts_ : (M, K, K)
         Parameters of the Dirichlet posterior of the rows of `confusion_`; not with `coin_prior`.
     coin_counts_ : (M, 2)
         With `coin_prior`, parameters of the Beta posterior of the accuracies, right and wrong.
-    skill_ : (M,)
-        Chance that a worker is right, drawn towards the crowd's where her answers are few.
-    log_likelihood_, objective_ : (n_iter_,)
-        The E-step's value and the bound on the log-evidence, constants included, at each iteration.
 
     Notes
     -----
-    Fails where workers copy each other, and is too sure of itself: the product of factors does not see that matrices
-    and truths could be wrong together. `belief-propagation` and `bcc` with Gibbs sampling are not. A worker unknown at
-    prediction counts as the average of the crowd.
-
-    References
-    ----------
-    Kim, Cho, Kim and Ok (2022), AISTATS, section 3.1 and appendix B.
+    Too sure of itself: the product of factors does not see that matrices and truths could be wrong together.
+    `belief-propagation` and `bcc` with Gibbs sampling are not. A worker unknown at prediction counts as the average of
+    the crowd.
 
     Examples
     --------
-    >>> model = MeanField().fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.confusion_[0].round(2).tolist()
+    >>> MeanField().fit(labels).confusion_[0].round(2).tolist()
     [[0.79, 0.21], [0.21, 0.79]]
     """
 
     slug = "mean-field"
-    summary = "Dawid-Skene with Dirichlet priors, and posteriors in place of estimates"
-    paper = "Kim et al. 2022, AISTATS"
-    fails = "copying workers, one label per task; the posterior is too sure of itself"
-    family = BAYESIAN
-    complexity = "O(labels × K + workers × K²) an iteration"
-    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
-    climbs = True
 
     confusion_prior: Any = None
     coin_prior: Any = None
     share_prior: float = 1.0
-    max_iter: int = 500
-    tol: float = 1e-6
 
     @property
     def confusion_counts_(self) -> FloatArray:

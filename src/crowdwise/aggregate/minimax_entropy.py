@@ -19,7 +19,7 @@ ICML; with N. Shah (2015), "Regularized minimax conditional entropy for crowdsou
 | α = γ K², β = α × labels a worker / labels a task | `weights_of` |
 | γ by the likelihood of held-out labels | `chosen` |
 
-Cost of an iteration: O(labels × K²) for each Newton step and for the posterior; memory O((N + M) K²).
+Memory: O((N + M) K²).
 
 Departures: the objective is the dual with the truth summed out, Σ_t log mean_k Π_w P(l | k) less the penalties, which
 these steps climb and which can be compared with other likelihoods. Newton steps with a safe curvature take the place
@@ -29,28 +29,25 @@ only then, smaller ones are tried. A class that no label names is ruled out: not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from crowdwise.engines import prepare
-from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import compute_skill_beta
+from crowdwise.fitting.categorical_em import fit_from_posterior
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import DIFFICULTY
-from crowdwise.fitting.intervals import confusion_skill
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.parameters import check_choice, check_flag, check_number
 from crowdwise.fitting.priors import uniform_log_prior
-from crowdwise.kernels import NO_GOLD, log_rows, vote_shares
+from crowdwise.kernels import NO_GOLD, vote_shares
 from crowdwise.kernels.loglinear import climb_tables, table_posterior
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
+    from crowdwise.fitting.base import Fit
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -152,8 +149,15 @@ def predictive(labels: CrowdLabels, posterior: FloatArray, tables: Tables) -> fl
 
 
 @estimator
-class MinimaxEntropy(Aggregator):
+class MinimaxEntropy(ClimbingAggregator):
     """Consensus with a table of (truth, label) effects for every worker and for every task.
+
+    Facts
+    -----
+    Assumes: every worker and every task tilts the answers given the truth; largest entropy otherwise
+    Fails with: one or two labels per task, which say nothing of a task's own difficulty
+    Cost: O(labels × K²) for each Newton step
+    Paper: Zhou et al. 2012, NeurIPS; 2014, ICML
 
     Parameters
     ----------
@@ -183,32 +187,18 @@ class MinimaxEntropy(Aggregator):
 
     Notes
     -----
-    Fails where tasks have one or two labels, which say nothing of a task's own difficulty, and with too much
-    regularisation for the labels there are: the posterior is then uniform. At prediction a new task has no effects, an
-    unknown worker the mean effects of the crowd. Held-out labels need not choose the regularisation that is best for
-    the truth: on the web-search data of the paper they prefer less than the authors'.
-
-    References
-    ----------
-    Zhou et al. (2012), NeurIPS; (2014), ICML; (2015), arXiv 1503.07240.
+    With too much regularisation for the labels there are, the posterior is uniform. At prediction a new task has no
+    effects, an unknown worker the mean effects of the crowd. Held-out labels need not choose the regularisation that is
+    best for the truth: on the web-search data of the paper they prefer less than the authors'.
 
     Examples
     --------
-    >>> model = MinimaxEntropy(regularisation=0.25).fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.worker_effects_.shape
+    >>> MinimaxEntropy(regularisation=0.25).fit(labels).worker_effects_.shape
     (3, 2, 2)
     """
 
     slug = "minimax-entropy"
-    summary = "every worker and every task tilts the answers given the truth; largest entropy otherwise"
-    paper = "Zhou et al. 2012, NeurIPS; 2014, ICML"
-    fails = "one or two labels per task, which say nothing of a task's own difficulty"
     family = DIFFICULTY
-    complexity = "O(labels × K²) for each Newton step"
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
     numpy_cost = 4
     random = True
 
@@ -225,7 +215,7 @@ class MinimaxEntropy(Aggregator):
         check_flag("ordinal", self.ordinal)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        n_classes, gold, ordinal = labels.n_classes, known.gold, self.ordinal
+        gold, ordinal = known.gold, self.ordinal
         log_prior = uniform_log_prior(labels, gold) if known.log_prior is None else known.log_prior
         regularisation = self._regularisation(labels, log_prior, gold)
         weights = weights_of(labels, regularisation)
@@ -236,23 +226,14 @@ class MinimaxEntropy(Aggregator):
             return log_likelihood - cost, log_likelihood, m_step(labels, posterior, now, weights, ordinal)
 
         first = start(labels, gold, weights, ordinal)
-        ended = climb([first], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        ended = self._climb(first, step, labels)
         _, posterior = table_posterior(labels, ended.parameters.task, ended.parameters.worker, log_prior, gold)
-        found = prepare(labels).accumulate(posterior)
-        confusion = np.exp(log_rows(found.counts, np.zeros((1, n_classes, n_classes))))
-        prior = np.exp(log_prior)
-        return Fit(
-            posterior=posterior,
-            prior=prior,
-            confusion=confusion,
-            skill=confusion_skill(confusion, found.counts, prior),
-            skill_beta=compute_skill_beta(labels, known, log_prior, posterior),
-            extra={
-                "task_effects": ended.parameters.task,
-                "worker_effects": ended.parameters.worker,
-                "regularisation": np.array(regularisation),
-            },
-        ).after(ended)
+        extra = {
+            "task_effects": ended.parameters.task,
+            "worker_effects": ended.parameters.worker,
+            "regularisation": np.array(regularisation),
+        }
+        return replace(fit_from_posterior(labels, known, log_prior, posterior), extra=extra).after(ended)
 
     def _regularisation(self, labels: CrowdLabels, log_prior: FloatArray, gold: IntArray) -> float:
         if isinstance(self.regularisation, str):

@@ -15,8 +15,6 @@ algorithms", NeurIPS 32.
 | rows of all workers in one order | `fitting.moments.align_each` |
 | d from R = A D Bᵀ | `fitting.moments.prior_of_pairs` |
 
-Cost: O(co-labelling pairs × K³), once.
-
 Departures: a column seen n times counts `DRAW` answers of the worker's own shares of labels beside, as the longest of
 many noisy columns is else always one that was seen once; what this changes goes with 1/n.
 The order of the columns is the one most like the worker's confusions against the majority vote. Only workers with
@@ -107,6 +105,13 @@ def estimate(shared: Shared) -> Estimate | None:
 class MultiSpa(MomentAggregator):
     """Consensus with a confusion matrix for every worker, from the corners of joint answers.
 
+    Facts
+    -----
+    Assumes: a worker's matrix is the corners of their joint answers with others
+    Fails with: no class experts, few shared tasks
+    Cost: O(pairs of workers × K³), once
+    Paper: Ibrahim et al. 2019, NeurIPS
+
     Attributes
     ----------
     prior_ : (K,)
@@ -116,21 +121,13 @@ class MultiSpa(MomentAggregator):
 
     Notes
     -----
-    Fails without class experts (workers who name a class only when it is true, for every class), and with few shared
-    tasks: a moment's error falls with the square root of the tasks that two workers share. As a start for
-    `DawidSkene(init="multi-spa")` it need only be near. Gold labels take part in the majority vote that names the
-    classes and pin the posterior. Where fewer than three workers share enough tasks, the answer is that of one M-step
-    from the majority vote.
-
-    References
-    ----------
-    Ibrahim, Fu, Kargas and Huang (2019), NeurIPS 32.
+    Class experts are workers who name a class only when it is true, for every class. A moment's error falls with the
+    square root of the tasks that two workers share. As a start for `DawidSkene(init="multi-spa")` it need only be near.
+    Gold labels take part in the majority vote that names the classes and pin the posterior. Where fewer than three
+    workers share enough tasks, the answer is that of one M-step from the majority vote.
 
     Examples
     --------
-    >>> from crowdwise.simulate import simulate
-    >>> sizes = {"n_tasks": 2000, "n_workers": 8, "n_classes": 3, "labels_per_task": None}
-    >>> crowd = simulate("dawid-skene", **sizes, skill=0.8, random_state=1)
     >>> model = MultiSpa().fit(crowd.labels)
     >>> float((model.posterior_.argmax(axis=1) == crowd.truth).mean().round(3))
     0.999
@@ -141,10 +138,6 @@ class MultiSpa(MomentAggregator):
     """
 
     slug = "multi-spa"
-    summary = "a worker's matrix is the corners of their joint answers with others"
-    paper = "Ibrahim et al. 2019, NeurIPS"
-    fails = "no class experts, few shared tasks"
-    complexity = "O(pairs of workers × K³), once"
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         return core_fit(labels, known, self.max_workers, lambda shared: (estimate(shared), None))

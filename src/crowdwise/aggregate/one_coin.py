@@ -10,8 +10,6 @@ default.
 | p[w] = Σ q[t, label] / n[w] | `m_step` |
 | E-step | the engine's `e_step_votes` |
 
-Cost of an iteration: O(labels + tasks × K + workers × K).
-
 Departures: none. The class prior is learnt.
 """
 
@@ -21,12 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import coin_parameters, fit_votes, log_of, starting_votes
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
-from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.families import SmoothingAggregator
 from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
@@ -54,8 +49,15 @@ def log_density(parameters: VoteParameters, smoothing: float) -> float:
 
 
 @estimator
-class OneCoin(Aggregator):
+class OneCoin(SmoothingAggregator):
     """Consensus with one accuracy for every worker, by EM.
+
+    Facts
+    -----
+    Assumes: every worker has one accuracy; errors fall on the other classes alike
+    Fails with: workers with a bias towards some class, classes that are easily confused
+    Cost: O(labels) an iteration
+    Paper: Dawid & Skene 1979 with one parameter; Ghosh et al. 2011
 
     Parameters
     ----------
@@ -72,8 +74,8 @@ class OneCoin(Aggregator):
 
     Notes
     -----
-    Fails where workers favour some class or confuse some pair of classes: the model has no place for it. Sturdy
-    where labels are few. A worker unknown at prediction counts as the average of the crowd.
+    The model has no place for a bias, or for a pair of classes that are confused. Sturdy where labels are few. A worker
+    unknown at prediction counts as the average of the crowd.
 
     Examples
     --------
@@ -82,20 +84,6 @@ class OneCoin(Aggregator):
     """
 
     slug = "one-coin"
-    summary = "every worker has one accuracy; errors fall on the other classes alike"
-    paper = "Dawid & Skene 1979 with one parameter; Ghosh et al. 2011"
-    fails = "workers with a bias towards some class, classes that are easily confused"
-    family = EM
-    complexity = "O(labels) an iteration"
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
-
-    smoothing: float = 0.0
-    max_iter: int = 500
-    tol: float = 1e-6
-
-    def _check(self) -> None:
-        check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         answers = labels.labels_per_worker.astype(np.float64)
@@ -105,9 +93,7 @@ class OneCoin(Aggregator):
             starts=lambda: [m_step(starting_votes(labels, known.gold), answers, self.smoothing)],
             m_step=lambda found, _: m_step(found, answers, self.smoothing),
             log_density=lambda parameters: log_density(parameters, self.smoothing),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
             of_accuracies=lambda accuracies, now: coin_parameters(accuracies, now.log_prior),
         )
         return fit

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import AccuracyAggregator
+from crowdwise.fitting.families import AccuracyAggregator, ClimbingAggregator
 from crowdwise.fitting.rank_one import (
     Descent,
     accuracies_of,
@@ -70,8 +70,15 @@ def complete(pairs: Pairs, *, low: float, max_iter: int, tol: float, name: str) 
 
 
 @estimator
-class RankOneCompletion(AccuracyAggregator):
+class RankOneCompletion(AccuracyAggregator, ClimbingAggregator):
     """Consensus with one skill for every worker, fitted to how often workers agree.
+
+    Facts
+    -----
+    Assumes: one skill for every worker; the matrix of their agreements is rank one, completed by gradient descent
+    Fails with: workers who share few tasks, copy each other or favour some class
+    Cost: O(pairs of workers who share a task) an iteration
+    Paper: Ma et al. 2018, ICML
 
     Parameters
     ----------
@@ -91,24 +98,15 @@ class RankOneCompletion(AccuracyAggregator):
     Needs workers who share tasks; who shares with nobody has the mean accuracy of the others. Where no two share a
     task, or all agree no more than chance, it is the majority vote. Skills are found up to one sign for each connected
     part of the crowd: most workers are taken to be better than chance. In a part where workers fall into two groups
-    that meet only across (a single pair, say) the skills are not determined; equal ones are taken. Fails where workers
-    copy each other, favour some class, or share a handful of tasks.
+    that meet only across (a single pair, say) the skills are not determined; equal ones are taken.
 
     Examples
     --------
-    >>> model = RankOneCompletion().fit(labels)
-    >>> model.predict().tolist()
-    ['x', 'y', 'x', 'y']
-    >>> model.skill_.round(2).tolist()
+    >>> RankOneCompletion().fit(labels).skill_.round(2).tolist()
     [0.83, 0.83, 0.5]
     """
 
     slug = "pgd"
-    summary = "one skill for every worker; the matrix of their agreements is rank one, completed by gradient descent"
-    paper = "Ma et al. 2018, ICML"
-    fails = "workers who share few tasks, copy each other or favour some class"
-    complexity = "O(pairs of workers who share a task) an iteration"
-    climbs = True
 
     max_iter: int = 1000
     tol: float = 1e-12

@@ -109,6 +109,13 @@ def rates(mean: FloatArray, vector: FloatArray, balance: float) -> tuple[FloatAr
 class SpectralMetaLearner(Aggregator):
     """Consensus with a sensitivity and a specificity for every worker, from second and third moments.
 
+    Facts
+    -----
+    Assumes: every worker has a sensitivity and a specificity; the covariance of workers is rank one
+    Fails with: few labels, workers who copy each other, rare classes
+    Cost: O(pairs of workers who share a task) an iteration
+    Paper: Parisi et al. 2014, PNAS; Jaffe et al. 2015, AISTATS
+
     Parameters
     ----------
     max_iter : int
@@ -132,16 +139,12 @@ class SpectralMetaLearner(Aggregator):
     -----
     Needs workers who share tasks; who shares with nobody has the mean rates of the others. Where no two share a task,
     or no answers vary together, it is the majority vote. Most workers of a connected part of the crowd are taken to be
-    better than chance. Fails where workers copy each other, where labels are few (third moments are noisy, and a rare
-    class's sensitivity more so) and where workers choose their tasks by class.
+    better than chance. Third moments of few labels are noisy, and a rare class's sensitivity more so. Workers must not
+    choose their tasks by class.
     """
 
     slug = "sml"
-    summary = "every worker has a sensitivity and a specificity; the covariance of workers is rank one"
-    paper = "Parisi et al. 2014, PNAS; Jaffe et al. 2015, AISTATS"
-    fails = "few labels, workers who copy each other, rare classes"
     family = MOMENTS
-    complexity = "O(pairs of workers who share a task) an iteration"
     uses = frozenset({PRIOR})
 
     max_iter: int = 1000

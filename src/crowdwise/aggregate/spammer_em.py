@@ -15,8 +15,6 @@ V. Raykar and S. Yu (2012), "Eliminating spammers and ranking annotators for cro
 | M-step, highest posterior of the rows | `m_step` |
 | λ by type-II likelihood; λ → ∞ prunes | `precisions` |
 
-Cost of an iteration: O(labels × K + workers × K²).
-
 Departures. The distance is that of each row from the worker's own label shares, which are data, instead of that between
 rows: the M-step is then exact, row by row, for any number of classes. λ is the inverse of the rows' mean squared
 distance from the habit, less what chance alone would give (the evidence where rows are Gaussian), instead of Laplace's
@@ -31,12 +29,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.kernels import answer_sums
 
 if TYPE_CHECKING:
@@ -136,8 +133,15 @@ def score(confusion: FloatArray) -> FloatArray:
 
 
 @estimator
-class SpammerEm(Aggregator):
+class SpammerEm(ClimbingAggregator):
     """Consensus of those whose answers depend on the truth, by EM with a prior that finds the others.
+
+    Facts
+    -----
+    Assumes: every worker has a confusion matrix near their habit; those who follow only the habit are dropped
+    Fails with: few labels per worker, or most workers are spammers with the same habit
+    Cost: O(labels × K + workers × K²) an iteration
+    Paper: Raykar & Yu 2012, JMLR 13
 
     Parameters
     ----------
@@ -158,13 +162,9 @@ class SpammerEm(Aggregator):
 
     Notes
     -----
-    Fails where most workers are spammers with the same habit, who then look like a consensus. Where more than half of
-    all labels would be dropped (tasks with hardly more than one label), nobody is, and the method is Dawid–Skene's. A
-    worker unknown at prediction counts as the average of the crowd.
-
-    References
-    ----------
-    Raykar and Yu (2012), Journal of Machine Learning Research 13, 491-518.
+    Many spammers with the same habit look like a consensus. Where more than half of all labels would be dropped (tasks
+    with hardly more than one label), nobody is, and the method is Dawid–Skene's. A worker unknown at prediction counts
+    as the average of the crowd.
 
     Examples
     --------
@@ -180,16 +180,7 @@ class SpammerEm(Aggregator):
     """
 
     slug = "spammer-em"
-    summary = "every worker has a confusion matrix near their habit; those who follow only the habit are dropped"
-    paper = "Raykar & Yu 2012, JMLR 13"
-    fails = "few labels per worker, or most workers are spammers with the same habit"
     family = EM
-    complexity = "O(labels × K + workers × K²) an iteration"
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
-
-    max_iter: int = 500
-    tol: float = 1e-6
 
     spammer_ = FittedArray("worker_columns", "spammer", "Score of each worker: 0 for a spammer.")
     pruned_ = FittedArray("worker_columns", "pruned", "1 where the worker's labels were left out.")
@@ -215,9 +206,7 @@ class SpammerEm(Aggregator):
             starts=starts,
             m_step=lambda found: m_step(found, habits, precision),
             log_density=lambda parameters: log_density(parameters, habits, precision),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )
         scores = np.zeros(labels.n_workers) if fit.confusion is None else score(fit.confusion)
         columns = {"spammer": scores, "pruned": np.isinf(precision).astype(np.float64)}

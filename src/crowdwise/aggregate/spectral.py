@@ -17,8 +17,6 @@ crowdsourcing", NeurIPS 27 (and JMLR 17, 2016).
 | C_i of every worker from E[z_i ⊗ Z_a] | `worker_matrices` |
 | probabilities at least δ = 10⁻⁶, EM | `fitting.moments.complete`, `fitting.edges.fit_confusions` |
 
-Cost: O(labels × K + tasks × K³) for the start, O(labels × K) for each iteration of EM.
-
 Departures: the groups are dealt by rank instead of at random, so that the order of rows does not matter and groups are
 alike. A group's view of a task is the mean of the answers it has, not their sum over the size of the group, and a
 moment is taken over the tasks where all its views are. The power method starts from every class, not from random
@@ -35,11 +33,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crowdwise.aggregate.dawid_skene import m_step
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import fit_confusions
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, complete, rank_workers, share_rows, start_of
 
 if TYPE_CHECKING:
@@ -210,8 +207,15 @@ def padded(view: FloatArray, n_classes: int, classes: IntArray) -> FloatArray:
 
 
 @estimator
-class SpectralDawidSkene(Aggregator):
+class SpectralDawidSkene(ClimbingAggregator):
     """Dawid–Skene by EM from a start that is found by the method of moments.
+
+    Facts
+    -----
+    Assumes: every worker has a confusion matrix; EM starts from the moments of three groups of workers
+    Fails with: few labels per task, rare classes; and as dawid-skene
+    Cost: O(labels × K + tasks × K³) for the start, then O(labels × K) an iteration
+    Paper: Zhang et al. 2014, NeurIPS
 
     Parameters
     ----------
@@ -229,10 +233,6 @@ class SpectralDawidSkene(Aggregator):
     so rare that moments cannot be inverted; and as `DawidSkene` does. Gold labels take part in the vote that names
     the classes, and in EM; a given prior is kept in EM.
 
-    References
-    ----------
-    Zhang, Chen, Zhou and Jordan (2014), NeurIPS 27.
-
     Examples
     --------
     >>> from crowdwise.simulate import simulate
@@ -246,16 +246,7 @@ class SpectralDawidSkene(Aggregator):
     """
 
     slug = "spectral"
-    summary = "every worker has a confusion matrix; EM starts from the moments of three groups of workers"
-    paper = "Zhang et al. 2014, NeurIPS"
-    fails = "few labels per task, rare classes; and as dawid-skene"
     family = MOMENTS
-    complexity = "O(labels × K + tasks × K³) for the start, then O(labels × K) an iteration"
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
-
-    max_iter: int = 500
-    tol: float = 1e-6
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         no_pseudo = np.zeros((1, labels.n_classes, labels.n_classes))
@@ -270,7 +261,5 @@ class SpectralDawidSkene(Aggregator):
             starts=starts,
             m_step=lambda found: m_step(found, no_pseudo),
             log_density=lambda _: 0.0,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
         )

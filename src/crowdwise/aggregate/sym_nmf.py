@@ -13,8 +13,6 @@ matrix factorization", ICML 38.
 | min ‖H − U Q‖², H ≥ 0, QᵀQ = I, by turns | `rotate` |
 | columns of every block made to sum to 1; d | `fitting.moments.share_rows`, `fitting.moments.prior_of_pairs` |
 
-Cost per iteration: O(co-labelling pairs × K³).
-
 Departures: the imputed matrix is never formed. The paper fills missing blocks from others, or by a robust low-rank fit,
 and then takes the factor from an eigendecomposition; here the factor itself is fitted to the blocks that are seen, one
 worker at a time, weighed by shared tasks, from the confusions against the majority vote, which also hold it with the
@@ -31,7 +29,7 @@ import numpy as np
 
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import MomentAggregator
+from crowdwise.fitting.families import ClimbingAggregator, MomentAggregator
 from crowdwise.fitting.moments import (
     Estimate,
     align_together,
@@ -156,8 +154,15 @@ def matrices(pairs: PairCounts, factor: FloatArray, reference: FloatArray) -> tu
 
 
 @estimator
-class SymmetricNmf(MomentAggregator):
+class SymmetricNmf(MomentAggregator, ClimbingAggregator):
     """Consensus with a confusion matrix for every worker, from one low-rank matrix of joint answers.
+
+    Facts
+    -----
+    Assumes: one low-rank matrix lies behind the joint answers of all pairs, seen or not
+    Fails with: few shared tasks; everyone says everything now and then
+    Cost: O(pairs of workers × K³) an iteration
+    Paper: Ibrahim & Fu 2021, ICML
 
     Parameters
     ----------
@@ -175,33 +180,14 @@ class SymmetricNmf(MomentAggregator):
 
     Notes
     -----
-    Fails with few shared tasks. The rotation is settled by what workers never say: where everyone says everything now
-    and then, several are possible, and the one nearest to the majority vote is found. Gold labels take part in that
-    vote and pin the posterior. Where fewer than three workers share enough tasks, the answer is that of one M-step
-    from the majority vote.
-
-    References
-    ----------
-    Ibrahim and Fu (2021), ICML 38.
-
-    Examples
-    --------
-    >>> from crowdwise.simulate import simulate
-    >>> sizes = {"n_tasks": 2000, "n_workers": 8, "n_classes": 3, "labels_per_task": None}
-    >>> crowd = simulate("dawid-skene", **sizes, skill=0.8, random_state=1)
-    >>> model = SymmetricNmf().fit(crowd.labels)
-    >>> model.skill_.round(2).tolist()
-    [0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]
+    The rotation is settled by what workers never say: where everyone says everything now and then, several are
+    possible, and the one nearest to the majority vote is found. Gold labels take part in that vote and pin the
+    posterior. Where fewer than three workers share enough tasks, the answer is that of one M-step from the majority
+    vote.
     """
 
     slug = "sym-nmf"
-    summary = "one low-rank matrix lies behind the joint answers of all pairs, seen or not"
-    paper = "Ibrahim & Fu 2021, ICML"
-    fails = "few shared tasks; everyone says everything now and then"
-    complexity = "O(pairs of workers × K³) an iteration"
-    climbs = True
 
-    max_iter: int = 500
     tol: float = 1e-9
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
@@ -211,9 +197,7 @@ class SymmetricNmf(MomentAggregator):
                 seen_of(shared.pairs, shared.n_workers),
                 start(shared),
                 hold=DRAW / float(shared.pairs.shared.sum()),
-                max_iter=self.max_iter,
-                tol=self.tol,
-                name=self.slug,
+                **self._limits,
             )
             return Estimate(shared.workers, *matrices(shared.pairs, ended.parameters, shared.reference)), ended
 

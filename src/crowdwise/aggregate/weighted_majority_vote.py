@@ -8,8 +8,6 @@
 Learnt weights start equal, so the first round is majority vote; the rounds end when the winners no longer change (a
 fixed point), when they return to earlier winners, or at `max_iter`.
 
-Cost of a round: O(labels + tasks × K).
-
 Departures: weights may also be given, by worker.
 """
 
@@ -19,10 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import VoteAggregator
-from crowdwise.fitting.knowledge import GOLD
+from crowdwise.fitting.families import WeightedVoteAggregator
 from crowdwise.fitting.parameters import as_numbers
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 from crowdwise.labels.errors import InputError, listing
@@ -45,8 +41,15 @@ def agreement(labels: CrowdLabels, winners: IntArray) -> FloatArray:
 
 
 @estimator
-class WeightedMajorityVote(VoteAggregator):
+class WeightedMajorityVote(WeightedVoteAggregator):
     """Votes weighed by given weights, or by how often their worker agrees with the weighted vote (Wawa).
+
+    Facts
+    -----
+    Assumes: votes weigh as much as their worker agrees with the weighted vote
+    Fails with: most workers share a mistake: agreement is then rewarded, not skill
+    Cost: O(labels) an iteration
+    Paper: folklore (Wawa: worker agreement with aggregate)
 
     Parameters
     ----------
@@ -55,17 +58,9 @@ class WeightedMajorityVote(VoteAggregator):
     max_iter : int
         Most rounds of learning weights; 1 is Wawa as first described.
 
-    Attributes
-    ----------
-    posterior_ : (N, K)
-        Share of the weight behind each class.
-    weights_ : (M,)
-        Weight of each worker (also a column of `workers()`).
-
     Notes
     -----
-    Fails where most workers share a mistake: agreement is rewarded, not skill. A worker unknown at prediction has
-    the mean weight of the crowd.
+    A worker unknown at prediction has the mean weight of the crowd.
 
     Examples
     --------
@@ -76,16 +71,8 @@ class WeightedMajorityVote(VoteAggregator):
     """
 
     slug = "weighted-majority-vote"
-    summary = "votes weigh as much as their worker agrees with the weighted vote"
-    paper = "folklore (Wawa: worker agreement with aggregate)"
-    fails = "most workers share a mistake: agreement is then rewarded, not skill"
-    complexity = "O(labels) an iteration"
-    uses = frozenset({GOLD})
 
     weights: Any = None
-    max_iter: int = 100
-
-    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
 
     def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done

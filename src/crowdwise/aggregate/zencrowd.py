@@ -12,8 +12,6 @@ crowdsourcing techniques for large-scale entity linking", WWW.
 | section 4.5, EM: r[w] = mean posterior of w's labels | `m_step` |
 | E-step | the engine's `e_step_votes` |
 
-Cost of an iteration: O(labels + tasks × K + workers × K).
-
 Departures: the paper links entities, with factors for "at most one link" and "same as" between candidates; here
 a task has one truth among K classes and those factors fall away. For K > 2 a wrong answer falls on the other
 K-1 classes alike, as in Zheng et al. (2017).
@@ -25,11 +23,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import VoteParameters, coin_parameters, fit_votes
 from crowdwise.fitting.estimators import estimator
 from crowdwise.fitting.facts import EM
-from crowdwise.fitting.knowledge import GOLD, PRIOR
+from crowdwise.fitting.families import ClimbingAggregator
 from crowdwise.fitting.parameters import check_number
 
 if TYPE_CHECKING:
@@ -49,8 +46,15 @@ def m_step(found: Statistics, answers: FloatArray, log_prior: FloatArray, start:
 
 
 @estimator
-class ZenCrowd(Aggregator):
+class ZenCrowd(ClimbingAggregator):
     """Consensus with one reliability for every worker and no class prior, by EM.
+
+    Facts
+    -----
+    Assumes: every worker has one reliability; all classes are equally likely beforehand
+    Fails with: unbalanced classes, workers with a bias towards some class
+    Cost: O(labels) an iteration
+    Paper: Demartini et al. 2012, WWW
 
     Parameters
     ----------
@@ -70,8 +74,7 @@ class ZenCrowd(Aggregator):
 
     Notes
     -----
-    Fails where classes are unbalanced and where workers favour some class. A worker unknown at prediction counts
-    as the average of the crowd.
+    A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------
@@ -82,17 +85,9 @@ class ZenCrowd(Aggregator):
     """
 
     slug = "zencrowd"
-    summary = "every worker has one reliability; all classes are equally likely beforehand"
-    paper = "Demartini et al. 2012, WWW"
-    fails = "unbalanced classes, workers with a bias towards some class"
     family = EM
-    complexity = "O(labels) an iteration"
-    uses = frozenset({GOLD, PRIOR})
-    climbs = True
 
     reliability: float = 0.8
-    max_iter: int = 500
-    tol: float = 1e-6
 
     def _check(self) -> None:
         check_number("reliability", self.reliability, low=0, high=1, above=True)
@@ -107,9 +102,7 @@ class ZenCrowd(Aggregator):
             starts=lambda: [start],
             m_step=lambda found, _: m_step(found, answers, log_prior, self.reliability),
             log_density=lambda _: 0.0,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=self.slug,
+            **self._limits,
             of_accuracies=lambda accuracies, now: coin_parameters(accuracies, now.log_prior),
         )
         return fit

@@ -37,7 +37,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from crowdwise.audit.attribute_groups import EVERYONE, ONESELF, Effect, Group, Side, groups_of, sized, together
-from crowdwise.audit.descriptor import AuditTest, FindingKind
+from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates, task_classes
 from crowdwise.audit.resampling import (
@@ -356,15 +356,7 @@ TEST = AuditTest(
         FindingKind("bias of groups", "Bias", "bias of a group", "biases of groups"),
     ),
     question="Do workers, or groups of them, label unlike the others?",
-    run=lambda crowd, level: find_bias(
-        crowd.labels,
-        task_attributes=crowd.task_attributes,
-        worker_attributes=crowd.worker_attributes,
-        truth=crowd.truth,
-        level=level,
-        random_state=crowd.random_state,
-        reference=crowd.reference,
-    ),
+    run=with_crowd(find_bias),
     accuses=True,
     needs=("task_attributes", "worker_attributes"),
 )

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind
+from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
 from crowdwise.audit.parametric_bootstrap import TOGETHER, affordable_draws, largest_p_values
@@ -186,7 +186,5 @@ TEST = AuditTest(
         ),
     ),
     question="Which classes do many mix up?",
-    run=lambda crowd, level: find_confused_classes(
-        crowd.labels, level=level, random_state=crowd.random_state, reference=crowd.reference
-    ),
+    run=with_crowd(find_confused_classes),
 )

@@ -11,6 +11,7 @@ model, if it is at hand; and others of its own.
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.truth import Truth
 
-__all__ = ["AuditTest", "Crowd", "FindingKind", "audit_tests", "finding_kind", "select_tests"]
+__all__ = ["AuditTest", "Crowd", "FindingKind", "audit_tests", "finding_kind", "select_tests", "with_crowd"]
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,12 @@ class Crowd:
         if test.kind not in self.screens:
             self.screens[test.kind] = test.run(self, self.share if test.accuses else self.level)
         return self.screens[test.kind]
+
+
+def with_crowd(find: Callable[..., Screen]) -> Callable[[Crowd, float], Screen]:
+    """Run a function on what the crowd has under the names of its parameters, at a level."""
+    names = [name for name in inspect.signature(find).parameters if name != "level"]
+    return lambda crowd, level: find(level=level, **{name: getattr(crowd, name) for name in names})
 
 
 @cache

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind
+from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
 from crowdwise.audit.findings import Finding, Screen, holm
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.kernels.choice import choose_engine
@@ -290,14 +290,7 @@ TEST = AuditTest(
         ),
     ),
     question="Does anyone get better or worse on the way?",
-    run=lambda crowd, level: find_drift(
-        crowd.labels,
-        crowd.time,
-        truth=crowd.truth,
-        level=level,
-        random_state=crowd.random_state,
-        reference=crowd.reference,
-    ),
+    run=with_crowd(find_drift),
     accuses=True,
     needs=("time",),
 )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind
+from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.resampling import (
@@ -202,14 +202,7 @@ TEST = AuditTest(
         ),
     ),
     question="Does the consensus treat groups of tasks differently?",
-    run=lambda crowd, level: find_disparity(
-        crowd.labels,
-        task_attributes=crowd.task_attributes,
-        truth=crowd.truth,
-        level=level,
-        random_state=crowd.random_state,
-        reference=crowd.reference,
-    ),
+    run=with_crowd(find_disparity),
     accuses=True,
     needs=("task_attributes",),
     citation="Hardt, Price & Srebro 2016, NeurIPS (equal opportunity)",

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind
+from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.parametric_bootstrap import class_scores, drawn_again, largest_p_values, n_draws
@@ -155,7 +155,5 @@ TEST = AuditTest(
         ),
     ),
     question="On which tasks do workers differ more than skill explains?",
-    run=lambda crowd, level: find_hard_tasks(
-        crowd.labels, level=level, random_state=crowd.random_state, reference=crowd.reference
-    ),
+    run=with_crowd(find_hard_tasks),
 )

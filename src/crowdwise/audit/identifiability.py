@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind
+from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
 from crowdwise.audit.findings import FACT, Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap
@@ -322,8 +322,6 @@ TEST = AuditTest(
         ),
     ),
     question="Can the truth and the workers be told from these labels at all?",
-    run=lambda crowd, level: find_unidentifiable(
-        crowd.labels, level=level, random_state=crowd.random_state, reference=crowd.reference
-    ),
+    run=with_crowd(find_unidentifiable),
     nothing="they suffice",
 )

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind
+from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
 from crowdwise.audit.difficulty import Plan, fit_difficulty, plan_draws, score_by_level
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.gold_doubt import classify_gold, count_matrices
@@ -220,7 +220,5 @@ TEST = AuditTest(
         ),
     ),
     question="Which labels, given as true or by the majority, are probably wrong?",
-    run=lambda crowd, level: find_mislabels(
-        crowd.labels, truth=crowd.truth, level=level, random_state=crowd.random_state
-    ),
+    run=with_crowd(find_mislabels),
 )

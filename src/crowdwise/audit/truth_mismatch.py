@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind
+from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
 from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.mislabels import given_labels
 
@@ -87,6 +87,6 @@ TEST = AuditTest(
         ),
     ),
     question="Is the truth about these labels at all?",
-    run=lambda crowd, level: find_strange_truth(crowd.labels, truth=crowd.truth, level=level),
+    run=with_crowd(find_strange_truth),
     needs=("truth",),
 )

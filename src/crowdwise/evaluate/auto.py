@@ -6,6 +6,10 @@ hidden labels do not tell apart from the best stay; each gets the weight with wh
 (stacking) and is fitted to all labels. The posterior is the average of theirs, each tempered for errors that the
 workers of a task share (`tempering`).
 
+Y. Yao, A. Vehtari, D. Simpson and A. Gelman (2018), "Using stacking to average Bayesian predictive distributions",
+Bayesian Analysis 13, 917-1007, for the weights. C. C. Holmes and S. G. Walker (2017), "Assigning a value to a power
+likelihood in a general Bayesian model", Biometrika 104, 497-503, for tempered likelihoods.
+
 | step | here |
 |---|---|
 | labels hidden in turn, P = Σ_k q[t,k] A[w,k,l] | `held_out.predict_held_out` |
@@ -18,8 +22,6 @@ The shortlist is two hierarchical models (a matrix for each worker, and one accu
 the class shares, EBCC for classes with subtypes, and minimax entropy, weakly and strongly regularised, for tasks that
 split the crowd. The members are not told gold answers: how far to trust them is learnt from these afterwards. What was
 chosen on data with a truth, and how: `benchmarks/auto_generalisation.py` and docs/choosing.md.
-
-Cost: `FOLDS` fits of every member to at most 2 × `SAMPLE` labels, one fit of each that stays to all labels.
 """
 
 from __future__ import annotations
@@ -245,6 +247,13 @@ def combine_members(labels: CrowdLabels, known: Knowledge, seed: int) -> Combina
 class Auto(Aggregator):
     """Consensus by the methods that predict hidden labels best, with a confidence that allows for shared errors.
 
+    Facts
+    -----
+    Assumes: the methods that predict hidden labels best are near the truth together; workers share some of their errors
+    Fails with: most workers share a mistake: no hidden label tells
+    Cost: several fits of each method on its shortlist, to at most 100,000 labels, and one to all labels
+    Paper: stacking: Yao et al. 2018, Bayesian Analysis 13; tempering: Holmes & Walker 2017, Biometrika 104
+
     Parameters
     ----------
     random_state : int
@@ -262,14 +271,9 @@ class Auto(Aggregator):
     Notes
     -----
     `league()` is the table by which it decided. With more than 100,000 labels, members compete on a sample of tasks,
-    and those that stay are fitted to all. Fails where most workers share a mistake: no hidden label tells. Labels are
-    hidden at random: renumbered tasks give nearly, not exactly, the same answer. New tasks are judged by Bayes' rule
-    with the members' class prior and `confusion_`, tempered alike; with gold, calibrated alike.
-
-    References
-    ----------
-    Yao, Vehtari, Simpson and Gelman (2018), Bayesian Analysis 13, 917-1007, for the weights. Holmes and Walker (2017),
-    Biometrika 104, 497-503, for tempered likelihoods.
+    and those that stay are fitted to all. Labels are hidden at random: renumbered tasks give nearly, not exactly, the
+    same answer. New tasks are judged by Bayes' rule with the members' class prior and `confusion_`, tempered alike;
+    with gold, calibrated alike.
 
     Examples
     --------
@@ -281,13 +285,7 @@ class Auto(Aggregator):
     """
 
     slug = "auto"
-    summary = (
-        "the methods that predict hidden labels best are near the truth together; workers share some of their errors"
-    )
-    paper = "stacking: Yao et al. 2018, Bayesian Analysis 13; tempering: Holmes & Walker 2017, Biometrika 104"
-    fails = "most workers share a mistake: no hidden label tells"
     family = COMBINATION
-    complexity = "several fits of each method on its shortlist, to at most 100,000 labels, and one to all labels"
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     random = True
     plug_in = True

@@ -50,14 +50,13 @@ class Aggregator(CrowdModel):
 
     A method is an `estimator` with its own parameters. It gives the facts below, `_check()` where it has parameters to
     refuse, `_fit(labels, known) -> Fit` and, where its posterior for new tasks is not Bayes' rule with `prior_` and
-    `confusion_`, its own `_posterior_of`. The command, the documentation and the tests are made from the facts:
+    `confusion_`, its own `_posterior_of`. The command, the documentation and the tests are made from the facts, of
+    which those in words (what it assumes, when not to use it, its cost, where it was published) are the section Facts
+    of its docstring, and the others are class attributes:
 
     - `slug`: its name on the command line;
     - `label_kind`: the kind of annotation that it takes;
-    - `summary`: what it assumes, in one line;
-    - `paper`: where it was published;
-    - `fails`: when not to use it;
-    - `family`, `complexity`: its place in the documentation, and its cost;
+    - `family`: its place in the documentation;
     - `uses`: what it can be told besides the labels: "gold", "class_prior", "known_workers";
     - `climbs`: whether its iterations climb an objective (a likelihood, a posterior or a bound on the evidence) that
       never falls, and warn when they stop while it is still rising;
@@ -107,7 +106,6 @@ class Aggregator(CrowdModel):
 
     label_kind: ClassVar[str] = "categorical"
     example: ClassVar[str] = ">>> {name}().fit(labels).predict().tolist()\n['x', 'y', 'x', 'y']"
-    complexity: ClassVar[str]
     uses: ClassVar[frozenset[str]] = frozenset()
     climbs: ClassVar[bool] = False
     random: ClassVar[bool] = False

@@ -26,7 +26,7 @@ from crowdwise.fitting.intervals import (
 )
 from crowdwise.fitting.skill_posterior import beta_moments, sample_skill_beta, with_shared_errors
 from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
-from crowdwise.kernels import NO_GOLD, answer_sums, vote_shares, worker_sums
+from crowdwise.kernels import NO_GOLD, answer_sums, log_rows, vote_shares, worker_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,6 +46,7 @@ __all__ = [
     "confusion_fit",
     "fit_coin_skill",
     "fit_confusions",
+    "fit_from_posterior",
     "fit_votes",
     "log_of",
     "make_fit",
@@ -167,6 +168,20 @@ def make_fit(
         confusion=confusion,
         skill=confusion_skill(confusion, counts, prior),
         skill_beta=lambda: grade_by_posterior(labels, posterior, prior, classifier),
+    )
+
+
+def fit_from_posterior(labels: CrowdLabels, known: Knowledge, log_prior: FloatArray, posterior: FloatArray) -> Fit:
+    """A `Fit` from a posterior (N, K) alone: matrices and skills are the expected shares of each worker's answers."""
+    counts = prepare(labels).accumulate(posterior).counts
+    confusion = np.exp(log_rows(counts, np.zeros((1, labels.n_classes, labels.n_classes))))
+    prior = np.exp(log_prior)
+    return Fit(
+        posterior=posterior,
+        prior=prior,
+        confusion=confusion,
+        skill=confusion_skill(confusion, counts, prior),
+        skill_beta=compute_skill_beta(labels, known, log_prior, posterior),
     )
 
 

@@ -122,9 +122,6 @@ class CrowdModel(Estimator):
     """Base of all that is fitted to a crowd's labels: the consensus and the workers, once there is a `Fit`."""
 
     slug: ClassVar[str]
-    summary: ClassVar[str]
-    paper: ClassVar[str]
-    fails: ClassVar[str]
     family: ClassVar[Family]
     needs: ClassVar[str] = ""
     example: ClassVar[str]  # for a method that shows none of its own

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 import warnings
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["estimator", "rename_parameters"]
+__all__ = ["entries_of", "estimator", "rename_parameters"]
 
 RENAMED = {"seed": "random_state"}  # old names, accepted until the next version but one
 SECTION = r"(?<=^{name}\n{line}\n).*?(?=\n\n|\Z)"
@@ -58,15 +59,15 @@ def _accept_old_names(cls: Any) -> None:
 
 def _share_documentation(cls: Any) -> None:
     """Add to the sections Parameters and Attributes what the bases say there of this class's own."""
-    if cls.__doc__ is None or "slug" not in vars(cls):  # python -OO; a base, whose docstring is for its heirs
+    if sys.flags.optimize > 1 or "slug" not in vars(cls):  # no docstrings; a base, whose docstring is for its heirs
         return
     text = inspect.cleandoc(cls.__doc__)
     parameters = {each.name for each in fields(cls)}
     for section in ("Parameters", "Attributes"):
-        said = {name for entry in _entries(text, section) for name in _names(entry)}
+        said = {name for entry in entries_of(text, section) for name in _names(entry)}
         more = []
         for base in cls.__mro__[1:]:
-            for entry in _entries(inspect.cleandoc(vars(base).get("__doc__") or ""), section):
+            for entry in entries_of(inspect.cleandoc(vars(base).get("__doc__") or ""), section):
                 names = set(_names(entry))
                 if not names & said and (section == "Attributes" or names & parameters):
                     more.append(entry)
@@ -93,7 +94,7 @@ def _pattern(section: str) -> re.Pattern[str]:
     return re.compile(SECTION.format(name=section, line="-" * len(section)), re.MULTILINE | re.DOTALL)
 
 
-def _entries(text: str, section: str) -> Iterator[str]:
+def entries_of(text: str, section: str) -> Iterator[str]:
     """What a docstring describes in a section: a line of names, and the indented lines below it."""
     found = _pattern(section).search(text)
     return (entry[0] for entry in ENTRY.finditer(found[0] if found else ""))

@@ -1,14 +1,29 @@
-"""Facts that stand on the class of a method: the families there are, and what tells variants of one class apart.
+"""Facts about methods: what the docstring of a class says, the families there are, and the variants of one class.
+
+What is said in words stands in the docstring of the class, in a section of its own (of a variant, "Facts of SLUG"):
+
+    Facts
+    -----
+    Assumes: what it takes to be so
+    Fails with: when not to use it
+    Cost: of an iteration, mostly (methods of labels alone)
+    Paper: where it was published
 
 The other facts are class attributes of `fitting.base.Aggregator` and `learn.base.Learner`, which describe them.
 """
 
 from __future__ import annotations
 
+import inspect
+import sys
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["FAMILIES", "LEARNER_FAMILIES", "Family", "Variant"]
+from crowdwise.fitting.estimators import entries_of
+
+__all__ = ["FAMILIES", "LEARNER_FAMILIES", "Family", "Variant", "read_facts"]
+
+LINES = {"summary": "Assumes", "fails": "Fails with", "paper": "Paper", "complexity": "Cost"}
 
 
 class Family(NamedTuple):
@@ -66,9 +81,11 @@ LEARNER_FAMILIES = (TARGETS, MATRICES, ALTERNATION, INSTANCES, HEADS)
 class Variant:
     """One of several methods that a class makes, each by parameters of its own.
 
+    What is said of it in words is the section "Facts of SLUG" of the class's docstring.
+
     Attributes
     ----------
-    slug, summary, paper, fails, alternates
+    slug, alternates
         As those of the class, in whose place they stand.
     parameters
         Parameters of the class that make it this method.
@@ -77,9 +94,19 @@ class Variant:
     """
 
     slug: str
-    summary: str
-    paper: str
-    fails: str
     parameters: dict[str, Any] = field(default_factory=dict)
     alternates: bool = False
     former_slug: str = ""
+
+
+def read_facts(cls: type[Any], names: tuple[str, ...], section: str = "Facts") -> dict[str, Any]:
+    """These of "summary", "fails", "paper" and "complexity", from the class's docstring; empty under python -OO."""
+    if sys.flags.optimize > 1:
+        return dict.fromkeys(names, "")
+    lines = (" ".join(entry.split()) for entry in entries_of(inspect.getdoc(cls) or "", section))
+    said = {head: words for head, _, words in (line.partition(": ") for line in lines)}
+    missing = [LINES[name] for name in names if not said.get(LINES[name])]
+    if missing:
+        wanted = ", ".join(f'"{head}: …"' for head in missing)
+        raise TypeError(f"The docstring of {cls.__name__} lacks, in a section {section}: {wanted}.")
+    return {name: said[LINES[name]] for name in names}

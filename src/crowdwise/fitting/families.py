@@ -2,24 +2,100 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.categorical_em import fit_coin_skill
+from crowdwise.fitting.crowd_model import FittedArray
+from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import MOMENTS, STRUCTURE, VOTES
+from crowdwise.fitting.facts import BAYESIAN, EM, MOMENTS, STRUCTURE, VOTES
 from crowdwise.fitting.intervals import mean_agreement
 from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import check_flag
+from crowdwise.fitting.parameters import check_flag, check_number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from crowdwise.fitting.em import Climb
     from crowdwise.fitting.knowledge import Knowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["AccuracyAggregator", "GroupAggregator", "MomentAggregator", "SequenceAggregator", "VoteAggregator"]
+__all__ = [
+    "AccuracyAggregator",
+    "BayesianAggregator",
+    "ClimbingAggregator",
+    "GroupAggregator",
+    "MomentAggregator",
+    "SequenceAggregator",
+    "SmoothingAggregator",
+    "VoteAggregator",
+    "WeightedVoteAggregator",
+]
+
+P = TypeVar("P")
+
+
+class Limits(TypedDict):
+    """How long a climb may last, and what its progress bar says: keywords of `climb`."""
+
+    max_iter: int
+    tol: float
+    name: str
+
+
+@estimator
+class ClimbingAggregator(Aggregator):
+    """Base of methods whose iterations climb an objective until they gain no more."""
+
+    uses = frozenset({GOLD, PRIOR})
+    climbs = True
+
+    max_iter: int = 500
+    tol: float = 1e-6
+
+    @property
+    def _limits(self) -> Limits:
+        return {"max_iter": self.max_iter, "tol": self.tol, "name": self.slug}
+
+    def _climb(self, start: P, step: Callable[[P], tuple[float, float, P]], labels: CrowdLabels) -> Climb[P]:
+        """Climb from one start, `tol` being the least gain for each label."""
+        return climb([start], step, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+
+
+@estimator
+class SmoothingAggregator(ClimbingAggregator):
+    """Base of methods by EM whose matrices, or accuracies, have pseudo-counts."""
+
+    family = EM
+
+    smoothing: float = 0.0
+
+    def _check(self) -> None:
+        check_number("smoothing", self.smoothing, low=0)
+
+
+@estimator
+class BayesianAggregator(ClimbingAggregator):
+    """Base of methods that find posteriors of the workers' confusion matrices.
+
+    Attributes
+    ----------
+    prior_ : (K,)
+        Mean of the class shares.
+    confusion_ : (M, K, K)
+        Mean of P(worker says l | truth is k) at [worker, k, l].
+    skill_ : (M,)
+        Chance that a worker is right, drawn towards the crowd's where her answers are few.
+    log_likelihood_, objective_ : (n_iter_,)
+        The E-step's value and the bound on the log-evidence, constants included, at each iteration.
+    """
+
+    family = BAYESIAN
+    uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
 
 
 @estimator
@@ -45,6 +121,30 @@ class VoteAggregator(Aggregator):
         skill, skill_beta = fit_coin_skill(labels, known, posterior, prior)
         columns = columns | {"agreement": mean_agreement(labels, posterior)}
         return Fit(posterior=posterior, prior=prior, skill=skill, skill_beta=skill_beta, worker_columns=columns, **more)
+
+
+@estimator
+class WeightedVoteAggregator(VoteAggregator):
+    """Base of methods that weigh votes by one weight for each worker, found in rounds.
+
+    Parameters
+    ----------
+    max_iter : int
+        Most rounds.
+
+    Attributes
+    ----------
+    posterior_ : (N, K)
+        Share of the weight behind each class.
+    weights_ : (M,)
+        Weight of each worker (also a column of `workers()`).
+    """
+
+    uses = frozenset({GOLD})
+
+    max_iter: int = 100
+
+    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
 
 
 @estimator
@@ -117,19 +217,21 @@ class MomentAggregator(Aggregator):
     Examples
     --------
     >>> from crowdwise.simulate import simulate
-    >>> crowd = simulate("dawid-skene", n_tasks=2000, n_workers=8, n_classes=3, labels_per_task=None, skill=0.8, random_state=1)
+    >>> sizes = {"n_tasks": 2000, "n_workers": 8, "n_classes": 3, "labels_per_task": None}
+    >>> crowd = simulate("dawid-skene", **sizes, skill=0.8, random_state=1)
     >>> crowd.skill.round(2).tolist()
     [0.8, 0.82, 0.94, 0.77, 0.78, 0.84, 0.8, 0.84]
     """
 
     family = MOMENTS
     uses = frozenset({GOLD, PRIOR})
+    example = ">>> {name}().fit(crowd.labels).skill_.round(2).tolist()\n[0.8, 0.81, 0.93, 0.77, 0.76, 0.83, 0.79, 0.85]"
 
     max_workers: int = 500
 
 
 @estimator
-class SequenceAggregator(Aggregator):
+class SequenceAggregator(ClimbingAggregator):
     """Base of methods for tasks in sequences, along which the truth is a Markov chain.
 
     Parameters
@@ -156,7 +258,6 @@ class SequenceAggregator(Aggregator):
 
     family = STRUCTURE
     uses = frozenset({GOLD, KNOWN_WORKERS})
-    climbs = True
     needs = "sequences"
 
     sequences: Any = None

@@ -57,18 +57,16 @@ SHARED = tuple(name for name in Plan.__dataclass_fields__ if name not in ("name"
 class Learner(CrowdModel):
     """Base of all methods that learn a classifier from features and crowd labels.
 
-    A method is an `estimator` with its own parameters, `_objective(crowd, classifier, features) -> Objective` and these
-    facts, from which the command, the documentation and the tests are made:
+    A method is an `estimator` with its own parameters, `_objective(crowd, classifier, features) -> Objective` and
+    facts, from which the command, the documentation and the tests are made. Those in words (what it assumes, when not
+    to use it, where it was published) are the section Facts of its docstring, the others are class attributes:
 
     - `slug`: its name on the command line;
-    - `summary`: what it assumes, in one line;
-    - `paper`: where it was published;
-    - `fails`: when not to use it;
     - `family`: its place in the documentation;
     - `models_workers`: whether it has matrices of the workers of its own; otherwise they are counted afterwards;
     - `alternates`: whether it learns in turns: E-steps, or stages;
     - `needs`: what it cannot be made without: "", "confusion" (true matrices), "sequences";
-    - `variants`: where its parameters make several methods, each of them in place of the first four facts.
+    - `variants`: where its parameters make several methods, each with a slug and facts of its own.
 
     Parameters
     ----------

@@ -131,6 +131,12 @@ def _columns(label: Tensor, n_classes: int) -> Tensor:
 class BayesDgc(Learner):
     """A classifier, and Dirichlet posteriors of class shares and workers' matrices by stochastic natural gradients.
 
+    Facts
+    -----
+    Assumes: matrices and truths with Dirichlet priors, by natural gradients
+    Fails with: a prior that is far from the crowd
+    Paper: Li et al. 2021, SCIENCE CHINA 64
+
     Parameters
     ----------
     alpha : pair (α₁, α₂) above 0, or an array (K, K) [truth, label]
@@ -165,9 +171,6 @@ class BayesDgc(Learner):
     """
 
     slug = "bayes-dgc"
-    summary = "matrices and truths with Dirichlet priors, by natural gradients"
-    paper = "Li et al. 2021, SCIENCE CHINA 64"
-    fails = "a prior that is far from the crowd"
     family = ALTERNATION
     alternates = True
 

@@ -117,6 +117,12 @@ class CoinNet(Learner):
     with what its features and its workers' other answers say. Tasks held out to choose the epoch, and those without
     labels, have none (not a number); `held_out=0` scores all.
 
+    Facts
+    -----
+    Assumes: as coupled-ce, with a few tasks on which everyone errs in a way of their own
+    Fails with: many odd tasks, one label a task
+    Paper: Nguyen et al. 2024, NeurIPS
+
     Parameters
     ----------
     outlier_price
@@ -145,9 +151,6 @@ class CoinNet(Learner):
     """
 
     slug = "coinnet"
-    summary = "as coupled-ce, with a few tasks on which everyone errs in a way of their own"
-    paper = "Nguyen et al. 2024, NeurIPS"
-    fails = "many odd tasks, one label a task"
     family = INSTANCES
     workers_faster: ClassVar[float] = (
         1.0  # e of a label is met once an epoch: steps as large as the matrices' overshoot

@@ -119,6 +119,12 @@ class Conal(Learner):
 
     Works with a single label for each task.
 
+    Facts
+    -----
+    Assumes: a mistake is the worker's own or everyone's, which an auxiliary network tells by task and worker
+    Fails with: few labels per worker
+    Paper: Chu, Ma & Wang 2021, AAAI
+
     Parameters
     ----------
     strength
@@ -135,9 +141,6 @@ class Conal(Learner):
     """
 
     slug = "conal"
-    summary = "a mistake is the worker's own or everyone's, which an auxiliary network tells by task and worker"
-    paper = "Chu, Ma & Wang 2021, AAAI"
-    fails = "few labels per worker"
     family = INSTANCES
 
     worker_learning_rate: float | None = 0.01

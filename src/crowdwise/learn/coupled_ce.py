@@ -78,6 +78,12 @@ class CoupledCrossEntropy(Learner):
 
     Works with a single label for each task.
 
+    Facts
+    -----
+    Assumes: the classifier's output through each worker's matrix explains their labels
+    Fails with: no experts or no sure tasks of some class
+    Paper: Ibrahim et al. 2023, ICLR
+
     Parameters
     ----------
     start
@@ -90,9 +96,6 @@ class CoupledCrossEntropy(Learner):
     """
 
     slug = "coupled-ce"
-    summary = "the classifier's output through each worker's matrix explains their labels"
-    paper = "Ibrahim et al. 2023, ICLR"
-    fails = "no experts or no sure tasks of some class"
     family = MATRICES
 
     start: float = 0.9

@@ -102,6 +102,12 @@ class CrowdLayerObjective(Objective):
 class CrowdLayer(Learner):
     """A classifier with a layer on top for each worker, which turns its output into their answer.
 
+    Facts
+    -----
+    Assumes: a layer for each worker turns the classifier's output into their answer
+    Fails with: most workers name one class whatever they see, few labels per worker
+    Paper: Rodrigues & Pereira 2018, AAAI
+
     Parameters
     ----------
     kind
@@ -121,9 +127,6 @@ class CrowdLayer(Learner):
     """
 
     slug = "crowd-layer"
-    summary = "a layer for each worker turns the classifier's output into their answer"
-    paper = "Rodrigues & Pereira 2018, AAAI"
-    fails = "most workers name one class whatever they see, few labels per worker"
     family = MATRICES
     workers_faster: ClassVar[float] = 1.0  # the paper's layers are part of the network
 

@@ -154,6 +154,12 @@ class DeepBeliefPropagationObjective(Objective):
 class DeepBeliefPropagation(Learner):
     """A classifier that is the tasks' prior of belief propagation, and learns from its posterior.
 
+    Facts
+    -----
+    Assumes: matrices with any prior, integrated out by belief propagation; the classifier in turn
+    Fails with: a crowd, or a prior, no better than guessing; copying workers
+    Paper: Kim et al. 2022, AISTATS
+
     Parameters
     ----------
     prior : "crowd", "one-coin", "class-wise", "dirichlet", array (S, K, K) [node, truth, label]
@@ -195,9 +201,6 @@ class DeepBeliefPropagation(Learner):
     """
 
     slug = "deep-bp"
-    summary = "matrices with any prior, integrated out by belief propagation; the classifier in turn"
-    paper = "Kim et al. 2022, AISTATS"
-    fails = "a crowd, or a prior, no better than guessing; copying workers"
     family = ALTERNATION
     alternates = True
 

@@ -189,6 +189,12 @@ def bound(crowd: Crowd, log_f: Tensor, q: Tensor, workers: DirichletWorkers, cou
 class DeepMeanField(Learner):
     """A classifier, the truths and Dirichlet posteriors of the workers' matrices, by mean field.
 
+    Facts
+    -----
+    Assumes: matrices with a Dirichlet prior, classifier and truth in turn, by mean field
+    Fails with: a wrong prior, workers with very many random answers
+    Paper: Kim et al. 2022, AISTATS
+
     Parameters
     ----------
     prior : "dirichlet" or "one-coin"
@@ -218,9 +224,6 @@ class DeepMeanField(Learner):
     """
 
     slug = "deep-mf"
-    summary = "matrices with a Dirichlet prior, classifier and truth in turn, by mean field"
-    paper = "Kim et al. 2022, AISTATS"
-    fails = "a wrong prior, workers with very many random answers"
     family = ALTERNATION
     alternates = True
 

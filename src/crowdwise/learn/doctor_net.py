@@ -138,6 +138,18 @@ class DoctorObjective(Objective):
 class DoctorNet(Learner):
     """A classifier for each worker on a trunk that all share; their mean decides.
 
+    Facts of doctor-net
+    -------------------
+    Assumes: a head for each worker on a shared trunk; their mean decides
+    Fails with: most workers weak, few labels per worker
+    Paper: Guan et al. 2018, AAAI
+
+    Facts of weighted-doctor-net
+    ----------------------------
+    Assumes: a head for each worker on a shared trunk; their mean, with weights learnt afterwards, decides
+    Fails with: most workers weak, few labels per worker
+    Paper: Guan et al. 2018, AAAI
+
     Parameters
     ----------
     weighted
@@ -165,20 +177,8 @@ class DoctorNet(Learner):
     family = HEADS
     models_workers = False
     variants = (
-        Variant(
-            "doctor-net",
-            summary="a head for each worker on a shared trunk; their mean decides",
-            paper="Guan et al. 2018, AAAI",
-            fails="most workers weak, few labels per worker",
-        ),
-        Variant(
-            "weighted-doctor-net",
-            summary="a head for each worker on a shared trunk; their mean, with weights learnt afterwards, decides",
-            paper="Guan et al. 2018, AAAI",
-            fails="most workers weak, few labels per worker",
-            parameters={"weighted": True},
-            alternates=True,
-        ),
+        Variant("doctor-net"),
+        Variant("weighted-doctor-net", parameters={"weighted": True}, alternates=True),
     )
     workers_faster: ClassVar[float] = 1.0  # a worker's head is the last layer of a network
 

@@ -156,6 +156,12 @@ class SklearnNetwork(nn.Module):
 class GeneralizedEm(Learner):
     """EM for a classifier and confusion matrices: Raykar's method with a linear classifier, AggNet with a network.
 
+    Facts
+    -----
+    Assumes: the classifier is Dawid-Skene's prior; the classifier and the matrices in turn
+    Fails with: one label a task, copying workers
+    Paper: Raykar et al. 2010, JMLR 11; AggNet: Albarqouni et al. 2016, IEEE TMI 35
+
     Parameters
     ----------
     steps
@@ -188,9 +194,6 @@ class GeneralizedEm(Learner):
     """
 
     slug = "em"
-    summary = "the classifier is Dawid-Skene's prior; the classifier and the matrices in turn"
-    paper = "Raykar et al. 2010, JMLR 11; AggNet: Albarqouni et al. 2016, IEEE TMI 35"
-    fails = "one label a task, copying workers"
     family = ALTERNATION
     alternates = True
 

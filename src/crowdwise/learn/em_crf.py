@@ -213,6 +213,12 @@ class EmCrfObjective(Objective):
 class EmCrf(Learner):
     """A classifier of tasks in sequences: a linear-chain CRF on a network's logits, and confusion matrices, by EM.
 
+    Facts
+    -----
+    Assumes: labels along a sequence depend on each other: EM with a linear-chain CRF
+    Fails with: tasks that are no sequences
+    Paper: Rodrigues, Pereira & Ribeiro 2014, Machine Learning 95
+
     Parameters
     ----------
     sequences : None, "names", mapping, path or table
@@ -258,9 +264,6 @@ class EmCrf(Learner):
     """
 
     slug = "em-crf"
-    summary = "labels along a sequence depend on each other: EM with a linear-chain CRF"
-    paper = "Rodrigues, Pereira & Ribeiro 2014, Machine Learning 95"
-    fails = "tasks that are no sequences"
     family = ALTERNATION
     alternates = True
     needs = "sequences"

@@ -80,6 +80,18 @@ class GeoCrowdNet(Learner):
 
     Works with a single label for each task.
 
+    Facts of geo-f
+    --------------
+    Assumes: as coupled-ce, with the classifier's outputs spread as wide as can be
+    Fails with: few tasks; classes that are rare
+    Paper: Ibrahim et al. 2023, ICLR
+
+    Facts of geo-w
+    --------------
+    Assumes: as coupled-ce, with the workers' matrices spread as wide as can be
+    Fails with: no expert for some class
+    Paper: Ibrahim et al. 2023, ICLR
+
     Parameters
     ----------
     regularizer
@@ -104,20 +116,8 @@ class GeoCrowdNet(Learner):
 
     family = MATRICES
     variants = (
-        Variant(
-            "geo-f",
-            summary="as coupled-ce, with the classifier's outputs spread as wide as can be",
-            paper="Ibrahim et al. 2023, ICLR",
-            fails="few tasks; classes that are rare",
-            parameters={"regularizer": "F"},
-        ),
-        Variant(
-            "geo-w",
-            summary="as coupled-ce, with the workers' matrices spread as wide as can be",
-            paper="Ibrahim et al. 2023, ICLR",
-            fails="no expert for some class",
-            parameters={"regularizer": "W"},
-        ),
+        Variant("geo-f", parameters={"regularizer": "F"}),
+        Variant("geo-w", parameters={"regularizer": "W"}),
     )
 
     regularizer: str = "F"

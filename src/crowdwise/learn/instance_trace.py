@@ -136,6 +136,12 @@ class InstanceTrace(Learner):
 
     Works with a single label for each task.
 
+    Facts
+    -----
+    Assumes: a worker's matrix depends on the features; its trace is kept small
+    Fails with: few labels per worker
+    Paper: Zhang et al. 2020, NeurIPS
+
     Parameters
     ----------
     strength
@@ -155,9 +161,6 @@ class InstanceTrace(Learner):
     """
 
     slug = "instance-trace"
-    summary = "a worker's matrix depends on the features; its trace is kept small"
-    paper = "Zhang et al. 2020, NeurIPS"
-    fails = "few labels per worker"
     family = INSTANCES
     workers_faster: ClassVar[float] = 1.0  # the matrices are a second head of the network
 

@@ -249,6 +249,12 @@ class LearnToAgree(Learner):
 
     For experts without an objective truth. Two classes, as in Wang et al. 2023; more are each taken against the rest.
 
+    Facts
+    -----
+    Assumes: there is no truth but agreement: a second stream learns it and regularises the classifier
+    Fails with: there is a truth, and the majority misses it
+    Paper: Wang et al. 2023, AAAI
+
     Parameters
     ----------
     stream
@@ -290,9 +296,6 @@ class LearnToAgree(Learner):
     """
 
     slug = "learn2agree"
-    summary = "there is no truth but agreement: a second stream learns it and regularises the classifier"
-    paper = "Wang et al. 2023, AAAI"
-    fails = "there is a truth, and the majority misses it"
     family = HEADS
     models_workers = False
     held_out_measure: ClassVar[str] = "minus the classifier's cost; 0 is perfect"

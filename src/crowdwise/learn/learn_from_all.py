@@ -55,6 +55,12 @@ class AllObjective(TargetedObjective):
 class LearnFromAll(Learner):
     """A classifier of all labels, as if each were the truth.
 
+    Facts
+    -----
+    Assumes: every label is a target as good as any
+    Fails with: workers who differ in skill
+    Paper: baseline of Wang et al. 2023
+
     Notes
     -----
     When it fails: workers who differ in skill, or of whom some give most of the labels; what they say most is learnt.
@@ -63,9 +69,6 @@ class LearnFromAll(Learner):
     """
 
     slug = "learn-from-all"
-    summary = "every label is a target as good as any"
-    paper = "baseline of Wang et al. 2023"
-    fails = "workers who differ in skill"
     family = TARGETS
     models_workers = False
 

@@ -194,6 +194,12 @@ class MaxMig(Learner):
 
     `predict_proba(X, labels)` is the data-crowds forecaster of the paper.
 
+    Facts
+    -----
+    Assumes: classifier and crowd know of each other only through the truth, however workers copy
+    Fails with: very few labels per worker; small batches
+    Paper: Cao et al. 2019, ICLR
+
     Parameters
     ----------
     divergence
@@ -219,9 +225,6 @@ class MaxMig(Learner):
     """
 
     slug = "max-mig"
-    summary = "classifier and crowd know of each other only through the truth, however workers copy"
-    paper = "Cao et al. 2019, ICLR"
-    fails = "very few labels per worker; small batches"
     family = HEADS
     models_workers = False
     held_out_measure: ClassVar[str] = "information shared with the classifier; 0 is none"

@@ -80,6 +80,12 @@ class ModelBootstrappedEm(Learner):
 
     Works with a single label for each task.
 
+    Facts
+    -----
+    Assumes: the classifier's own decisions grade the workers
+    Fails with: a classifier that is often wrong
+    Paper: Khetan et al. 2018, ICLR
+
     Parameters
     ----------
     steps
@@ -95,9 +101,6 @@ class ModelBootstrappedEm(Learner):
     """
 
     slug = "mbem"
-    summary = "the classifier's own decisions grade the workers"
-    paper = "Khetan et al. 2018, ICLR"
-    fails = "a classifier that is often wrong"
     family = ALTERNATION
     alternates = True
 

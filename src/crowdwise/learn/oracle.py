@@ -65,6 +65,12 @@ class OracleObjective(Objective):
 class OracleConfusion(Learner):
     """A classifier learnt through workers' matrices that are known.
 
+    Facts
+    -----
+    Assumes: the workers' matrices are known: the best that can be hoped for
+    Fails with: the matrices are not known
+    Paper: upper bound of Tanno et al. 2019, CVPR
+
     Parameters
     ----------
     confusion : (M, K, K) [worker, truth, label]
@@ -86,9 +92,6 @@ class OracleConfusion(Learner):
     """
 
     slug = "oracle"
-    summary = "the workers' matrices are known: the best that can be hoped for"
-    paper = "upper bound of Tanno et al. 2019, CVPR"
-    fails = "the matrices are not known"
     family = MATRICES
     needs = "confusion"
 

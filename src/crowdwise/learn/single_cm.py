@@ -70,6 +70,12 @@ class SingleObjective(TargetedObjective):
 class SingleConfusion(Learner):
     """A classifier and one confusion matrix, of the majority vote, for all workers together.
 
+    Facts
+    -----
+    Assumes: all workers share one matrix
+    Fails with: workers who differ
+    Paper: Sukhbaatar et al. 2014
+
     Parameters
     ----------
     strength
@@ -82,17 +88,13 @@ class SingleConfusion(Learner):
 
     Notes
     -----
-    When it fails: workers who differ. What the good know is drowned in what the bad say, and many labels for each task
-    add no more than their vote.
+    What the good know is drowned in what the bad say, and many labels for each task add no more than their vote.
 
     `confusion_` is counted afterwards. Where
     `worker_learning_rate` is None it is `learning_rate`: the matrix learns from every task.
     """
 
     slug = "single-cm"
-    summary = "all workers share one matrix"
-    paper = "Sukhbaatar et al. 2014"
-    fails = "workers who differ"
     family = TARGETS
     models_workers = False
     workers_faster: ClassVar[float] = 1.0  # the one matrix learns from every task

@@ -64,6 +64,12 @@ class BootstrapObjective(TargetedObjective):
 class SoftBootstrap(Learner):
     """A classifier trained on the majority vote and, a little, on its own opinion.
 
+    Facts
+    -----
+    Assumes: a target is the vote's winner and a little of the classifier's own opinion
+    Fails with: labels that are often wrong in the same way
+    Paper: Reed et al. 2014
+
     Parameters
     ----------
     trust
@@ -76,9 +82,6 @@ class SoftBootstrap(Learner):
     """
 
     slug = "soft-bootstrap"
-    summary = "a target is the vote's winner and a little of the classifier's own opinion"
-    paper = "Reed et al. 2014"
-    fails = "labels that are often wrong in the same way"
     family = TARGETS
     models_workers = False
 

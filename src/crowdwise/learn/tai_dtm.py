@@ -153,6 +153,12 @@ class TransitionObjective(Objective):
 class InstanceTransition(Learner):
     """Confusion matrices that depend on the task, learnt where the classifier is sure, then a classifier through them.
 
+    Facts
+    -----
+    Assumes: matrices that depend on the features, learnt from tasks of which the classifier is sure
+    Fails with: few sure tasks, few labels per worker
+    Paper: Li, Xia, Deng, Ge & Liu 2023, arXiv 2306.03116, without its graph network; Guo, Wang & Yi 2023, NeurIPS
+
     Parameters
     ----------
     threshold
@@ -178,9 +184,6 @@ class InstanceTransition(Learner):
     """
 
     slug = "tai-dtm"
-    summary = "matrices that depend on the features, learnt from tasks of which the classifier is sure"
-    paper = "Li, Xia, Deng, Ge & Liu 2023, arXiv 2306.03116, without its graph network; Guo, Wang & Yi 2023, NeurIPS"
-    fails = "few sure tasks, few labels per worker"
     family = INSTANCES
     alternates = True
 

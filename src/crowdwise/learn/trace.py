@@ -77,6 +77,12 @@ class TraceRegularized(Learner):
 
     Works with a single label for each task.
 
+    Facts
+    -----
+    Assumes: as coupled-ce, with workers as confused as the labels allow
+    Fails with: the crowd's mean matrix is not diagonally dominant, copying workers
+    Paper: Tanno et al. 2019, CVPR
+
     Parameters
     ----------
     strength
@@ -91,9 +97,6 @@ class TraceRegularized(Learner):
     """
 
     slug = "trace"
-    summary = "as coupled-ce, with workers as confused as the labels allow"
-    paper = "Tanno et al. 2019, CVPR"
-    fails = "the crowd's mean matrix is not diagonally dominant, copying workers"
     family = MATRICES
 
     strength: float = 0.01

@@ -96,6 +96,24 @@ class TargetObjective(TargetedObjective):
 class TwoStage(Learner):
     """A classifier trained on the consensus of the labels alone.
 
+    Facts of hard-labels
+    --------------------
+    Assumes: the majority is right: train on the vote's winner
+    Fails with: few labels a task, most workers weak
+    Paper: folklore; vanilla CNN of Tanno et al. 2019
+
+    Facts of soft-labels
+    --------------------
+    Assumes: the shares of the votes are the chances of the classes: train on them
+    Fails with: few labels a task, most workers weak
+    Paper: Peterson et al. 2019, ICCV
+
+    Facts of two-stage
+    ------------------
+    Assumes: first a consensus of the labels alone, then a classifier of it
+    Fails with: one label a task: no consensus is better than its label
+    Paper: Raykar et al. 2010, JMLR 11, as a baseline
+
     Parameters
     ----------
     aggregator
@@ -125,28 +143,9 @@ class TwoStage(Learner):
     family = TARGETS
     models_workers = False
     variants = (
-        Variant(
-            "hard-labels",
-            summary="the majority is right: train on the vote's winner",
-            paper="folklore; vanilla CNN of Tanno et al. 2019",
-            fails="few labels a task, most workers weak",
-            parameters={"aggregator": "majority-vote"},
-            former_slug="majority-vote",
-        ),
-        Variant(
-            "soft-labels",
-            summary="the shares of the votes are the chances of the classes: train on them",
-            paper="Peterson et al. 2019, ICCV",
-            fails="few labels a task, most workers weak",
-            parameters={"aggregator": "majority-vote", "soft": True},
-        ),
-        Variant(
-            "two-stage",
-            summary="first a consensus of the labels alone, then a classifier of it",
-            paper="Raykar et al. 2010, JMLR 11, as a baseline",
-            fails="one label a task: no consensus is better than its label",
-            parameters={"aggregator": "dawid-skene", "soft": True},
-        ),
+        Variant("hard-labels", parameters={"aggregator": "majority-vote"}, former_slug="majority-vote"),
+        Variant("soft-labels", parameters={"aggregator": "majority-vote", "soft": True}),
+        Variant("two-stage", parameters={"aggregator": "dawid-skene", "soft": True}),
     )
 
     aggregator: Any = "dawid-skene"

@@ -85,6 +85,12 @@ class UnionNet(Learner):
 
     Works with a single label for each task.
 
+    Facts
+    -----
+    Assumes: all workers' labels of a task as one answer, through one long transition matrix
+    Fails with: very many workers, few labels each
+    Paper: Wei et al. 2022, IEEE TNNLS
+
     Parameters
     ----------
     epsilon
@@ -99,9 +105,6 @@ class UnionNet(Learner):
     """
 
     slug = "union-net"
-    summary = "all workers' labels of a task as one answer, through one long transition matrix"
-    paper = "Wei et al. 2022, IEEE TNNLS"
-    fails = "very many workers, few labels each"
     family = MATRICES
 
     worker_learning_rate: float | None = 0.01

@@ -225,7 +225,7 @@ def _space_labels(wanted: list[float], top: float, floor: float) -> list[float]:
 
     Neighbours that are too near are moved together, as a block around the mean of what they want.
 
-    >>> _apart([10, 12, 60], 0, 100)
+    >>> _space_labels([10, 12, 60], 0, 100)
     [3.5, 18.5, 60.0]
     """
     blocks: list[tuple[float, int]] = []  # where the first of a block stands, and how many it has

@@ -16,7 +16,7 @@ SPECIAL = re.compile(r"([\\`*_\[\]#|$~])")
 def escape_markdown(text: object) -> str:
     r"""A text on one line, none of which is read as Markdown or HTML.
 
-    >>> print(plain("a|b *c* <script>"))
+    >>> print(escape_markdown("a|b *c* <script>"))
     a\|b \*c\* &lt;script&gt;
     """
     line = " ".join(str(text).split())

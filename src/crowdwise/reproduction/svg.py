@@ -45,7 +45,7 @@ def caption(title: str, words: str, width: float, x: float = 24) -> tuple[list[s
 def fit_text(name: object, width: float) -> str:
     """A name cut to so many pixels, and escaped.
 
-    >>> fitted("a < b", 100), fitted("a very long name", 70)
+    >>> fit_text("a < b", 100), fit_text("a very long name", 70)
     ('a &lt; b', 'a very lon…')
     """
     text, most = str(name), max(2, int(width / LETTER))

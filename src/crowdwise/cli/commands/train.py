@@ -164,8 +164,8 @@ def _fit_learner(files: LabelFiles, options: TrainOptions) -> Trained:
     from crowdwise.audit.scores import score_posterior
     from crowdwise.registry import learner
 
-    entry = learner(options.method)
-    model = _make_learner(entry, options)  # says how to install torch, where it is not
+    entry = learner(options.method)  # says how to install torch, where it is not
+    model = _make_learner(entry, options)
     from crowdwise.learn.alignment import align_to_rows
     from crowdwise.learn.diagnosis import diagnose_fit
     from crowdwise.learn.identifiability import NotIdentifiable
