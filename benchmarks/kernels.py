@@ -17,7 +17,7 @@ from numba import njit
 
 from crowdwise.engines import load_engine
 from crowdwise.kernels.compiled.em_passes import soften
-from crowdwise.kernels.layout import blocks_of
+from crowdwise.kernels.layout import lay_out_blocks
 from crowdwise.kernels.rows import NO_GOLD
 from crowdwise.kernels.threads import run_lanes
 from crowdwise.simulate import simulate
@@ -71,7 +71,7 @@ def main() -> None:
     ).labels
     rows = labels.n_workers * K
     table, log_prior = np.log(np.full((rows, K), 1 / K)), np.log(np.full(K, 1 / K))
-    blocks = blocks_of(labels)
+    blocks = lay_out_blocks(labels)
     counts, class_counts = np.empty((2, rows, K)), np.zeros((2, K))
     halves = np.array([0, n_tasks // 2, n_tasks])
 

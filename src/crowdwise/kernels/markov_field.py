@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import xlogy
@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from crowdwise.labels.graph import TaskGraph
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["field_pass"]
+__all__ = ["Visits", "field_pass"]
+
+
+class Visits(NamedTuple):
+    """The order in which tasks are visited, and their neighbours: those of t are `neighbour[ptr[t]:ptr[t + 1]]`."""
+
+    order: IntArray
+    ptr: IntArray
+    neighbour: IntArray
 
 
 def field_pass(
-    graph: TaskGraph,
-    order: IntArray,
-    log_evidence: FloatArray,
-    coupling: float,
-    posterior: FloatArray,
-    sweeps: int,
+    graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
 ) -> float:
     """Sweep over the tasks, in place, and return the bound that every update raises.
 
@@ -38,24 +41,24 @@ def field_pass(
     posterior : (N, K)
         Where the sweeps start; becomes where they end.
     """
+    visits = Visits(order, graph.ptr, graph.neighbour)
     if choose_engine(graph.neighbour.size + posterior.shape[0], posterior.shape[1]) == "numpy":
-        return _sweep(graph, order, log_evidence, coupling, posterior, sweeps)
+        return _sweep(visits, log_evidence, coupling, posterior, sweeps)
     from crowdwise.kernels.compiled.markov_field import sweep
 
-    value: float = sweep(graph.ptr, graph.neighbour, order, log_evidence, coupling, posterior, sweeps)
+    value: float = sweep(visits, log_evidence, coupling, posterior, sweeps)
     return value
 
 
-def _sweep(
-    graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
-) -> float:
+def _sweep(visits: Visits, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int) -> float:
+    order, ptr, neighbour = visits
     for task in np.tile(order, sweeps):
-        near = posterior[graph.neighbour[graph.ptr[task] : graph.ptr[task + 1]]].sum(axis=0)
+        near = posterior[neighbour[ptr[task] : ptr[task + 1]]].sum(axis=0)
         logits = log_evidence[task] + coupling * near
         row = np.exp(logits - logits.max())
         posterior[task] = row / row.sum()
-    begin = np.repeat(np.arange(posterior.shape[0]), np.diff(graph.ptr))
-    agreement = float(np.einsum("ek,ek->", posterior[begin], posterior[graph.neighbour]))
+    begin = np.repeat(np.arange(posterior.shape[0]), np.diff(ptr))
+    agreement = float(np.einsum("ek,ek->", posterior[begin], posterior[neighbour]))
     possible = posterior > 0
     expected = float((posterior[possible] * log_evidence[possible]).sum())
     return expected - float(xlogy(posterior, posterior).sum()) + coupling * agreement / 2
