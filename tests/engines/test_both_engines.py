@@ -29,7 +29,7 @@ from crowdwise.kernels.margin import Margins, renew_weights, task_sums
 from crowdwise.kernels.simulated_scores import AnswerModel, simulate_scores
 from crowdwise.labels import CrowdLabels
 from crowdwise.labels.describe import _pairs, linked
-from crowdwise.labels.sorting import first_seen, group_by, group_offsets, repeats, spread
+from crowdwise.labels.sorting import first_seen, group_by, group_offsets, repeats, sort_by_task
 from crowdwise.labels.string_encoder import Interner
 from crowdwise.metrics.agreement import pairwise_kappas
 from crowdwise.simulate import assignment
@@ -86,8 +86,8 @@ def test_sorting() -> None:
     offsets = group_offsets(task, 31)
     same(lambda: group_offsets(task, 31), exact=True)
     same(lambda: group_by(task, offsets), exact=True)
-    same(lambda: spread(task, worker, label, offsets), exact=True)
-    ordered = spread(task, worker, label, offsets)
+    same(lambda: sort_by_task(task, worker, label, offsets), exact=True)
+    ordered = sort_by_task(task, worker, label, offsets)
     same(lambda: repeats(offsets, ordered[1], 8), exact=True)
     for kind in (np.int32, np.int64):
         values = (task - 7).astype(kind)

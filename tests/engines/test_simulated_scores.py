@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from crowdwise.kernels.simulated_scores import AnswerModel, simulate_scores
 from crowdwise.labels import CrowdLabels
-from crowdwise.labels.types import FloatArray, IntArray
 from crowdwise.simulate.draws import cumulate_rows, draw_from_rows
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import FloatArray, IntArray
 
 
 def plain_scores(labels: CrowdLabels, truth: IntArray, uniform: FloatArray, model: AnswerModel) -> tuple[Any, Any]:

@@ -114,7 +114,7 @@ class _Edges(NamedTuple):
     posterior: FloatArray  # (K, S)
     others: FloatArray  # (K, K, S)
 
-    def some(self, blocks: IntArray, n_blocks: int) -> tuple[_Edges, IntArray]:
+    def select(self, blocks: IntArray, n_blocks: int) -> tuple[_Edges, IntArray]:
         """The labels of these blocks (which ascend), numbered anew, and where each block begins and ends."""
         place = np.full(n_blocks, -1)
         place[blocks] = np.arange(blocks.size)
@@ -139,7 +139,7 @@ def _climb(
     better = np.where(number[:, None, None] > 0, table, 0)
     step = _ordinal_step if ordinal else _free_step
     climbing = np.flatnonzero(number)
-    value, slope, mass = _sums(better[climbing], *every.some(climbing, len(table)))
+    value, slope, mass = _sums(better[climbing], *every.select(climbing, len(table)))
     value -= _penalty(better[climbing], weight, ordinal=ordinal)
     for _ in range(STEPS):
         direction, promise = step(better[climbing], slope, mass, weight)
@@ -151,7 +151,7 @@ def _climb(
                 break
             blocks = climbing[trying]
             trial = better[blocks] + scale[trying, None, None] * direction[trying]
-            reached, new_slope, new_mass = _sums(trial, *every.some(blocks, len(table)))
+            reached, new_slope, new_mass = _sums(trial, *every.select(blocks, len(table)))
             reached -= _penalty(trial, weight, ordinal=ordinal)
             good = reached >= value[trying]
             done = trying[good]

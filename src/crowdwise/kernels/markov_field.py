@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import xlogy
@@ -13,15 +13,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.graph import TaskGraph
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Visits", "field_pass"]
-
-
-class Visits(NamedTuple):
-    """The order in which tasks are visited, and their neighbours: those of t are `neighbour[ptr[t]:ptr[t + 1]]`."""
-
-    order: IntArray
-    ptr: IntArray
-    neighbour: IntArray
+__all__ = ["field_pass"]
 
 
 def field_pass(
@@ -41,17 +33,18 @@ def field_pass(
     posterior : (N, K)
         Where the sweeps start; becomes where they end.
     """
-    visits = Visits(order, graph.ptr, graph.neighbour)
     if choose_engine(graph.neighbour.size + posterior.shape[0], posterior.shape[1]) == "numpy":
-        return _sweep(visits, log_evidence, coupling, posterior, sweeps)
+        return _sweep(graph, order, log_evidence, coupling, posterior, sweeps)
     from crowdwise.kernels.compiled.markov_field import sweep
 
-    value: float = sweep(visits, log_evidence, coupling, posterior, sweeps)
+    value: float = sweep(graph, order, log_evidence, coupling, posterior, sweeps)
     return value
 
 
-def _sweep(visits: Visits, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int) -> float:
-    order, ptr, neighbour = visits
+def _sweep(
+    graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
+) -> float:
+    ptr, neighbour = graph
     for task in np.tile(order, sweeps):
         near = posterior[neighbour[ptr[task] : ptr[task + 1]]].sum(axis=0)
         logits = log_evidence[task] + coupling * near

@@ -57,7 +57,7 @@ def triple_error(triples: Triples, prior: FloatArray, table: FloatArray) -> floa
 
         return float(error(triples, prior, by_label))
     one, two, three = (by_label[triples.workers[:, place]] for place in range(3))
-    left = triples.share - _explain(prior * one, two, three)
+    left = triples.share - _predict_shares(prior * one, two, three)
     return float(triples.weight @ (left**2).sum(axis=(1, 2, 3)))
 
 
@@ -109,7 +109,7 @@ def _triple_counts(labels: CrowdLabels, triples: IntArray) -> FloatArray:
     return counts.reshape(-1, size, size, size)
 
 
-def _explain(one: FloatArray, two: FloatArray, three: FloatArray) -> FloatArray:
+def _predict_shares(one: FloatArray, two: FloatArray, three: FloatArray) -> FloatArray:
     """Σ_k one[:, k] ∘ two[:, k] ∘ three[:, k] of each triplet: (T, K, K, K)."""
     size = one.shape[2]
     pair = (one[:, :, None, :] * two[:, None, :, :]).reshape(-1, size * size, size)

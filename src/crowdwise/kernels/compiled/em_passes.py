@@ -110,22 +110,14 @@ def _normalise_block(
 @njit(cache=True, nogil=True, error_model="numpy")
 def e_step(blocks: Blocks, lane: int, log_prior: FloatArray, table: FloatArray, gold: IntArray, out: Sums) -> None:
     """E-step and counts of one lane of a confusion model."""
-    row, slot = blocks.row, blocks.slot
-    counts = out.counts[lane]
-    counts[:] = 0.0
+    out.counts[lane] = 0.0
     space = np.empty((blocks.size, log_prior.size))
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
+        edges = blocks.ptr[block], blocks.ptr[block + 1]
         work = _begin_block(blocks, block, log_prior, space)
-        end = blocks.ptr[block + 1]
-        for edge in range(blocks.ptr[block], end):
-            ahead = min(edge + AHEAD, end - 1)
-            prefetch_row(table, row[ahead])
-            prefetch_row(work, slot[ahead])
-            r, t = row[edge], slot[edge]
-            for k in range(log_prior.size):
-                work[t, k] += table[r, k]
+        _add_rows(edges, table, blocks.row, work, blocks.slot)
         _normalise_block(blocks, lane, block, work, log_prior, gold, out)
-        _add_block(blocks, block, work, counts)
+        _add_rows(edges, work, blocks.slot, out.counts[lane], blocks.row)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -147,18 +139,16 @@ def e_step_votes(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_block(blocks: Blocks, block: int, values: FloatArray, counts: FloatArray) -> None:
-    """Add the values of a block's tasks to the rows of the labels they got."""
-    row, slot = blocks.row, blocks.slot
-    n_classes = values.shape[1]
-    end = blocks.ptr[block + 1]
-    for edge in range(blocks.ptr[block], end):
+def _add_rows(edges: tuple[int, int], values: FloatArray, source: IntArray, sums: FloatArray, target: IntArray) -> None:
+    """Add for each edge from the first to before the second its row of the values to its row of the sums."""
+    start, end = edges
+    for edge in range(start, end):
         ahead = min(edge + AHEAD, end - 1)
-        prefetch_row(counts, row[ahead])
-        prefetch_row(values, slot[ahead])
-        r, t = row[edge], slot[edge]
-        for k in range(n_classes):
-            counts[r, k] += values[t, k]
+        prefetch_row(values, source[ahead])
+        prefetch_row(sums, target[ahead])
+        i, j = source[edge], target[edge]
+        for k in range(values.shape[1]):
+            sums[j, k] += values[i, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -166,18 +156,20 @@ def accumulate(blocks: Blocks, lane: int, values: FloatArray, counts: FloatArray
     """Counts of one lane from the given values."""
     counts[:] = 0.0
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
-        _add_block(blocks, block, values[block * blocks.size : (block + 1) * blocks.size], counts)
+        edges = blocks.ptr[block], blocks.ptr[block + 1]
+        _add_rows(edges, values[block * blocks.size : (block + 1) * blocks.size], blocks.slot, counts, blocks.row)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def accumulate_votes(blocks: Blocks, lane: int, otherwise: FloatArray, gold: IntArray, out: Sums) -> None:
     """Shares of votes of one lane, and their counts."""
-    counts, class_counts = out.counts[lane], out.class_counts[lane]
-    counts[:] = 0.0
+    class_counts = out.class_counts[lane]
+    out.counts[lane] = 0.0
     space, zeros = np.empty((blocks.size, otherwise.size)), np.zeros(otherwise.size)
     for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
         work = _begin_block(blocks, block, zeros, space)
-        for edge in range(blocks.ptr[block], blocks.ptr[block + 1]):
+        edges = blocks.ptr[block], blocks.ptr[block + 1]
+        for edge in range(*edges):
             work[blocks.slot[edge], blocks.label[edge]] += 1.0
         for t in range(work.shape[0]):
             votes = work[t].sum()
@@ -191,7 +183,7 @@ def accumulate_votes(blocks: Blocks, lane: int, otherwise: FloatArray, gold: Int
                 work[t] /= votes
             for k in range(otherwise.size):
                 class_counts[k] += work[t, k]
-        _add_block(blocks, block, work, counts)
+        _add_rows(edges, work, blocks.slot, out.counts[lane], blocks.row)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -10,16 +10,18 @@ from numba import njit
 from crowdwise.kernels.compiled.softmax import normalise
 
 if TYPE_CHECKING:
-    from crowdwise.kernels.markov_field import Visits
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.labels.graph import TaskGraph
+    from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["sweep"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sweep(visits: Visits, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int) -> float:
+def sweep(
+    graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
+) -> float:
     """Sweep over the tasks in place, and return the bound."""
-    order, ptr, neighbour = visits
+    ptr, neighbour = graph
     n_classes = posterior.shape[1]
     for _ in range(sweeps):
         for t in order:
