@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from dataclasses import replace
 
 import numpy as np
 from numba import njit
 
 from crowdwise.engines import load_engine
-from crowdwise.kernels.compiled.em_passes import soften
-from crowdwise.kernels.layout import blocks_of
+from crowdwise.kernels.compiled.em_passes import softmax_block
+from crowdwise.kernels.layout import lay_out_blocks
 from crowdwise.kernels.rows import NO_GOLD
 from crowdwise.kernels.threads import run_lanes
 from crowdwise.simulate import simulate
@@ -36,7 +35,7 @@ def by_task(first, last, task_ptr, worker, label, table, log_prior, counts, clas
             row = np.int64(worker[edge]) * log_prior.size + label[edge]
             for k in range(log_prior.size):
                 work[0, k] += table[row, k]
-        soften(work, 1, 0, log_prior, NO_GOLD, class_counts, np.empty((0, log_prior.size)))
+        softmax_block(work, 0, log_prior, 1, NO_GOLD, class_counts)
         for edge in range(task_ptr[task], task_ptr[task + 1]):
             row = np.int64(worker[edge]) * log_prior.size + label[edge]
             for k in range(log_prior.size):
@@ -49,7 +48,7 @@ def shuffled_blocks(blocks):
     order = np.arange(blocks.row.size)
     for start, end in zip(blocks.ptr[:-1], blocks.ptr[1:], strict=True):
         generator.shuffle(order[start:end])
-    return replace(blocks, row=blocks.row[order], label=blocks.label[order], slot=blocks.slot[order], scratch={})
+    return blocks._replace(row=blocks.row[order], label=blocks.label[order], slot=blocks.slot[order])
 
 
 def timed(run) -> float:
@@ -71,7 +70,7 @@ def main() -> None:
     ).labels
     rows = labels.n_workers * K
     table, log_prior = np.log(np.full((rows, K), 1 / K)), np.log(np.full(K, 1 / K))
-    blocks = blocks_of(labels)
+    blocks = lay_out_blocks(labels)
     counts, class_counts = np.empty((2, rows, K)), np.zeros((2, K))
     halves = np.array([0, n_tasks // 2, n_tasks])
 

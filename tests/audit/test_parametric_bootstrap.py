@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from tests.audit.crowds import honest
+from tests.engines.test_simulated_scores import plain_scores
 
 from crowdwise.audit import parametric_bootstrap
 from crowdwise.audit.parametric_bootstrap import drawn_again, largest_p_values
-from crowdwise.kernels import reference
+from crowdwise.kernels.simulated_scores import AnswerModel
 from crowdwise.simulate.draws import cumulate_rows
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def test_draws_are_those_of_plain_numpy_one_after_the_other() -> None:
     labels, truth = honest(30, 8, 3, 4, rng)
     confusion, log_prior = rng.dirichlet(np.ones(3), (8, 3)), np.log([0.2, 0.3, 0.5])
     table = np.log(confusion)
+    model = AnswerModel(cumulate_rows(confusion), log_prior, table.transpose(0, 2, 1))
     draws = np.random.default_rng(1)
     found = list(
         drawn_again(labels, lambda tasks: truth[tasks], confusion, log_prior, table, np.random.default_rng(1), 70)
@@ -34,14 +36,7 @@ def test_draws_are_those_of_plain_numpy_one_after_the_other() -> None:
     ]
     for some, _, (best, own) in found:
         for row in range(some.stop - some.start):
-            expected = reference.drawn_scores(
-                labels,
-                truth,
-                draws.random(labels.n_labels),
-                cumulate_rows(confusion),
-                log_prior,
-                table.transpose(0, 2, 1),
-            )
+            expected = plain_scores(labels, truth, draws.random(labels.n_labels), model)
             np.testing.assert_allclose((best[row], own[row]), expected, rtol=1e-12)
 
 

@@ -18,7 +18,7 @@ from crowdwise.audit.resampling import (
     max_statistic,
     strongest,
 )
-from crowdwise.kernels import edge_outer
+from crowdwise.kernels import outer_sums
 from crowdwise.labels import CrowdLabels
 
 
@@ -157,5 +157,5 @@ def test_rates_undo_the_errors_of_the_consensus() -> None:
 def test_sums_of_units() -> None:
     labels = CrowdLabels.from_codes([0, 0, 2], [0, 1, 0], [0, 1, 1], tasks=3, workers=2, classes=2)
     y = one_hot(labels)
-    found = edge_outer(y, 2 * y, labels.task, 3)
+    found = outer_sums(y, 2 * y, labels.task, 3)
     assert found.tolist() == [[[2, 0], [0, 2]], [[0, 0], [0, 0]], [[0, 0], [0, 2]]]

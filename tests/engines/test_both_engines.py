@@ -13,6 +13,7 @@ from crowdwise.audit import drift, resampling
 from crowdwise.audit.hard_tasks import _add_rows
 from crowdwise.kernels import (
     NO_GOLD,
+    Triples,
     pair_agreements,
     pair_counts,
     pair_pass,
@@ -24,11 +25,11 @@ from crowdwise.kernels.choice import use_engine
 from crowdwise.kernels.glad import ability_gradient, ability_posterior
 from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.kernels.loglinear import climb_tables, table_posterior
-from crowdwise.kernels.margin import renew_weights, task_sums
-from crowdwise.kernels.simulated_scores import drawn_scores
+from crowdwise.kernels.margin import Margins, renew_weights, task_sums
+from crowdwise.kernels.simulated_scores import AnswerModel, simulate_scores
 from crowdwise.labels import CrowdLabels
 from crowdwise.labels.describe import _pairs, linked
-from crowdwise.labels.sorting import first_seen, group_by, group_offsets, repeats, spread
+from crowdwise.labels.sorting import first_seen, group_by, group_offsets, repeats, sort_by_task
 from crowdwise.labels.string_encoder import Interner
 from crowdwise.metrics.agreement import pairwise_kappas
 from crowdwise.simulate import assignment
@@ -85,8 +86,8 @@ def test_sorting() -> None:
     offsets = group_offsets(task, 31)
     same(lambda: group_offsets(task, 31), exact=True)
     same(lambda: group_by(task, offsets), exact=True)
-    same(lambda: spread(task, worker, label, offsets), exact=True)
-    ordered = spread(task, worker, label, offsets)
+    same(lambda: sort_by_task(task, worker, label, offsets), exact=True)
+    ordered = sort_by_task(task, worker, label, offsets)
     same(lambda: repeats(offsets, ordered[1], 8), exact=True)
     for kind in (np.int32, np.int64):
         values = (task - 7).astype(kind)
@@ -139,7 +140,7 @@ def test_pairs(n_classes: int) -> None:
     same(lambda: (pair_counts(labels).first, pair_counts(labels).second, pair_counts(labels).counts), exact=True)
     rng = np.random.default_rng(0)
     prior, table = rng.dirichlet(np.ones(n_classes)), rng.dirichlet(np.ones(n_classes), (12, n_classes))
-    same(lambda: pair_pass(found, prior, table.transpose(0, 2, 1)))
+    same(lambda: pair_pass(found, prior, table))
 
 
 @SIZES
@@ -160,10 +161,11 @@ def test_triples(n_classes: int, together: int, monkeypatch: pytest.MonkeyPatch)
     share = rng.dirichlet(np.ones(n_classes**3), 30).reshape(30, *3 * [n_classes])
     share[share < 0.01] = 0
     weight, prior = rng.dirichlet(np.ones(30)), rng.dirichlet(np.ones(n_classes))
-    table = np.ascontiguousarray(rng.dirichlet(np.ones(n_classes), (12, n_classes)).transpose(0, 2, 1))
-    same(lambda: triple_error(triples, share, weight, prior, table))
+    table = rng.dirichlet(np.ones(n_classes), (12, n_classes))
+    given = Triples(triples, share, weight)
+    same(lambda: triple_error(given, prior, table))
     for fixed in (False, True):
-        same(lambda fixed=fixed: triple_sweep(triples, share, weight, prior, table, n_steps=5, fixed=fixed))
+        same(lambda fixed=fixed: triple_sweep(given, prior, table, n_steps=5, fixed=fixed))
 
 
 @SIZES
@@ -208,13 +210,13 @@ def test_margins(n_classes: int) -> None:
 
     def renewed() -> tuple[Any, Any]:
         short = lack.copy()
-        return renew_weights(labels, weights, noise, truths, rivals, short, bend, 0.3, 1.7), short
+        return renew_weights(labels, weights, noise, Margins(truths, rivals, short, bend, 0.3, 1.7)), short
 
     same(renewed, tolerance=1e-11)
 
 
 @SIZES
-def test_drawn_scores(n_classes: int) -> None:
+def test_simulated_scores(n_classes: int) -> None:
     labels = crowd(n_classes)
     rng = np.random.default_rng(0)
     cumulative = cumulate_rows(rng.dirichlet(np.ones(n_classes), (12, n_classes)))
@@ -222,7 +224,7 @@ def test_drawn_scores(n_classes: int) -> None:
     tasks = slice(3, 60)
     n_drawn = int(labels.task_ptr[60] - labels.task_ptr[3])
     truth, uniform = rng.integers(0, n_classes, (7, 57)), rng.random((7, n_drawn))
-    same(lambda: drawn_scores(labels, tasks, truth, uniform, cumulative, log_prior, table))
+    same(lambda: simulate_scores(labels, tasks, truth, uniform, AnswerModel(cumulative, log_prior, table)))
 
 
 @SIZES

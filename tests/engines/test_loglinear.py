@@ -11,8 +11,8 @@ from scipy.special import log_softmax, logsumexp
 from tests.conftest import tiny_labels
 
 from crowdwise.kernels import NO_GOLD
-from crowdwise.kernels.compiled.loglinear import sums
-from crowdwise.kernels.loglinear import climb_tables, table_posterior
+from crowdwise.kernels.compiled.loglinear import sum_block
+from crowdwise.kernels.loglinear import Side, climb_tables, table_posterior
 
 SIZES = pytest.mark.parametrize("n_classes", [2, 3, 5])
 
@@ -56,12 +56,9 @@ def test_posterior(n_classes: int, gold: dict[int, int]) -> None:
 def test_gradient_by_finite_differences(n_classes: int) -> None:
     labels, task, worker, posterior = drawn(n_classes)
     slope, mass = np.empty((n_classes, n_classes)), np.empty((n_classes, n_classes))
+    side = Side(labels.task_ptr, np.arange(labels.n_labels), labels.task, labels.worker, labels.label)
     for t in range(3):
-        start, end = labels.task_ptr[t], labels.task_ptr[t + 1]
-        value = sums(
-            task[t], start, end, np.arange(labels.n_labels), labels.task, labels.worker, labels.label,
-            posterior, worker, slope, mass,
-        )  # fmt: skip
+        value = sum_block(task[t], t, side, posterior, worker, slope, mass)
         assert value == pytest.approx(expected(labels, posterior, task, worker, of_task=t), abs=1e-11)
         for cell in np.ndindex(n_classes, n_classes):
             nudge = np.zeros_like(task)

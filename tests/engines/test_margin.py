@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import tiny_labels
 
 from crowdwise.kernels import use_threads
-from crowdwise.kernels.margin import renew_weights, task_sums
+from crowdwise.kernels.margin import Margins, renew_weights, task_sums
 from crowdwise.simulate import simulate
 
 
@@ -19,7 +19,7 @@ def test_sums(n_classes: int) -> None:
     votes, logs = np.zeros((7, n_classes)), np.zeros((7, n_classes))
     for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
         votes[task, label] += weights[worker]
-        logs[task] += table[worker, label]
+        logs[task] += table[worker, :, label]
     for found, plain in zip(task_sums(labels, weights, table), (votes, logs), strict=True):
         np.testing.assert_allclose(found, plain, atol=1e-13)
 
@@ -38,7 +38,7 @@ def test_weights_are_the_gaussian_conditionals(n_classes: int) -> None:
     weights = generator.normal(size=4)
     noise = generator.normal(size=4)
     lack = margin - gains @ weights
-    found = renew_weights(labels, weights, noise, truths, rivals, lack, bend, cost, variance)
+    found = renew_weights(labels, weights, noise, Margins(truths, rivals, lack, bend, cost, variance))
     np.testing.assert_allclose(lack, margin - gains @ found, atol=1e-12)
     precision = np.eye(4) / variance + (gains * bend[:, None]).T @ gains
     pull = gains.T @ (cost + bend * margin)

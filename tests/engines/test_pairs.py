@@ -43,15 +43,15 @@ def test_pair_pass_equals_plain_loops() -> None:
     found = pairs.pair_counts(tiny_labels(3, 2, n_tasks=30, n_workers=5))
     generator = np.random.default_rng(0)
     prior = generator.dirichlet(np.ones(3))
-    table = generator.dirichlet(np.ones(3), (5, 3)).transpose(0, 2, 1)
+    table = generator.dirichlet(np.ones(3), (5, 3))
     total, class_counts, counts = 0.0, np.zeros(3), np.zeros((5, 3, 3))
     for one, two, joint in zip(found.first, found.second, found.counts, strict=True):
-        model = np.einsum("k,ak,bk->abk", prior, table[one], table[two])
+        model = np.einsum("k,ka,kb->abk", prior, table[one], table[two])
         total += (joint * np.log(model.sum(axis=2))).sum()
         expected = joint[:, :, None] * model / model.sum(axis=2, keepdims=True)
         class_counts += expected.sum(axis=(0, 1))
-        counts[one] += expected.sum(axis=1)
-        counts[two] += expected.sum(axis=0)
+        counts[one] += expected.sum(axis=1).T
+        counts[two] += expected.sum(axis=0).T
     log_likelihood, found_classes, found_counts = pairs.pair_pass(found, prior, table)
     assert log_likelihood == pytest.approx(total, rel=1e-12)
     np.testing.assert_allclose(found_classes, class_counts, rtol=1e-12)

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from crowdwise import engines
 from crowdwise.engines import Statistics, load_engine, prepare, use_engine
 from crowdwise.kernels import NO_GOLD, log_rows, use_threads
-from crowdwise.kernels.layout import LANE_LABELS, MOST_LANES, MOST_TASKS, blocks_of
+from crowdwise.kernels.layout import LANE_LABELS, MOST_LANES, MOST_TASKS, lay_out_blocks
 from crowdwise.labels import CrowdLabels, InputError
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def test_more_tasks_than_sixteen_bits_in_a_block_and_out_of_it() -> None:
     """Few labels on many tasks make one lane and the largest blocks: places run to 65,535 and must not wrap."""
     n_tasks = 4 * MOST_TASKS + 9_000
     labels = random_labels(n_tasks, 7, 2, LANE_LABELS, 6, used_tasks=1.0)
-    blocks = blocks_of(labels)
+    blocks = lay_out_blocks(labels)
     assert (blocks.size, blocks.n_lanes, blocks.slot.dtype) == (MOST_TASKS, 1, np.uint16)
     assert blocks.slot.max() > 2**15
     assert_passes_agree(labels, 6, random_gold(labels, 6))
@@ -275,7 +275,7 @@ def test_more_tasks_than_sixteen_bits_in_a_block_and_out_of_it() -> None:
 
 def test_past_65_535_tasks_in_several_lanes() -> None:
     labels = random_labels(70_001, 50, 2, 90_000, 7)
-    assert blocks_of(labels).n_lanes == 4
+    assert lay_out_blocks(labels).n_lanes == 4
     assert_passes_agree(labels, 7, random_gold(labels, 7))
 
 
@@ -288,7 +288,7 @@ def test_past_65_535_workers() -> None:
 @pytest.mark.parametrize("n_labels", [LANE_LABELS - 1, 2 * LANE_LABELS, 5 * LANE_LABELS + 1, 20 * LANE_LABELS])
 def test_lanes_are_cut_by_the_labels(n_labels: int) -> None:
     labels = random_labels(3_000, 20, 3, n_labels, n_labels)
-    blocks = blocks_of(labels)
+    blocks = lay_out_blocks(labels)
     assert blocks.n_lanes == min(max(n_labels // LANE_LABELS, 1), MOST_LANES)
     assert blocks.lanes[0] == 0
     assert blocks.lanes[-1] == blocks.n_blocks
@@ -304,13 +304,13 @@ def test_a_task_that_has_nearly_all_labels() -> None:
         task, generator.integers(0, 9, task.size), generator.integers(0, 3, task.size),
         tasks=50, workers=9, classes=3, on_duplicate="all",
     )  # fmt: skip
-    assert blocks_of(labels).n_lanes == 4
+    assert lay_out_blocks(labels).n_lanes == 4
     assert_passes_agree(labels, 10)
 
 
 def test_layout_holds_every_edge_once_by_block_worker_and_label() -> None:
     labels = random_labels(5_000, 40, 5, 90_000, 11)
-    blocks = blocks_of(labels)
+    blocks = lay_out_blocks(labels)
     block = np.repeat(np.arange(blocks.n_blocks), np.diff(blocks.ptr))
     task, worker = block * blocks.size + blocks.slot, blocks.row // 5
     np.testing.assert_array_equal(blocks.row % 5, blocks.label)
@@ -329,7 +329,7 @@ def test_same_bits_at_any_number_of_threads(n_classes: int) -> None:
     results = []
     for threads in (1, 2, 5):
         with use_threads(threads):
-            blocks, prepared = blocks_of(labels), on("numba", labels)
+            blocks, prepared = lay_out_blocks(labels), on("numba", labels)
             posterior = np.empty((labels.n_tasks, n_classes))
             one = prepared.e_step(prior, table, gold, posterior)
             two = prepared.e_step_votes(prior, bonus, gold)

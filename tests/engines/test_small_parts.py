@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from crowdwise.kernels.compiled.exponential import UNDERFLOW, exp_of_nonpositive
-from crowdwise.labels.sorting import first_repeats, first_seen, group_by, group_offsets, repeats, spread
+from crowdwise.labels.sorting import first_repeats, first_seen, group_by, group_offsets, repeats, sort_by_task
 
 
 @njit
@@ -68,7 +68,7 @@ def assert_sorted_as_numpy_does(keys: Any, n_groups: int, generator: np.random.G
     worker = generator.integers(0, 2**31 - 1, keys.size).astype(np.int32)
     label = generator.integers(0, 2**15, keys.size).astype(np.int16)
     before = offsets.copy()
-    for found, expected in zip(spread(keys, worker, label, offsets), (keys, worker, label), strict=True):
+    for found, expected in zip(sort_by_task(keys, worker, label, offsets), (keys, worker, label), strict=True):
         np.testing.assert_array_equal(found, expected[order])
         assert found.dtype == expected.dtype
     np.testing.assert_array_equal(offsets, before)

@@ -53,6 +53,5 @@ def test_no_compiled_loop_is_imported(modules: list[str]) -> None:
     assert not [name for name in modules if name.startswith("crowdwise.kernels.compiled")]
 
 
-@pytest.mark.xfail(strict=False, reason="labels, pairs, triples and families still import numba themselves")
 def test_numba_is_not_imported(modules: list[str]) -> None:
     assert "numba" not in modules

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crowdwise.labels import CrowdLabels, InputError
-from crowdwise.labels.sorting import first_repeats, group_by, group_offsets, repeats, spread
+from crowdwise.labels.sorting import first_repeats, group_by, group_offsets, repeats, sort_by_task
 
 LABELS = CrowdLabels.from_arrays(
     task=["b", "a", "b", "c"], worker=["zoe", "zoe", "bob", "bob"], label=["x", "y", "y", "x"]
@@ -66,14 +66,14 @@ def test_codes_are_checked() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 2000), st.integers(0, 3000), st.integers(0, 2**32 - 1))
-def test_spread_is_a_stable_sort(n_tasks: int, size: int, seed: int) -> None:
+def test_sorting_by_task_is_stable(n_tasks: int, size: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     task, worker = rng.integers(0, n_tasks, size).astype(np.int32), np.arange(size, dtype=np.int32)
     label = rng.integers(0, 9, size).astype(np.int8)
     offsets = group_offsets(task, n_tasks)
     order = np.argsort(task, kind="stable")
     assert group_by(task, offsets).tolist() == order.tolist()
-    for result, column in zip(spread(task, worker, label, offsets), (task, worker, label), strict=True):
+    for result, column in zip(sort_by_task(task, worker, label, offsets), (task, worker, label), strict=True):
         assert result.tolist() == column[order].tolist()
 
 

@@ -76,10 +76,10 @@ class Mutation:
 
 MUTATIONS = (
     Mutation(
-        "prior once per label",
+        "prior counted twice",
         "kernels/compiled/em_passes.py",
-        "work[t, k] += table[r, k]",
-        "work[t, k] += table[r, k] + log_prior[k]",
+        "work[t, k] = start[k]",
+        "work[t, k] = 2 * start[k]",
         (PASSES + "test_zero_probabilities_rule_classes_out",),
     ),
     Mutation(

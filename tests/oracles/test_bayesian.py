@@ -16,7 +16,7 @@ from crowdwise.aggregate import cbcc, ebcc
 from crowdwise.engines import load_engine, use_engine
 from crowdwise.kernels import expected_logs
 from crowdwise.kernels.compiled.dirichlet import log_gamma_and_digamma
-from crowdwise.kernels.layout import blocks_of
+from crowdwise.kernels.layout import lay_out_blocks
 
 if TYPE_CHECKING:
     from crowdwise.labels import CrowdLabels
@@ -132,7 +132,7 @@ def test_more_states_than_classes() -> None:
     assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-10)
     np.testing.assert_allclose(fast.accumulate(slow).counts, expected.counts, atol=1e-12)
     many = tiny_labels(2, 0, n_tasks=50_000)
-    assert blocks_of(many, 2).n_lanes > blocks_of(many, 10**6).n_lanes == 1
+    assert lay_out_blocks(many, 2).n_lanes > lay_out_blocks(many, 10**6).n_lanes == 1
 
 
 # ---- mean-field ----------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ from crowdwise.fitting.knowledge import GOLD, PRIOR
 from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
 from crowdwise.fitting.progress import progress
 from crowdwise.fitting.quadrature import MOST_DIMENSIONS, class_wise_nodes, coin_nodes, matrix_nodes
-from crowdwise.kernels import task_messages, worker_messages
+from crowdwise.kernels import Messages, TruthPrior, task_messages, worker_messages
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -162,21 +162,16 @@ class BeliefPropagation(Aggregator):
             log_prior, prior = np.log(task_prior), task_prior.mean(axis=0)
 
         posterior = np.empty((labels.n_tasks, labels.n_classes))
-        outgoing = np.zeros((labels.n_labels, nodes.table.shape[1]))
-        incoming = np.zeros_like(outgoing)
-
-        def to_workers(damping: float) -> tuple[float, FloatArray]:
-            return task_messages(
-                labels, log_prior, known.gold, outgoing, incoming, posterior, coins=nodes.coins, damping=damping
-            )
-
-        to_workers(0.0)
+        incoming, outgoing = np.zeros((2, labels.n_labels, nodes.table.shape[1]))
+        messages = Messages(incoming, outgoing, nodes.coins)
+        given = TruthPrior(log_prior, known.gold)
+        task_messages(labels, given, messages, posterior, 0.0)
         values: list[float] = []
         converged = False
         with progress(self.slug, self.max_iter) as advance:
             while not converged and len(values) < self.max_iter:
-                of_workers, _ = worker_messages(labels, nodes, incoming, outgoing)
-                moved, of_tasks = to_workers(self.damping)
+                of_workers, _ = worker_messages(labels, nodes, messages)
+                moved, of_tasks = task_messages(labels, given, messages, posterior, self.damping)
                 values.append(float(of_workers.sum() + of_tasks.sum()))
                 converged = moved <= self.tol * labels.n_labels
                 advance(values[-1])
@@ -185,7 +180,7 @@ class BeliefPropagation(Aggregator):
                 f"{self.slug} stopped after {self.max_iter} iterations while its messages still moved. Raise max_iter "
                 "or tol, or set damping to 0.5."
             )
-        _, means = worker_messages(labels, nodes, incoming, outgoing, features_of(nodes, prior))
+        _, means = worker_messages(labels, nodes, messages, features_of(nodes, prior))
         return Fit(
             posterior=posterior,
             prior=prior,

@@ -24,7 +24,6 @@ is the confusions against the majority vote. A class prior that is given is kept
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -42,7 +41,7 @@ from crowdwise.fitting.moments import (
     prior_of_pairs,
 )
 from crowdwise.fitting.parameters import check_count
-from crowdwise.kernels import PairCounts, triple_counts, triple_error, triple_sweep
+from crowdwise.kernels import PairCounts, Triples, triple_counts, triple_error, triple_sweep
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -63,15 +62,6 @@ class Factors(NamedTuple):
 
     prior: FloatArray
     confusion: FloatArray
-
-
-@dataclass(frozen=True)
-class Triples:
-    """Triplets of workers (T, 3), the shares (T, K, K, K) of their joint answers, and their weights (T,)."""
-
-    workers: IntArray
-    share: FloatArray
-    weight: FloatArray
 
 
 def choose(pairs: PairCounts, n_workers: int, each: int) -> IntArray:
@@ -108,11 +98,10 @@ def climb_triples(
     triples: Triples, first: Factors, *, fixed: bool, max_iter: int, tol: float, name: str
 ) -> Climb[Factors]:
     """Rounds of descent from the factors given, the prior kept if fixed; the objective is minus the squared error."""
-    given = (triples.workers, triples.share, triples.weight)
 
     def step(factors: Factors) -> tuple[float, float, Factors]:
-        value = -triple_error(*given, *factors)
-        return value, value, Factors(*triple_sweep(*given, *factors, n_steps=STEPS, fixed=fixed))
+        value = -triple_error(triples, *factors)
+        return value, value, Factors(*triple_sweep(triples, *factors, n_steps=STEPS, fixed=fixed))
 
     return climb([first], step, max_iter=max_iter, tol=tol, name=name)
 

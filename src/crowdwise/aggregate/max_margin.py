@@ -38,7 +38,7 @@ from crowdwise.fitting.parameters import check_choice, check_number
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.fitting.progress import progress
 from crowdwise.kernels import draw_gammas, task_sums, vote_shares
-from crowdwise.kernels.margin import renew_weights
+from crowdwise.kernels.margin import Margins, renew_weights
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -207,9 +207,8 @@ class MaxMarginMajorityVote(Aggregator):
                 lack = lacks(votes, self.margin)[tasks, truths]
                 bend = draw_bend(lack, self.cost, generator)
                 noise = generator.standard_normal(labels.n_workers)
-                weights = renew_weights(
-                    labels, weights, noise, truths, rivals_of(votes, truths), lack, bend, self.cost, self.variance
-                )
+                margins = Margins(truths, rivals_of(votes, truths), lack, bend, self.cost, self.variance)
+                weights = renew_weights(labels, weights, noise, margins)
                 votes, logs = task_sums(labels, weights, table)
                 chance = self._chances(votes, logs, log_prior, known.gold)
                 truths = drawn_classes(chance, generator)
@@ -240,9 +239,8 @@ class MaxMarginMajorityVote(Aggregator):
             for _ in range(ROUNDS):
                 lack = lacks(at, self.margin)[tasks, truths]
                 bend = self.cost / np.maximum(np.abs(lack), NEAREST)
-                trial = renew_weights(
-                    labels, trial, still, truths, rivals_of(at, truths), lack, bend, self.cost, self.variance
-                )
+                margins = Margins(truths, rivals_of(at, truths), lack, bend, self.cost, self.variance)
+                trial = renew_weights(labels, trial, still, margins)
                 at = vote_counts(labels, trial)
             value = objective(at, trial, truths, self.margin, self.cost, self.variance)
             if value > values[-1]:

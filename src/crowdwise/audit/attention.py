@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from crowdwise.audit.leave_out_consensus import one_hot
-from crowdwise.kernels import answer_sums, edge_outer, worker_sums
+from crowdwise.kernels import answer_sums, outer_sums, worker_sums
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -129,7 +129,7 @@ def dependence(labels: CrowdLabels, said: FloatArray, found: Slopes) -> Dependen
     shares = answer_sums(labels) / number[:, None]
     mean = mean_said(labels, said)
     squares, cross = (
-        edge_outer(given, said, labels.worker, labels.n_workers) / number[:, None, None]
+        outer_sums(given, said, labels.worker, labels.n_workers) / number[:, None, None]
         - about[:, :, None] * mean[:, None]
         for given, about in ((said, mean), (one_hot(labels), shares))
     )

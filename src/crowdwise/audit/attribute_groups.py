@@ -8,7 +8,7 @@ import numpy as np
 
 from crowdwise.audit.leave_out_consensus import rates
 from crowdwise.audit.resampling import bootstrap_interval
-from crowdwise.kernels import edge_outer
+from crowdwise.kernels import outer_sums
 from crowdwise.labels.errors import quote
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def sized(
     effect = 0.0
     for unit, count in units[:1] if few else units:
         parts = [
-            (sign, edge_outer(q[e], q[e], unit[e], count), edge_outer(q[e], y[e][:, [label]], unit[e], count))
+            (sign, outer_sums(q[e], q[e], unit[e], count), outer_sums(q[e], y[e][:, [label]], unit[e], count))
             for sign, e in sides
         ]
 

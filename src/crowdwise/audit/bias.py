@@ -49,7 +49,7 @@ from crowdwise.audit.resampling import (
     max_statistic,
     strongest,
 )
-from crowdwise.kernels import edge_outer
+from crowdwise.kernels import outer_sums
 from crowdwise.labels.attributes import read_attributes, usable_attributes
 from crowdwise.labels.errors import quote
 
@@ -129,8 +129,8 @@ def _everywhere(
     if not attributes:
         return
     q, said, size = reference.from_others(labels), one_hot(labels), labels.n_classes
-    gram = edge_outer(q, q, labels.worker, labels.n_workers)
-    cross = edge_outer(q, said, labels.worker, labels.n_workers)
+    gram = outer_sums(q, q, labels.worker, labels.n_workers)
+    cross = outer_sums(q, said, labels.worker, labels.n_workers)
     excess = rates(gram.sum(axis=0), cross - gram @ rates(gram.sum(axis=0), cross.sum(axis=0)))
     table = Table(np.arange(labels.n_workers), excess.reshape(-1, size**2))
     contrasts = []
@@ -294,7 +294,7 @@ def _influence(corners: Corners, place: IntArray, side: BoolArray, n_rows: int) 
     left = beyond - q @ rates(gram, q.T @ beyond)
     pull = q @ np.linalg.inv(gram + np.eye(size))  # one answer's worth: a class that nobody met stays at zero
     counts = np.array([np.bincount(place, q[:, k] ** 2, n_rows) for k in range(size)], np.float64).T
-    return edge_outer(pull, left, place, n_rows).reshape(-1, size**2), counts
+    return outer_sums(pull, left, place, n_rows).reshape(-1, size**2), counts
 
 
 def _spread(counts: FloatArray, rows: IntArray, n_tasks: int) -> FloatArray:

@@ -34,7 +34,7 @@ from crowdwise.audit.findings import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
 from crowdwise.audit.parametric_bootstrap import TOGETHER, affordable_draws, largest_p_values
 from crowdwise.audit.resampling import bootstrap_interval
-from crowdwise.kernels import edge_outer
+from crowdwise.kernels import outer_sums
 from crowdwise.labels.errors import quote
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def find_confused_classes(
     if (labels.labels_per_worker > 0).sum() < FEWEST_WORKERS:
         return Screen(KIND, skipped=f"A confusion that is shared needs {FEWEST_WORKERS} workers.")
     q = fit_reference(labels, fitted=reference).from_others(labels)
-    gram = edge_outer(q, q, labels.worker, labels.n_workers)
-    cross = edge_outer(q, one_hot(labels), labels.worker, labels.n_workers)
+    gram = outer_sums(q, q, labels.worker, labels.n_workers)
+    cross = outer_sums(q, one_hot(labels), labels.worker, labels.n_workers)
     part = rates(gram.sum(axis=0), cross)  # what each worker adds to the crowd's mean matrix
     met = np.einsum("wkk->wk", gram)
     usable = np.flatnonzero(((met >= FEWEST_MET).sum(axis=0) >= FEWEST_WORKERS) & (labels.class_shares > 0))

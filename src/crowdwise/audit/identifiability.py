@@ -34,7 +34,7 @@ from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
 from crowdwise.audit.findings import FACT, Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
 from crowdwise.audit.resampling import bootstrap
-from crowdwise.kernels import edge_outer
+from crowdwise.kernels import outer_sums
 from crowdwise.labels.describe import linked
 from crowdwise.labels.errors import listing
 from crowdwise.metrics.dominance import contrast, find_unanchored
@@ -102,7 +102,7 @@ def questions(
 
 def sums_of(q: FloatArray, said: FloatArray, unit: IntArray, n_units: int) -> Sums:
     """Σ q qᵀ and Σ q saidᵀ over the labels of each unit, for `rates`."""
-    return edge_outer(q, q, unit, n_units), np.moveaxis(edge_outer(said, q, unit, n_units), 1, 2).copy()
+    return outer_sums(q, q, unit, n_units), np.moveaxis(outer_sums(said, q, unit, n_units), 1, 2).copy()
 
 
 def by_other_half(labels: CrowdLabels, random_state: int) -> FloatArray:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.kernels.simulated_scores import drawn_scores
-from crowdwise.kernels.truth_first import by_label
+from crowdwise.kernels.layout import order_by_label
+from crowdwise.kernels.simulated_scores import AnswerModel, simulate_scores
 from crowdwise.simulate.draws import cumulate_rows
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def drawn_again(
     rng: np.random.Generator,
     draws: int,
 ) -> Iterator[tuple[slice, slice, tuple[FloatArray, FloatArray]]]:
-    """Draw labels anew, some draws and some tasks at a time: `drawn_scores` of each."""
-    rows, answers = np.ascontiguousarray(cumulate_rows(confusion)), by_label(table)
+    """Draw labels anew, some draws and some tasks at a time: `simulate_scores` of each."""
+    model = AnswerModel(np.ascontiguousarray(cumulate_rows(confusion)), log_prior, order_by_label(table))
     for first in range(0, draws, TOGETHER):
         some = slice(first, min(first + TOGETHER, draws))
         last = 0
@@ -66,7 +66,7 @@ def drawn_again(
             for row in range(some.stop - first):
                 truth[row] = truths(tasks)
                 rng.random(out=uniform[row])
-            yield some, tasks, drawn_scores(labels, tasks, truth, uniform, rows, log_prior, answers)
+            yield some, tasks, simulate_scores(labels, tasks, truth, uniform, model)
 
 
 def largest_p_values(

@@ -68,8 +68,8 @@ from crowdwise.dependence.excess_agreement import (
 )
 from crowdwise.fitting.pooled import fit_pooled
 from crowdwise.kernels import answer_sums
+from crowdwise.kernels.layout import order_by_label
 from crowdwise.kernels.pair_agreement import IndependenceModel, pair_sums, partner_sums
-from crowdwise.kernels.truth_first import by_label
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -151,7 +151,7 @@ def fit_independence_model(labels: CrowdLabels, groups: IntArray, generator: np.
     counts = representative == np.arange(labels.n_labels)
     log_prior, log_table = fit_pooled(labels if counts.all() else labels.keep(counts))
     return IndependenceModel(
-        labels.task_ptr, labels.worker, labels.label, representative, log_prior, by_label(log_table)
+        labels.task_ptr, labels.worker, labels.label, representative, log_prior, order_by_label(log_table)
     )
 
 

@@ -11,16 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.engines.protocol import Statistics
-from crowdwise.kernels.compiled.em_passes import (
-    confusion_lane,
-    scatter_lane,
-    share_lane,
-    spread_lane,
-    vote_lane,
-)
-from crowdwise.kernels.layout import blocks_of, row_lanes
+from crowdwise.kernels.compiled import em_passes
+from crowdwise.kernels.compiled.em_passes import Sums
+from crowdwise.kernels.layout import lay_out_blocks, order_by_label, split_rows
 from crowdwise.kernels.rows import NO_GOLD
-from crowdwise.kernels.threads import run_lanes
+from crowdwise.kernels.threads import map_lanes, run_lanes
 
 if TYPE_CHECKING:
     from crowdwise.kernels.layout import Blocks
@@ -39,96 +34,56 @@ class BlockPasses:
         self._scratch: dict[tuple[int, ...], FloatArray] = {}
 
     def e_step(
-        self,
-        log_prior: FloatArray,
-        log_table: FloatArray,
-        gold: IntArray = NO_GOLD,
-        posterior: FloatArray | None = None,
+        self, log_prior: FloatArray, log_table: FloatArray, gold: IntArray = NO_GOLD, out: FloatArray | None = None
     ) -> Statistics:
         """E-step and counts of a model with a confusion matrix per worker."""
-        blocks, n_states = self.blocks, log_prior.size
-        table = np.ascontiguousarray(log_table.transpose(0, 2, 1)).reshape(-1, n_states)
-        out = Sums(blocks, n_states, self._lane_tables(table.shape[0], n_states))
-        stored = storage(posterior, n_states)
-
-        def one_lane(lane: int) -> None:
-            confusion_lane(
-                blocks.lanes[lane], blocks.lanes[lane + 1], blocks.size, blocks.n_tasks,
-                blocks.row, blocks.slot, blocks.ptr, table, log_prior, n_states // blocks.n_classes, gold,
-                out.counts[lane], out.class_counts[lane], out.log_likelihood, stored,
-            )  # fmt: skip
-
-        run_lanes(one_lane, blocks.n_lanes)
-        return self._statistics(out, n_states)
+        n_states = log_prior.size
+        table = order_by_label(log_table).reshape(-1, n_states)
+        sums = self._sums(n_states, table.shape, out)
+        run_lanes(lambda lane: em_passes.e_step(self.blocks, lane, log_prior, table, gold, sums), self.blocks.n_lanes)
+        return self._statistics(sums)
 
     def e_step_votes(
-        self,
-        log_prior: FloatArray,
-        bonus: FloatArray,
-        gold: IntArray = NO_GOLD,
-        posterior: FloatArray | None = None,
+        self, log_prior: FloatArray, bonus: FloatArray, gold: IntArray = NO_GOLD, out: FloatArray | None = None
     ) -> Statistics:
         """E-step and counts of a model whose label l speaks for class l alone."""
-        blocks = self.blocks
-        out = Sums(blocks, blocks.n_classes, self._lane_tables(bonus.size))
-        stored = storage(posterior, blocks.n_classes)
         flat = np.ascontiguousarray(bonus).reshape(-1)
-
-        def one_lane(lane: int) -> None:
-            vote_lane(
-                blocks.lanes[lane], blocks.lanes[lane + 1], blocks.size, blocks.n_tasks,
-                blocks.row, blocks.label, blocks.slot, blocks.ptr, flat, log_prior, gold,
-                out.counts[lane], out.class_counts[lane], out.log_likelihood, stored,
-            )  # fmt: skip
-
-        run_lanes(one_lane, blocks.n_lanes)
-        counts = add_lanes(out.counts).reshape(blocks.n_workers, blocks.n_classes)
-        return Statistics(float(out.log_likelihood.sum()), out.class_counts.sum(axis=0), counts)
+        sums, blocks = self._sums(self.n_classes, flat.shape, out), self.blocks
+        run_lanes(lambda lane: em_passes.e_step_votes(blocks, lane, log_prior, flat, gold, sums), blocks.n_lanes)
+        counts = add_lanes(sums.counts).reshape(self.n_workers, self.n_classes)
+        return Statistics(float(sums.log_likelihood.sum()), sums.class_counts.sum(axis=0), counts)
 
     def accumulate(self, values: FloatArray) -> Statistics:
         """Σ of the values over each worker's tasks, by the label given."""
         blocks, n_states = self.blocks, values.shape[1]
-        counts = self._lane_tables(blocks.n_workers * blocks.n_classes, n_states)
+        counts = self._lane_tables(self.n_workers * self.n_classes, n_states)
         given = np.ascontiguousarray(values)
-
-        def one_lane(lane: int) -> None:
-            scatter_lane(
-                blocks.lanes[lane], blocks.lanes[lane + 1], blocks.size,
-                blocks.row, blocks.slot, blocks.ptr, given, counts[lane],
-            )  # fmt: skip
-
-        run_lanes(one_lane, blocks.n_lanes)
-        return Statistics(0.0, values.sum(axis=0), self._by_truth(add_lanes(counts), n_states))
+        run_lanes(lambda lane: em_passes.accumulate(blocks, lane, given, counts[lane]), blocks.n_lanes)
+        return Statistics(0.0, values.sum(axis=0), self._by_truth(add_lanes(counts)))
 
     def accumulate_votes(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
         """The same where the posterior is the share of votes."""
-        blocks, n_classes = self.blocks, self.n_classes
-        out = Sums(blocks, n_classes, self._lane_tables(blocks.n_workers * n_classes, n_classes))
-
-        def one_lane(lane: int) -> None:
-            share_lane(
-                blocks.lanes[lane], blocks.lanes[lane + 1], blocks.size, blocks.n_tasks,
-                blocks.row, blocks.label, blocks.slot, blocks.ptr, otherwise, gold,
-                out.counts[lane], out.class_counts[lane],
-            )  # fmt: skip
-
-        run_lanes(one_lane, blocks.n_lanes)
-        return self._statistics(out, n_classes)
+        n_classes, blocks = self.n_classes, self.blocks
+        sums = self._sums(n_classes, (self.n_workers * n_classes, n_classes), None)
+        run_lanes(lambda lane: em_passes.accumulate_votes(blocks, lane, otherwise, gold, sums), blocks.n_lanes)
+        return self._statistics(sums)
 
     def posterior_variance(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Σ q(1-q), by class over all labels, and of the class named over the labels that name it."""
         blocks = self.blocks
-        sums = np.zeros((blocks.n_lanes, 2, blocks.n_workers * blocks.n_classes))
-
-        def one_lane(lane: int) -> None:
-            spread_lane(
-                blocks.lanes[lane], blocks.lanes[lane + 1], blocks.size,
-                blocks.row, blocks.label, blocks.slot, blocks.ptr, posterior, sums[lane, 0], sums[lane, 1],
-            )  # fmt: skip
-
-        run_lanes(one_lane, blocks.n_lanes)
-        every, named = add_lanes(sums).reshape(2, blocks.n_workers, blocks.n_classes)
+        sums = np.zeros((blocks.n_lanes, 2, self.n_workers * self.n_classes))
+        run_lanes(lambda lane: em_passes.sum_variances(blocks, lane, posterior, *sums[lane]), blocks.n_lanes)
+        every, named = add_lanes(sums).reshape(2, self.n_workers, self.n_classes)
         return every, named
+
+    def _sums(self, n_states: int, shape: tuple[int, ...], out: FloatArray | None) -> Sums:
+        """What the lanes fill; an empty table of posteriors says that these need not be stored."""
+        return Sums(
+            counts=self._lane_tables(*shape),
+            class_counts=np.zeros((self.blocks.n_lanes, n_states)),
+            log_likelihood=np.zeros(self.blocks.n_blocks),
+            posterior=np.empty((0, n_states)) if out is None else out,
+        )
 
     def _lane_tables(self, *shape: int) -> FloatArray:
         """A table of counts for each lane, the same memory at every pass: fresh pages cost more than the sums.
@@ -141,22 +96,13 @@ class BlockPasses:
             self._scratch[shape] = np.empty((self.blocks.n_lanes, *shape))
         return self._scratch[shape]
 
-    def _statistics(self, out: Sums, n_states: int) -> Statistics:
-        counts = self._by_truth(add_lanes(out.counts), n_states)
-        return Statistics(float(out.log_likelihood.sum()), out.class_counts.sum(axis=0), counts)
+    def _statistics(self, sums: Sums) -> Statistics:
+        counts = self._by_truth(add_lanes(sums.counts))
+        return Statistics(float(sums.log_likelihood.sum()), sums.class_counts.sum(axis=0), counts)
 
-    def _by_truth(self, rows: FloatArray, n_states: int) -> FloatArray:
+    def _by_truth(self, rows: FloatArray) -> FloatArray:
         """Rows of each worker and label as seen from outside, [worker, truth, label]."""
-        return rows.reshape(self.n_workers, self.n_classes, n_states).transpose(0, 2, 1)
-
-
-class Sums:
-    """Each lane's own sums, and the log-likelihood of each block so that its sum is accurate."""
-
-    def __init__(self, blocks: Blocks, n_states: int, counts: FloatArray) -> None:
-        self.counts = counts
-        self.class_counts = np.zeros((blocks.n_lanes, n_states))
-        self.log_likelihood = np.zeros(blocks.n_blocks)
+        return rows.reshape(self.n_workers, self.n_classes, rows.shape[1]).transpose(0, 2, 1)
 
 
 class NumbaEngine:
@@ -164,7 +110,7 @@ class NumbaEngine:
 
     def lay_out(self, labels: CrowdLabels, n_states: int | None) -> Blocks:
         """The labels in blocks of tasks."""
-        return blocks_of(labels, n_states)
+        return lay_out_blocks(labels, n_states)
 
     def prepare(self, layout: Blocks) -> BlockPasses:
         """Passes over the blocks."""
@@ -179,18 +125,11 @@ def add_lanes(lanes: FloatArray) -> FloatArray:
     total: FloatArray = lanes[0] if lanes.shape[0] == 1 else np.empty(lanes.shape[1:])
     if lanes.shape[0] == 1:
         return total
-    edges = row_lanes(total.shape[0], total.size)
 
-    def add(share: int) -> None:
-        rows = slice(edges[share], edges[share + 1])
-        total[rows] = lanes[0, rows]
+    def add(first: int, last: int) -> None:
+        total[first:last] = lanes[0, first:last]
         for lane in lanes[1:]:
-            total[rows] += lane[rows]
+            total[first:last] += lane[first:last]
 
-    run_lanes(add, edges.size - 1)
+    map_lanes(add, split_rows(total.shape[0], total.size))
     return total
-
-
-def storage(posterior: FloatArray | None, n_states: int) -> FloatArray:
-    """Where a pass stores the posterior: an empty table says that it need not."""
-    return np.empty((0, n_states)) if posterior is None else posterior

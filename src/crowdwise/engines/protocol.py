@@ -66,11 +66,7 @@ class Prepared(Protocol):
         """Number of classes."""
 
     def e_step(
-        self,
-        log_prior: FloatArray,
-        log_table: FloatArray,
-        gold: IntArray = NO_GOLD,
-        posterior: FloatArray | None = None,
+        self, log_prior: FloatArray, log_table: FloatArray, gold: IntArray = NO_GOLD, out: FloatArray | None = None
     ) -> Statistics:
         """E-step and counts of a model with a confusion matrix per worker.
 
@@ -83,16 +79,12 @@ class Prepared(Protocol):
             log A.
         gold
             Known class of each task, -1 where unknown; `NO_GOLD` for none.
-        posterior : (N, S), optional
+        out : (N, S), optional
             Where to store the posterior; it is not stored otherwise.
         """
 
     def e_step_votes(
-        self,
-        log_prior: FloatArray,
-        bonus: FloatArray,
-        gold: IntArray = NO_GOLD,
-        posterior: FloatArray | None = None,
+        self, log_prior: FloatArray, bonus: FloatArray, gold: IntArray = NO_GOLD, out: FloatArray | None = None
     ) -> Statistics:
         """E-step and counts of a model whose label l speaks for class l alone.
 

@@ -2,30 +2,34 @@
 
 from crowdwise.kernels.chains import ChainStatistics, chain_pass
 from crowdwise.kernels.dirichlet import expected_logs
+from crowdwise.kernels.groups import TruthPrior
+from crowdwise.kernels.margin import task_sums
 from crowdwise.kernels.markov_field import field_pass
-from crowdwise.kernels.messages import NodeSets, task_messages, worker_messages
-from crowdwise.kernels.pairs import PairCounts, pair_agreements, pair_counts
+from crowdwise.kernels.messages import Messages, NodeSets, task_messages, worker_messages
+from crowdwise.kernels.pairs import PairCounts, pair_agreements, pair_counts, pair_pass
 from crowdwise.kernels.rows import NO_GOLD, draw_gammas, log_rows
-from crowdwise.kernels.sums import answer_sums, edge_outer, worker_sums
+from crowdwise.kernels.sums import answer_sums, outer_sums, worker_sums
 from crowdwise.kernels.threads import n_threads, use_threads
-from crowdwise.kernels.triples import triple_counts
-from crowdwise.kernels.truth_first import pair_pass, task_sums, triple_error, triple_sweep
+from crowdwise.kernels.triples import Triples, triple_counts, triple_error, triple_sweep
 from crowdwise.kernels.votes import mean_opinions, vote_shares
 
 __all__ = [
     "NO_GOLD",
     "ChainStatistics",
+    "Messages",
     "NodeSets",
     "PairCounts",
+    "Triples",
+    "TruthPrior",
     "answer_sums",
     "chain_pass",
     "draw_gammas",
-    "edge_outer",
     "expected_logs",
     "field_pass",
     "log_rows",
     "mean_opinions",
     "n_threads",
+    "outer_sums",
     "pair_agreements",
     "pair_counts",
     "pair_pass",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.layout import cut
-from crowdwise.kernels.threads import run_lanes
+from crowdwise.kernels.layout import split_work
+from crowdwise.kernels.threads import map_lanes
 
 if TYPE_CHECKING:
     from crowdwise.labels.sequences import Sequences
@@ -51,19 +51,12 @@ def chain_pass(sequences: Sequences, steps: FloatArray, evidence: FloatArray) ->
     """
     if choose_engine(*evidence.shape) == "numpy":
         return _chains(sequences, steps, evidence)
-    from crowdwise.kernels.compiled.chains import chain_lane
+    from crowdwise.kernels.compiled.chains import forward_backward
 
-    edges = cut(sequences.ptr)
-    values = np.zeros(edges.size - 1)
-    counts = np.zeros((edges.size - 1, *steps.shape))
-
-    def one_lane(lane: int) -> None:
-        values[lane] = chain_lane(
-            edges[lane], edges[lane + 1], sequences.order, sequences.ptr, steps, evidence, counts[lane]
-        )
-
-    run_lanes(one_lane, values.size)
-    return ChainStatistics(float(values.sum()), counts.sum(axis=0))
+    order, ptr = sequences.order, sequences.ptr
+    lanes = map_lanes(lambda first, last: forward_backward(first, last, order, ptr, steps, evidence), split_work(ptr))
+    values, counts = zip(*lanes, strict=True)
+    return ChainStatistics(float(np.sum(values)), np.sum(counts, axis=0))
 
 
 def _chains(sequences: Sequences, steps: FloatArray, evidence: FloatArray) -> ChainStatistics:

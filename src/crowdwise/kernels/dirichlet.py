@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.layout import row_lanes
-from crowdwise.kernels.threads import run_lanes
+from crowdwise.kernels.layout import order_by_label, split_rows
+from crowdwise.kernels.threads import map_lanes
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
@@ -30,13 +30,13 @@ def expected_logs(shape: FloatArray, prior: FloatArray) -> tuple[FloatArray, Flo
     """
     if choose_engine(shape.size, 1) == "numpy":
         return _expected_logs(shape, prior)
-    from crowdwise.kernels.compiled.dirichlet import expected_lane
+    from crowdwise.kernels.compiled import dirichlet
 
-    by_label, prior_by_label = (np.ascontiguousarray(each.transpose(0, 2, 1)) for each in (shape, prior))
+    by_label, prior_by_label = order_by_label(shape), order_by_label(prior)
     out = np.empty_like(by_label)
     losses = np.empty(shape.shape[0])
-    edges = row_lanes(shape.shape[0], shape.size)
-    run_lanes(lambda n: expected_lane(edges[n], edges[n + 1], by_label, prior_by_label, out, losses), edges.size - 1)
+    ends = split_rows(shape.shape[0], shape.size)
+    map_lanes(lambda first, last: dirichlet.expected_logs(first, last, by_label, prior_by_label, out, losses), ends)
     return out.transpose(0, 2, 1), losses
 
 

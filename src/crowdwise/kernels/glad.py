@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.groups import settle, sum_cells
-from crowdwise.kernels.layout import task_lanes
-from crowdwise.kernels.threads import run_lanes
+from crowdwise.kernels.groups import TruthPrior, softmax_tasks, sum_cells
+from crowdwise.kernels.layout import map_tasks
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -27,21 +26,12 @@ def ability_posterior(
     """Log-likelihood, posterior (N, K), and the posterior that each label is right (S,)."""
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         return _ability_posterior(labels, ability, ease, log_prior, gold)
-    from crowdwise.kernels.compiled.glad import posterior_lane
+    from crowdwise.kernels.compiled.glad import e_step
 
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     right = np.empty(labels.n_labels)
-    edges = task_lanes(labels)
-    values = np.zeros(edges.size - 1)
-
-    def one_lane(lane: int) -> None:
-        values[lane] = posterior_lane(
-            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label,
-            ability, ease, log_prior, gold, posterior, right,
-        )  # fmt: skip
-
-    run_lanes(one_lane, values.size)
-    return float(values.sum()), posterior, right
+    values = map_tasks(labels, e_step, ability, ease, TruthPrior(log_prior, gold), posterior, right)
+    return float(np.sum(values)), posterior, right
 
 
 def ability_gradient(
@@ -50,21 +40,11 @@ def ability_gradient(
     """Expected log-likelihood Σ r log σ(αβ) + (1-r) log(1-σ(αβ)), and its gradients by ability and by log ease."""
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         return _ability_gradient(labels, right, ability, ease)
-    from crowdwise.kernels.compiled.glad import gradient_lane
+    from crowdwise.kernels.compiled.glad import gradient
 
     by_ease = np.empty(labels.n_tasks)
-    edges = task_lanes(labels)
-    by_ability = np.zeros((edges.size - 1, labels.n_workers))
-    values = np.zeros(edges.size - 1)
-
-    def one_lane(lane: int) -> None:
-        values[lane] = gradient_lane(
-            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker,
-            right, ability, ease, by_ability[lane], by_ease,
-        )  # fmt: skip
-
-    run_lanes(one_lane, values.size)
-    return float(values.sum()), by_ability.sum(axis=0), by_ease
+    values, by_ability = zip(*map_tasks(labels, gradient, right, ability, ease, by_ease), strict=True)
+    return float(np.sum(values)), np.sum(by_ability, axis=0), by_ease
 
 
 def _ability_posterior(
@@ -76,7 +56,7 @@ def _ability_posterior(
     # log(1 - σ(x)) - log(K-1) for every class, and x + log(K-1) more for the class named.
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
     more = sum_cells(cell, odds + log_others, labels.n_tasks * labels.n_classes).reshape(shape)
-    total, posterior = settle(log_prior + more, gold)
+    total, posterior = softmax_tasks(log_prior + more, gold)
     total -= float((np.maximum(odds, 0) + np.log1p(np.exp(-np.abs(odds))) + log_others).sum())
     return total, posterior, posterior[labels.task, labels.label]
 

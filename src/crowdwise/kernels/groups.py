@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["settle", "sum_cells", "sum_groups"]
+__all__ = ["TruthPrior", "softmax_tasks", "sum_cells", "sum_groups"]
+
+
+class TruthPrior(NamedTuple):
+    """What is known of the truth without the labels.
+
+    Attributes
+    ----------
+    log_prior : (K,), or (N, K) or (1, K) where a pass says so
+    gold
+        Known class of each task, -1 where unknown; `NO_GOLD` for none.
+    """
+
+    log_prior: FloatArray
+    gold: IntArray
 
 
 def sum_groups(values: FloatArray, ptr: IntArray) -> FloatArray:
@@ -30,7 +44,7 @@ def sum_cells(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
     return np.bincount(cell, values, n_cells).astype(np.float64, copy=False)
 
 
-def settle(log_weights: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
+def softmax_tasks(log_weights: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
     """Σ over tasks of the logarithm of the sum of weights, and their shares (N, K), of log-weights (N, K).
 
     Where the truth is known, the other classes have none.

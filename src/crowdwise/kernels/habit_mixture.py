@@ -40,9 +40,8 @@ def profile_likelihood(
     from crowdwise.kernels.compiled.habit_mixture import profile
 
     edge, ptr = labels.by_worker
-    found = np.zeros(grid.shape)
     answers = labels.label[edge].astype(np.int64)
-    profile(ptr, answers, beside[edge], grid, labels.n_classes, steps, precise, found)
+    found: FloatArray = profile(ptr, answers, beside[edge], grid, labels.n_classes, steps, precise)
     return found
 
 

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.groups import settle, sum_cells, sum_groups
-from crowdwise.kernels.layout import cut, task_lanes
-from crowdwise.kernels.threads import run_lanes
+from crowdwise.kernels.groups import TruthPrior, softmax_tasks, sum_cells, sum_groups
+from crowdwise.kernels.layout import map_tasks, split_work
+from crowdwise.kernels.threads import map_lanes
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["climb_tables", "table_posterior"]
+__all__ = ["Side", "climb_tables", "table_posterior"]
 
 NEGLIGIBLE = 1e-11  # posterior of a class below which an edge says nothing of that row
 STEPS = 4  # Newton steps in one climb: the tables start where the last climb ended
@@ -41,21 +41,25 @@ def table_posterior(
         own = logits[:, labels.label, np.arange(labels.n_labels)]
         highest = logits.max(axis=1)
         log_mass = np.log(np.exp(logits - highest[:, None]).sum(axis=1))
-        return settle(log_prior + sum_groups((own - highest - log_mass).T, labels.task_ptr), gold)
-    from crowdwise.kernels.compiled.loglinear import posterior_lane
+        return softmax_tasks(log_prior + sum_groups((own - highest - log_mass).T, labels.task_ptr), gold)
+    from crowdwise.kernels.compiled.loglinear import e_step
 
     posterior = np.empty((labels.n_tasks, labels.n_classes))
-    edges = task_lanes(labels)
-    values = np.zeros(edges.size - 1)
+    values = map_tasks(labels, e_step, task_table, worker_table, TruthPrior(log_prior, gold), posterior)
+    return float(np.sum(values)), posterior
 
-    def one_lane(lane: int) -> None:
-        values[lane] = posterior_lane(
-            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label,
-            task_table, worker_table, log_prior, gold, posterior,
-        )  # fmt: skip
 
-    run_lanes(one_lane, values.size)
-    return float(values.sum()), posterior
+class Side(NamedTuple):
+    """Labels by blocks, which are the tasks or the workers: those of block b are `order[ptr[b]:ptr[b + 1]]`.
+
+    Of each label its task, the `other` side's block and the class.
+    """
+
+    ptr: IntArray
+    order: IntArray
+    task: IntArray
+    other: IntArray
+    label: IntArray
 
 
 def climb_tables(
@@ -79,26 +83,18 @@ def climb_tables(
     ordinal
         Whether tables are sums over thresholds s of parameters for (truth ≥ s, label ≥ s), instead of free.
     """
+    order, ptr, other = labels.by_worker.edge, labels.by_worker.ptr, labels.task
+    if not of_workers:
+        ptr, other = labels.task_ptr, labels.worker
+        order = np.arange(labels.n_labels, dtype=order.dtype)
+        order.flags.writeable = False  # as the other side's: for each kind of array, kernels are compiled anew
+    side = Side(ptr, order, labels.task, other, labels.label)
     if _engine(labels) == "numpy":
-        return _climb(labels, posterior, table, others, weight, of_workers=of_workers, ordinal=ordinal)
-    from crowdwise.kernels.compiled.loglinear import climb_lane
+        return _climb(side, posterior, table, others, weight, ordinal=ordinal)
+    from crowdwise.kernels.compiled.loglinear import climb
 
     better = table.copy()
-    if of_workers:
-        order, ptr = labels.by_worker
-        other, edges = labels.task, cut(ptr)
-    else:
-        ptr, other, edges = labels.task_ptr, labels.worker, task_lanes(labels)
-        order = np.arange(labels.n_labels, dtype=labels.by_worker.edge.dtype)
-        order.flags.writeable = False  # as the other side's: for each kind of array, kernels are compiled anew
-
-    def one_lane(lane: int) -> None:
-        climb_lane(
-            edges[lane], edges[lane + 1], ptr, order, labels.task, other, labels.label,
-            posterior, better, others, weight, ordinal,
-        )  # fmt: skip
-
-    run_lanes(one_lane, edges.size - 1)
+    map_lanes(lambda first, last: climb(first, last, side, posterior, better, others, weight, ordinal), split_work(ptr))
     return better
 
 
@@ -118,7 +114,7 @@ class _Edges(NamedTuple):
     posterior: FloatArray  # (K, S)
     others: FloatArray  # (K, K, S)
 
-    def some(self, blocks: IntArray, n_blocks: int) -> tuple[_Edges, IntArray]:
+    def select(self, blocks: IntArray, n_blocks: int) -> tuple[_Edges, IntArray]:
         """The labels of these blocks (which ascend), numbered anew, and where each block begins and ends."""
         place = np.full(n_blocks, -1)
         place[blocks] = np.arange(blocks.size)
@@ -131,29 +127,19 @@ class _Edges(NamedTuple):
 
 
 def _climb(
-    labels: CrowdLabels,
-    posterior: FloatArray,
-    table: FloatArray,
-    others: FloatArray,
-    weight: float,
-    *,
-    of_workers: bool,
-    ordinal: bool,
+    side: Side, posterior: FloatArray, table: FloatArray, others: FloatArray, weight: float, *, ordinal: bool
 ) -> FloatArray:
     """All blocks at once, each until it ends as it would alone."""
-    if of_workers:
-        order, block, other = labels.by_worker.edge, labels.worker, labels.task
-    else:
-        order, block, other = np.arange(labels.n_labels), labels.task, labels.worker
-    q = posterior[labels.task[order]]
+    number = np.diff(side.ptr)
+    q = posterior[side.task[side.order]]
     q = np.where(q < NEGLIGIBLE, 0, q)
-    beside = np.moveaxis(others, 0, 2)[:, :, other[order]]
-    every = _Edges(block[order], labels.label[order], np.ascontiguousarray(q.T), beside)
-    number = np.bincount(block, minlength=len(table))
+    beside = np.moveaxis(others, 0, 2)[:, :, side.other[side.order]]
+    block = np.repeat(np.arange(number.size), number)
+    every = _Edges(block, side.label[side.order], np.ascontiguousarray(q.T), beside)
     better = np.where(number[:, None, None] > 0, table, 0)
     step = _ordinal_step if ordinal else _free_step
     climbing = np.flatnonzero(number)
-    value, slope, mass = _sums(better[climbing], *every.some(climbing, len(table)))
+    value, slope, mass = _sums(better[climbing], *every.select(climbing, len(table)))
     value -= _penalty(better[climbing], weight, ordinal=ordinal)
     for _ in range(STEPS):
         direction, promise = step(better[climbing], slope, mass, weight)
@@ -165,7 +151,7 @@ def _climb(
                 break
             blocks = climbing[trying]
             trial = better[blocks] + scale[trying, None, None] * direction[trying]
-            reached, new_slope, new_mass = _sums(trial, *every.some(blocks, len(table)))
+            reached, new_slope, new_mass = _sums(trial, *every.select(blocks, len(table)))
             reached -= _penalty(trial, weight, ordinal=ordinal)
             good = reached >= value[trying]
             done = trying[good]

@@ -6,95 +6,84 @@ and a round over all workers costs no more than reading the labels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from crowdwise.kernels.choice import choose_engine
 from crowdwise.kernels.groups import sum_cells, sum_groups
-from crowdwise.kernels.layout import task_lanes
-from crowdwise.kernels.threads import run_lanes
+from crowdwise.kernels.layout import map_tasks, map_workers, order_by_label
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["renew_weights", "task_sums"]
+__all__ = ["Margins", "renew_weights", "task_sums"]
+
+
+class Margins(NamedTuple):
+    """What the density of the weights needs of the tasks.
+
+    Attributes
+    ----------
+    truths, rivals : (N,)
+        The class that is taken for the truth, and the other one with most votes.
+    lack : (N,)
+        By how much the truth's lead falls short of the margin, at the weights given; it is brought up to date.
+    bend : (N,)
+        Cost² / λ, for the λ of the paper's augmentation.
+    """
+
+    truths: IntArray
+    rivals: IntArray
+    lack: FloatArray
+    bend: FloatArray
+    cost: float
+    variance: float
 
 
 def task_sums(labels: CrowdLabels, weights: FloatArray, log_table: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weighted votes, and Σ log P(label | truth) by truth, both (N, K). The table is [worker, label, truth]."""
+    """Weighted votes, and Σ log P(label | truth) by truth, both (N, K). The table is [worker, truth, label]."""
     shape = labels.n_tasks, labels.n_classes
+    table = order_by_label(log_table)
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
         votes = sum_cells(cell, weights[labels.worker], labels.n_tasks * labels.n_classes)
-        said = log_table[labels.worker, labels.label]
+        said = table[labels.worker, labels.label]
         logs = np.stack([sum_cells(labels.task, column, labels.n_tasks) for column in said.T], axis=1)
         return votes.reshape(shape), logs
-    from crowdwise.kernels.compiled.margin import sums_lane
+    from crowdwise.kernels.compiled.margin import sum_tasks
 
     votes, logs = np.zeros(shape), np.zeros(shape)
-    edges = task_lanes(labels)
-
-    def one_lane(lane: int) -> None:
-        sums_lane(
-            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label, weights, log_table, votes, logs
-        )
-
-    run_lanes(one_lane, edges.size - 1)
+    map_tasks(labels, sum_tasks, weights, table, votes, logs)
     return votes, logs
 
 
-def renew_weights(
-    labels: CrowdLabels,
-    weights: FloatArray,
-    noise: FloatArray,
-    truths: IntArray,
-    rivals: IntArray,
-    lack: FloatArray,
-    bend: FloatArray,
-    cost: float,
-    variance: float,
-) -> FloatArray:
+def renew_weights(labels: CrowdLabels, weights: FloatArray, noise: FloatArray, margins: Margins) -> FloatArray:
     """Weights (M,), each from its Gaussian given those before it and, of those after it, the old ones.
 
     The density is exp(-½ ‖weights‖² / variance - Σ_t (cost × lack[t] + ½ bend[t] lack[t]²)), where a task's lack of
-    margin falls by a worker's weight for every label of hers that is the truth and rises for every one that is the
+    margin falls by a worker's weight for every label of theirs that is the truth and rises for every one that is the
     rival.
 
     Parameters
     ----------
     noise : (M,)
         Standard normal draws; zeros for the mean.
-    lack : (N,)
-        At the weights given; it is brought up to date.
-    bend : (N,)
-        Cost² / λ, for the λ of the paper's augmentation.
     """
-    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
-        return _renew_weights(labels, weights, noise, truths, rivals, lack, bend, cost, variance)
-    from crowdwise.kernels.compiled.margin import renew
-
     found = weights.copy()
-    renew(
-        labels.by_worker.edge, labels.by_worker.ptr, labels.task, labels.label,
-        found, noise, truths, rivals, lack, bend, cost, variance,
-    )  # fmt: skip
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
+        _renew(labels, found, noise, margins)
+    else:
+        from crowdwise.kernels.compiled.margin import renew
+
+        everyone = np.array([0, labels.n_workers])  # one lane: each weight depends on those before it
+        map_workers(labels, everyone, renew, found, noise, margins)
     return found
 
 
-def _renew_weights(
-    labels: CrowdLabels,
-    weights: FloatArray,
-    noise: FloatArray,
-    truths: IntArray,
-    rivals: IntArray,
-    lack: FloatArray,
-    bend: FloatArray,
-    cost: float,
-    variance: float,
-) -> FloatArray:
-    found = weights.copy()
+def _renew(labels: CrowdLabels, found: FloatArray, noise: FloatArray, margins: Margins) -> None:
+    truths, rivals, lack, bend, cost, variance = margins
     edge, ptr = labels.by_worker
     task = labels.task[edge]
     given = labels.label[edge]
@@ -114,4 +103,3 @@ def _renew_weights(
         fresh = pull / precision + noise[who] / np.sqrt(precision)
         lack[t] -= (fresh - found[who]) * gain
         found[who] = fresh
-    return found

@@ -17,12 +17,7 @@ __all__ = ["field_pass"]
 
 
 def field_pass(
-    graph: TaskGraph,
-    order: IntArray,
-    log_evidence: FloatArray,
-    coupling: float,
-    posterior: FloatArray,
-    sweeps: int,
+    graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
 ) -> float:
     """Sweep over the tasks, in place, and return the bound that every update raises.
 
@@ -42,20 +37,21 @@ def field_pass(
         return _sweep(graph, order, log_evidence, coupling, posterior, sweeps)
     from crowdwise.kernels.compiled.markov_field import sweep
 
-    value: float = sweep(graph.ptr, graph.neighbour, order, log_evidence, coupling, posterior, sweeps)
+    value: float = sweep(graph, order, log_evidence, coupling, posterior, sweeps)
     return value
 
 
 def _sweep(
     graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
 ) -> float:
+    ptr, neighbour = graph
     for task in np.tile(order, sweeps):
-        near = posterior[graph.neighbour[graph.ptr[task] : graph.ptr[task + 1]]].sum(axis=0)
+        near = posterior[neighbour[ptr[task] : ptr[task + 1]]].sum(axis=0)
         logits = log_evidence[task] + coupling * near
         row = np.exp(logits - logits.max())
         posterior[task] = row / row.sum()
-    begin = np.repeat(np.arange(posterior.shape[0]), np.diff(graph.ptr))
-    agreement = float(np.einsum("ek,ek->", posterior[begin], posterior[graph.neighbour]))
+    begin = np.repeat(np.arange(posterior.shape[0]), np.diff(ptr))
+    agreement = float(np.einsum("ek,ek->", posterior[begin], posterior[neighbour]))
     possible = posterior > 0
     expected = float((posterior[possible] * log_evidence[possible]).sum())
     return expected - float(xlogy(posterior, posterior).sum()) + coupling * agreement / 2

@@ -14,28 +14,26 @@ log-partition is the sum of the logarithms that both passes return. The NumPy ve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.layout import cut, task_lanes
-from crowdwise.kernels.threads import run_lanes
+from crowdwise.kernels.layout import map_tasks, map_workers, split_work
 
 if TYPE_CHECKING:
+    from crowdwise.kernels.groups import TruthPrior
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["FLOOR", "NodeSets", "task_messages", "worker_messages"]
+__all__ = ["FLOOR", "Messages", "NodeSets", "task_messages", "worker_messages"]
 
 FLOOR = 1e-100  # of an answer's probability at a node: its product with another still is a number, and its inverse
 NODE_COST = 16  # nodes that cost as much as reading a label does
 
 
-@dataclass(frozen=True)
-class NodeSets:
+class NodeSets(NamedTuple):
     """Sets of nodes, laid end to end; workers who share a prior share a set.
 
     Attributes
@@ -69,19 +67,29 @@ class NodeSets:
         return bool(self.table.shape[0] == 1)
 
 
+class Messages(NamedTuple):
+    """Messages on each edge, in the order of the labels.
+
+    Attributes
+    ----------
+    incoming, outgoing : (S, kinds)
+        Of the tasks to the workers, and of the workers to the tasks.
+    coins
+        Whether they are those of coins.
+    """
+
+    incoming: FloatArray
+    outgoing: FloatArray
+    coins: bool
+
+
 def worker_messages(
-    labels: CrowdLabels,
-    nodes: NodeSets,
-    incoming: FloatArray,
-    outgoing: FloatArray,
-    features: FloatArray | None = None,
+    labels: CrowdLabels, nodes: NodeSets, messages: Messages, features: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Messages to the tasks, into `outgoing`; log Σ over nodes of what each worker was told, (M,); and means.
 
     Parameters
     ----------
-    incoming, outgoing : (S, kinds)
-        Messages on each edge, in the order of the labels.
     features : (nodes, F), optional
         What to average over each worker's posterior of the nodes: the means are (M, F).
     """
@@ -92,43 +100,27 @@ def worker_messages(
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         for worker in range(labels.n_workers):
             mine = order.edge[order.ptr[worker] : order.ptr[worker + 1]]
-            log_mass[worker], share = _speak(labels.label[mine], nodes, worker, incoming, outgoing, mine)
+            log_mass[worker], share = _send_to_tasks(labels.label[mine], nodes, worker, messages, mine)
             means[worker] = share @ wanted[nodes.ptr[nodes.set_of[worker]] : nodes.ptr[nodes.set_of[worker] + 1]]
         return log_mass, means
-    from crowdwise.kernels.compiled.messages import worker_lane
+    from crowdwise.kernels.compiled.messages import send_to_tasks
 
-    edges = _worker_lanes(labels, nodes)
-
-    def one_lane(lane: int) -> None:
-        worker_lane(
-            edges[lane], edges[lane + 1], order.ptr, order.edge, labels.label, nodes.set_of, nodes.ptr,
-            nodes.side, nodes.stride, nodes.n_dims, nodes.table, nodes.log_weight,
-            incoming, outgoing, wanted, log_mass, means,
-        )  # fmt: skip
-
-    run_lanes(one_lane, edges.size - 1)
+    # An equal share of labels times nodes in each lane.
+    work = labels.labels_per_worker * (1 + np.diff(nodes.ptr)[nodes.set_of] / NODE_COST)
+    ends = split_work(np.concatenate(([0.0], np.cumsum(work))))
+    map_workers(labels, ends, send_to_tasks, nodes, messages, wanted, log_mass, means)
     return log_mass, means
 
 
 def task_messages(
-    labels: CrowdLabels,
-    log_prior: FloatArray,
-    gold: IntArray,
-    outgoing: FloatArray,
-    incoming: FloatArray,
-    posterior: FloatArray,
-    *,
-    coins: bool,
-    damping: float,
+    labels: CrowdLabels, prior: TruthPrior, messages: Messages, posterior: FloatArray, damping: float
 ) -> tuple[float, FloatArray]:
     """Messages to the workers, into `incoming`, and the posterior; how far messages moved, and log Σ over truths (N,).
 
     Parameters
     ----------
-    log_prior : (N, K) or (1, K)
-        Of each task, or one for all.
-    coins
-        Whether messages are those of coins.
+    prior
+        Its `log_prior` is (N, K), or (1, K) for all tasks alike.
     damping
         Share of the old message that is kept.
 
@@ -137,54 +129,39 @@ def task_messages(
     A message moves by its distance in total variation, before damping; the distances are added over the labels.
     """
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
-        return _listen(labels, log_prior, gold, outgoing, incoming, posterior, coins, damping)
-    from crowdwise.kernels.compiled.messages import task_lane
+        return _send_to_workers(labels, prior, messages, posterior, damping)
+    from crowdwise.kernels.compiled.messages import send_to_workers
 
     log_mass = np.empty(labels.n_tasks)
-    edges = task_lanes(labels)
-    moved = np.zeros(edges.size - 1)
-
-    def one_lane(lane: int) -> None:
-        moved[lane] = task_lane(
-            edges[lane], edges[lane + 1], labels.task_ptr, labels.label, log_prior, gold,
-            outgoing, incoming, posterior, coins, damping, log_mass,
-        )  # fmt: skip
-
-    run_lanes(one_lane, moved.size)
-    return float(moved.sum()), log_mass
+    moved = map_tasks(labels, send_to_workers, prior, messages, posterior, damping, log_mass)
+    return float(np.sum(moved)), log_mass
 
 
-def _speak(
-    label: IntArray, nodes: NodeSets, worker: int, incoming: FloatArray, outgoing: FloatArray, edges: IntArray
+def _send_to_tasks(
+    label: IntArray, nodes: NodeSets, worker: int, messages: Messages, edges: IntArray
 ) -> tuple[float, FloatArray]:
-    """One worker's messages, log-mass, and posterior of her nodes: all of them, however large the grid."""
+    """One worker's messages, log-mass, and posterior of their nodes: all of them, however large the grid."""
     own = slice(nodes.ptr[nodes.set_of[worker]], nodes.ptr[nodes.set_of[worker] + 1])
     rows = nodes.table[np.zeros(label.size, np.int64) if nodes.coins else label][:, :, own]
-    chance = np.maximum(np.einsum("ek,eks->es", incoming[edges], rows), FLOOR)
+    chance = np.maximum(np.einsum("ek,eks->es", messages.incoming[edges], rows), FLOOR)
     logs = nodes.log_weight[own] + np.log(chance).sum(axis=0)
     log_mass = float(logsumexp(logs))
     share: FloatArray = np.exp(logs - log_mass)
-    outgoing[edges] = np.log(np.maximum(np.einsum("es,eks->ek", share / chance, rows), FLOOR))
+    messages.outgoing[edges] = np.log(np.maximum(np.einsum("es,eks->ek", share / chance, rows), FLOOR))
     return log_mass, share
 
 
-def _listen(
-    labels: CrowdLabels,
-    log_prior: FloatArray,
-    gold: IntArray,
-    outgoing: FloatArray,
-    incoming: FloatArray,
-    posterior: FloatArray,
-    coins: bool,
-    damping: float,
+def _send_to_workers(
+    labels: CrowdLabels, prior: TruthPrior, messages: Messages, posterior: FloatArray, damping: float
 ) -> tuple[float, FloatArray]:
     """Every task's messages and posterior; how far messages moved, and the tasks' log-masses."""
+    gold, (incoming, outgoing, coins) = prior.gold, messages
     each = np.arange(labels.n_labels)
     speaks = outgoing
     if coins:
         speaks = np.repeat(outgoing[:, 1:], labels.n_classes, axis=1)
         speaks[each, labels.label] = outgoing[:, 0]
-    logs = np.broadcast_to(log_prior, (labels.n_tasks, labels.n_classes)).copy()
+    logs = np.broadcast_to(prior.log_prior, (labels.n_tasks, labels.n_classes)).copy()
     np.add.at(logs, labels.task, speaks)
     if gold.size:
         logs[(gold >= 0)[:, None] & (np.arange(labels.n_classes) != gold[:, None])] = -np.inf
@@ -199,9 +176,3 @@ def _listen(
     moved = 0.5 * float(np.abs(fresh - incoming).sum())
     incoming[:] = (1 - damping) * fresh + damping * incoming
     return moved, log_mass
-
-
-def _worker_lanes(labels: CrowdLabels, nodes: NodeSets) -> IntArray:
-    """Workers at which lanes begin and end: an equal share of labels times nodes in each."""
-    work = labels.labels_per_worker * (1 + np.diff(nodes.ptr)[nodes.set_of] / NODE_COST)
-    return cut(np.concatenate(([0.0], np.cumsum(work))))

@@ -6,13 +6,13 @@ workers × workers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from crowdwise.kernels.choice import choose_engine
 from crowdwise.kernels.groups import sum_cells
+from crowdwise.kernels.layout import TaskLane, order_by_label
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -24,8 +24,7 @@ CHUNK = 1 << 22  # pairs of labels held at a time
 MOST_LABELS = 2000  # of a task: one that all the crowd answered would make workers × workers pairs of one task each
 
 
-@dataclass(frozen=True)
-class PairCounts:
+class PairCounts(NamedTuple):
     """Joint answers of every two workers who share a task.
 
     Attributes
@@ -54,7 +53,7 @@ def pair_counts(labels: CrowdLabels) -> PairCounts:
     `MOST_LABELS` labels are left out, so that there are at most a thousand pairs for each label.
     """
     size = labels.n_classes
-    keys, counts = _counted(labels, joint=True)
+    keys, counts = _count_keys(labels, joint=True)
     pairs, pair_of = np.unique(keys // (size * size), return_inverse=True)
     table = np.zeros((pairs.size, size * size))
     table[pair_of, keys % (size * size)] = counts
@@ -66,14 +65,14 @@ def pair_agreements(labels: CrowdLabels) -> tuple[IntArray, IntArray, FloatArray
 
     The same order of pairs, and the same tasks.
     """
-    keys, counts = _counted(labels, joint=False)
+    keys, counts = _count_keys(labels, joint=False)
     pairs, pair_of = np.unique(keys // 2, return_inverse=True)
     same = np.bincount(pair_of, weights=counts * (keys % 2), minlength=pairs.size).astype(np.float64)
     shared = np.bincount(pair_of, weights=counts, minlength=pairs.size).astype(np.float64)
     return pairs // labels.n_workers, pairs % labels.n_workers, same, shared
 
 
-def _counted(labels: CrowdLabels, *, joint: bool) -> tuple[IntArray, IntArray]:
+def _count_keys(labels: CrowdLabels, *, joint: bool) -> tuple[IntArray, IntArray]:
     """Distinct keys of pairs of labels (`_keys`), sorted, and how often each occurs; a chunk of tasks at a time."""
     per_task = labels.labels_per_task.astype(np.int64)
     per_task[per_task > MOST_LABELS] = 0
@@ -102,9 +101,8 @@ def _keys(labels: CrowdLabels, first: int, last: int, n_pairs: int, *, joint: bo
         from crowdwise.kernels.compiled.pairs import pair_keys
 
         found: IntArray = np.empty(n_pairs, np.int64)
-        n_found = pair_keys(
-            first, last, labels.task_ptr, labels.worker, labels.label, labels.n_workers, labels.n_classes, joint, found
-        )
+        lane = TaskLane(first, last, labels.task_ptr, labels.worker, labels.label)
+        n_found = pair_keys(lane, labels.n_workers, labels.n_classes, joint, found)
         return found[:n_found]
     one, two = label_pairs(labels.task_ptr[first : last + 1], MOST_LABELS)
     later = labels.worker[one] > labels.worker[two]
@@ -138,7 +136,7 @@ def pair_pass(pairs: PairCounts, prior: FloatArray, table: FloatArray) -> tuple[
     ----------
     prior : (K,)
         D.
-    table : (M, K, K) [worker, label, truth]
+    table : (M, K, K) [worker, truth, label]
         The workers' matrices.
 
     Returns
@@ -147,22 +145,22 @@ def pair_pass(pairs: PairCounts, prior: FloatArray, table: FloatArray) -> tuple[
         Σ counts log R over pairs and cells.
     class counts : (K,)
         Expected joint answers to tasks of each class.
-    counts : (M, K, K) [worker, label, truth]
+    counts : (M, K, K) [worker, truth, label]
         Expected answers in pairs.
     """
+    by_label = order_by_label(table)
     if choose_engine(pairs.counts.size, prior.size) == "numba":
-        from crowdwise.kernels.compiled.pairs import pair_pass as compiled_pass
+        from crowdwise.kernels.compiled.pairs import add_pairs
 
-        counts, class_counts = np.zeros_like(table), np.zeros_like(prior)
-        log_likelihood = compiled_pass(
-            pairs.first, pairs.second, pairs.counts, prior, np.ascontiguousarray(table), class_counts, counts
-        )
-        return log_likelihood, class_counts, counts
+        counts, class_counts = np.zeros_like(by_label), np.zeros_like(prior)
+        log_likelihood = add_pairs(pairs, prior, by_label, class_counts, counts)
+        return log_likelihood, class_counts, counts.transpose(0, 2, 1)
     pair, a, b = np.nonzero(pairs.counts)
     seen, one, two = pairs.counts[pair, a, b], pairs.first[pair], pairs.second[pair]
-    share = prior * table[one, a] * table[two, b]
+    share = prior * by_label[one, a] * by_label[two, b]
     total = share.sum(axis=1)
     weight = share * (seen / total)[:, None]
     cells = np.concatenate([one * prior.size + a, two * prior.size + b])
     by_class = [sum_cells(cells, np.tile(column, 2), table.shape[0] * prior.size) for column in weight.T]
-    return float(seen @ np.log(total)), weight.sum(axis=0), np.stack(by_class, axis=1).reshape(table.shape)
+    counts = np.stack(by_class, axis=1).reshape(by_label.shape).transpose(0, 2, 1)
+    return float(seen @ np.log(total)), weight.sum(axis=0), counts

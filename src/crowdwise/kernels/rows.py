@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.layout import row_lanes
-from crowdwise.kernels.threads import run_lanes
+from crowdwise.kernels.layout import order_by_label, split_rows
+from crowdwise.kernels.threads import map_lanes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,12 +29,12 @@ def log_rows(counts: FloatArray, pseudo: FloatArray) -> FloatArray:
     """
     if choose_engine(counts.size, 1) == "numpy":
         return _log_rows(counts, pseudo)
-    from crowdwise.kernels.compiled.em_passes import log_rows_lane
+    from crowdwise.kernels.compiled import em_passes
 
-    by_label, pseudo_by_label = (np.ascontiguousarray(each.transpose(0, 2, 1)) for each in (counts, pseudo))
+    by_label, pseudo_by_label = order_by_label(counts), order_by_label(pseudo)
     out = np.empty_like(by_label)
-    edges = row_lanes(counts.shape[0], counts.size)
-    run_lanes(lambda n: log_rows_lane(by_label, pseudo_by_label, edges[n], edges[n + 1], out), edges.size - 1)
+    ends = split_rows(counts.shape[0], counts.size)
+    map_lanes(lambda first, last: em_passes.log_rows(first, last, by_label, pseudo_by_label, out), ends)
     return out.transpose(0, 2, 1)
 
 

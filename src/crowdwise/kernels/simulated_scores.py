@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,17 +13,29 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["drawn_scores"]
+__all__ = ["AnswerModel", "simulate_scores"]
 
 
-def drawn_scores(
-    labels: CrowdLabels,
-    tasks: slice,
-    truth: IntArray,
-    uniform: FloatArray,
-    cumulative: FloatArray,
-    log_prior: FloatArray,
-    log_table: FloatArray,
+class AnswerModel(NamedTuple):
+    """How labels are drawn, and how they are scored; a task is in one of R states.
+
+    Attributes
+    ----------
+    cumulative : (M, R, K) [worker, state, label]
+        Chance of each label or one before it.
+    log_prior : (R,)
+        Score of each state without labels.
+    log_table : (M, K, R) [worker, label, state]
+        What a label adds to it. C-ordered, as `cumulative` is.
+    """
+
+    cumulative: FloatArray
+    log_prior: FloatArray
+    log_table: FloatArray
+
+
+def simulate_scores(
+    labels: CrowdLabels, tasks: slice, truth: IntArray, uniform: FloatArray, model: AnswerModel
 ) -> tuple[FloatArray, FloatArray]:
     """Labels of n tasks drawn anew B times: the score of each task's best class, and of its truth, both (B, n).
 
@@ -37,31 +49,21 @@ def drawn_scores(
         States from which labels are drawn.
     uniform : (B, S)
         Numbers from 0 to 1, one for each label of these tasks.
-    cumulative : (M, R, K) [worker, state, label]
-        Chance of each label or one before it.
-    log_table : (M, K, R) [worker, label, state]
-        C-ordered, both.
     """
     ptr = labels.task_ptr[tasks.start : tasks.stop + 1] - labels.task_ptr[tasks.start]
     worker = labels.worker[labels.task_ptr[tasks.start] : labels.task_ptr[tasks.stop]]
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
-        return _drawn_scores(ptr, worker, truth, uniform, cumulative, log_prior, log_table)
-    from crowdwise.kernels.compiled.simulated_scores import draw_scores
+        return _simulate_scores(ptr, worker, truth, uniform, model)
+    from crowdwise.kernels.compiled import simulated_scores
 
-    best, own = np.empty((2, *truth.shape))
-    draw_scores(ptr, worker, truth, uniform, cumulative, log_prior, log_table, best, own)
-    return best, own
+    found: tuple[FloatArray, FloatArray] = simulated_scores.simulate_scores(ptr, worker, truth, uniform, model)
+    return found
 
 
-def _drawn_scores(
-    ptr: IntArray,
-    worker: IntArray,
-    truth: IntArray,
-    uniform: FloatArray,
-    cumulative: FloatArray,
-    log_prior: FloatArray,
-    log_table: FloatArray,
+def _simulate_scores(
+    ptr: IntArray, worker: IntArray, truth: IntArray, uniform: FloatArray, model: AnswerModel
 ) -> tuple[FloatArray, FloatArray]:
+    cumulative, log_prior, log_table = model
     n_states, n_classes = log_prior.size, cumulative.shape[2]
     task = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
     chances, scores = cumulative.reshape(-1, n_classes).T.copy(), log_table.reshape(-1, n_states).T.copy()

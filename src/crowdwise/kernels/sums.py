@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["answer_sums", "edge_outer", "worker_sums"]
+__all__ = ["answer_sums", "outer_sums", "worker_sums"]
 
 
 def worker_sums(labels: CrowdLabels, values: npt.NDArray[Any]) -> FloatArray:
@@ -30,7 +30,7 @@ def answer_sums(labels: CrowdLabels, values: npt.NDArray[Any] | None = None) -> 
     return sums.reshape(labels.n_workers, labels.n_classes).astype(np.float64)
 
 
-def edge_outer(left: FloatArray, right: FloatArray, unit: IntArray, n_units: int) -> FloatArray:
+def outer_sums(left: FloatArray, right: FloatArray, unit: IntArray, n_units: int) -> FloatArray:
     """Σ left_e rightᵀ_e over the edges of each unit: (n_units, K, L)."""
     found = np.zeros((n_units, left.shape[1], right.shape[1]))
     if choose_engine(left.shape[0], right.shape[1]) == "numpy":

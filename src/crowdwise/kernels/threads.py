@@ -12,14 +12,16 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["n_threads", "run_lanes", "use_threads"]
+    from crowdwise.labels.types import IntArray
+
+__all__ = ["map_lanes", "n_threads", "run_lanes", "use_threads"]
 
 VARIABLE = "CROWDWISE_THREADS"
 _chosen: ContextVar[int | None] = ContextVar("threads", default=None)  # each Python thread has its own
@@ -58,6 +60,17 @@ def run_lanes(work: Callable[[int], None], n_lanes: int) -> None:
         return
     for _ in _pool(n_threads(), os.getpid()).map(work, range(n_lanes)):
         pass
+
+
+def map_lanes(work: Callable[[int, int], Any], edges: IntArray) -> list[Any]:
+    """What `work(first, last)` returns for every lane, in lane order; lane n ends where lane n + 1 begins."""
+    found: list[Any] = [None] * (edges.size - 1)
+
+    def one_lane(lane: int) -> None:
+        found[lane] = work(edges[lane], edges[lane + 1])
+
+    run_lanes(one_lane, len(found))
+    return found
 
 
 @lru_cache(maxsize=4)

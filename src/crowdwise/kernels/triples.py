@@ -5,17 +5,18 @@ Made from the labels of the three alone, by merging their tasks: nothing grows w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.layout import order_by_label
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["onto_simplex", "triple_counts", "triple_error", "triple_sweep"]
+__all__ = ["Triples", "project_to_simplex", "triple_counts", "triple_error", "triple_sweep"]
 
 TOGETHER = 2**20  # labels of first workers that are merged with the others' at a time
 
@@ -32,44 +33,51 @@ def triple_counts(labels: CrowdLabels, triples: IntArray) -> FloatArray:
     return counts
 
 
-def triple_error(
-    triples: IntArray, share: FloatArray, weight: FloatArray, prior: FloatArray, table: FloatArray
-) -> float:
-    """Σ weight × ‖share − Σ_k prior[k] a[:, k] ∘ b[:, k] ∘ c[:, k]‖² over triplets; table [worker, label, truth]."""
-    if choose_engine(share.size, prior.size) == "numba":
+class Triples(NamedTuple):
+    """Triplets of workers (T, 3), the shares (T, K, K, K) of their joint answers, and their weights (T,)."""
+
+    workers: IntArray
+    share: FloatArray
+    weight: FloatArray
+
+
+class Places(NamedTuple):
+    """Where workers stand: worker w in the triplets `triple[ptr[w]:ptr[w + 1]]`, as number `mode` of the three."""
+
+    ptr: IntArray
+    triple: IntArray
+    mode: IntArray
+
+
+def triple_error(triples: Triples, prior: FloatArray, table: FloatArray) -> float:
+    """Σ weight × ‖share − Σ_k prior[k] a[k] ∘ b[k] ∘ c[k]‖² over triplets; table [worker, truth, label]."""
+    by_label = order_by_label(table)
+    if choose_engine(triples.share.size, prior.size) == "numba":
         from crowdwise.kernels.compiled.triples import error
 
-        return float(error(triples, share, weight, prior, table))
-    left = share - _explain(prior * table[triples[:, 0]], table[triples[:, 1]], table[triples[:, 2]])
-    return float(weight @ (left**2).sum(axis=(1, 2, 3)))
+        return float(error(triples, prior, by_label))
+    one, two, three = (by_label[triples.workers[:, place]] for place in range(3))
+    left = triples.share - _predict_shares(prior * one, two, three)
+    return float(triples.weight @ (left**2).sum(axis=(1, 2, 3)))
 
 
 def triple_sweep(
-    triples: IntArray,
-    share: FloatArray,
-    weight: FloatArray,
-    prior: FloatArray,
-    table: FloatArray,
-    *,
-    n_steps: int,
-    fixed: bool,
+    triples: Triples, prior: FloatArray, table: FloatArray, *, n_steps: int, fixed: bool
 ) -> tuple[FloatArray, FloatArray]:
     """One round of descent: every worker's matrix in turn, then the prior unless fixed; new prior and table.
 
     Each is a convex least-squares problem on the simplex, on which so many projected gradient steps are taken: the
-    error never grows. Cost: O(triplets × K⁴).
+    error never grows. Cost: O(triplets × K⁴). The table is [worker, truth, label].
     """
-    new_prior, new_table = prior.copy(), table.copy(order="C")
-    flat = triples.ravel()
+    new_prior, new_table = prior.copy(), table.transpose(0, 2, 1).copy(order="C")
+    flat = triples.workers.ravel()
     order = np.argsort(flat, kind="stable")
     ptr = np.searchsorted(flat[order], np.arange(table.shape[0] + 1))
-    if choose_engine(share.size, prior.size) == "numba":
+    sweep = _sweep
+    if choose_engine(triples.share.size, prior.size) == "numba":
         from crowdwise.kernels.compiled.triples import sweep
-
-        sweep(triples, ptr, order // 3, order % 3, share, weight, new_prior, new_table, n_steps, fixed)
-    else:
-        _sweep(triples, ptr, order // 3, order % 3, share, weight, new_prior, new_table, n_steps, fixed)
-    return new_prior, new_table
+    sweep(triples, Places(ptr, order // 3, order % 3), new_prior, new_table, n_steps, fixed)
+    return new_prior, new_table.transpose(0, 2, 1)
 
 
 def _triple_counts(labels: CrowdLabels, triples: IntArray) -> FloatArray:
@@ -101,7 +109,7 @@ def _triple_counts(labels: CrowdLabels, triples: IntArray) -> FloatArray:
     return counts.reshape(-1, size, size, size)
 
 
-def _explain(one: FloatArray, two: FloatArray, three: FloatArray) -> FloatArray:
+def _predict_shares(one: FloatArray, two: FloatArray, three: FloatArray) -> FloatArray:
     """Σ_k one[:, k] ∘ two[:, k] ∘ three[:, k] of each triplet: (T, K, K, K)."""
     size = one.shape[2]
     pair = (one[:, :, None, :] * two[:, None, :, :]).reshape(-1, size * size, size)
@@ -109,27 +117,17 @@ def _explain(one: FloatArray, two: FloatArray, three: FloatArray) -> FloatArray:
     return law
 
 
-def _sweep(
-    triples: IntArray,
-    ptr: IntArray,
-    which: IntArray,
-    mode: IntArray,
-    share: FloatArray,
-    weight: FloatArray,
-    prior: FloatArray,
-    table: FloatArray,
-    n_steps: int,
-    fixed: bool,
-) -> None:
-    """As the compiled loop, with all triplets of a worker at once."""
+def _sweep(triples: Triples, places: Places, prior: FloatArray, table: FloatArray, n_steps: int, fixed: bool) -> None:
+    """As the compiled loop, with all triplets of a worker at once; table [worker, label, truth]."""
+    workers, share, weight = triples
     size = prior.size
     grams = np.einsum("mak,mal->mkl", table, table)
     for worker in range(table.shape[0]):
         gram, right = np.zeros((size, size)), np.zeros((size, size))
         for mine in range(3):
-            mode_of_worker = mode[ptr[worker] : ptr[worker + 1]]
-            t = which[ptr[worker] : ptr[worker + 1]][mode_of_worker == mine]
-            two, three = triples[t, (mine + 1) % 3], triples[t, (mine + 2) % 3]
+            own = slice(places.ptr[worker], places.ptr[worker + 1])
+            t = places.triple[own][places.mode[own] == mine]
+            two, three = workers[t, (mine + 1) % 3], workers[t, (mine + 2) % 3]
             gram += np.tensordot(weight[t], grams[two] * grams[three], axes=1)
             # Her label, the next one's, the one's after that, round the triplet.
             seen = weight[t, None, None, None] * share[t].transpose(0, *(1 + (mine + i) % 3 for i in range(3)))
@@ -140,8 +138,8 @@ def _sweep(
         table[worker] = columns
         grams[worker] = columns.T @ columns
     if not fixed:
-        one, two, three = (table[triples[:, place]] for place in range(3))
-        gram = np.tensordot(weight, np.prod(grams[triples], axis=1), axes=1)
+        one, two, three = (table[workers[:, place]] for place in range(3))
+        gram = np.tensordot(weight, np.prod(grams[workers], axis=1), axes=1)
         met = ((share @ three[:, None]) * two[:, None]).sum(axis=2) * one
         prior[:] = _descend(gram, np.tensordot(weight, met, axes=1).sum(axis=0)[None], prior[None], n_steps)[0]
 
@@ -151,14 +149,14 @@ def _descend(gram: FloatArray, right: FloatArray, values: FloatArray, n_steps: i
     curvature = np.abs(gram).sum(axis=1).max()
     for _ in range(n_steps if curvature > 0 else 0):
         moved = values - (values @ gram - right) / curvature
-        following = onto_simplex(moved) if len(values) == 1 else onto_simplex(moved.T).T
+        following = project_to_simplex(moved) if len(values) == 1 else project_to_simplex(moved.T).T
         if np.array_equal(following, values):  # at rest: no further step would move it
             break
         values = following
     return values
 
 
-def onto_simplex(points: FloatArray) -> FloatArray:
+def project_to_simplex(points: FloatArray) -> FloatArray:
     """The nearest points of the probability simplex, of each row (R, K).
 
     All are lowered alike, those that would fall below 0 are set to it, and again for the rest: at most K rounds.

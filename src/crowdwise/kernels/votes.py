@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.layout import task_lanes
-from crowdwise.kernels.threads import run_lanes
+from crowdwise.kernels.layout import map_tasks, order_by_label
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -24,19 +23,11 @@ def vote_shares(labels: CrowdLabels, gold: IntArray, weights: FloatArray | None 
     """
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         return _vote_shares(labels, gold, weights)
-    from crowdwise.kernels.compiled.votes import shares_lane
+    from crowdwise.kernels.compiled.votes import share_votes
 
     shares = np.empty((labels.n_tasks, labels.n_classes))
     given = np.ones(labels.n_workers) if weights is None else weights
-    edges = task_lanes(labels)
-
-    def one_lane(lane: int) -> None:
-        shares_lane(
-            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label,
-            given, labels.class_shares, gold, shares,
-        )  # fmt: skip
-
-    run_lanes(one_lane, edges.size - 1)
+    map_tasks(labels, share_votes, given, labels.class_shares, gold, shares)
     return shares
 
 
@@ -52,18 +43,10 @@ def mean_opinions(labels: CrowdLabels, opinions: FloatArray, otherwise: FloatArr
     """
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         return _mean_opinions(labels, opinions, otherwise)
-    from crowdwise.kernels.compiled.votes import means_lane
+    from crowdwise.kernels.compiled.votes import average_opinions
 
-    by_label = np.ascontiguousarray(opinions.transpose(0, 2, 1))
     means = np.empty((labels.n_tasks, labels.n_classes))
-    edges = task_lanes(labels)
-
-    def one_lane(lane: int) -> None:
-        means_lane(
-            edges[lane], edges[lane + 1], labels.task_ptr, labels.worker, labels.label, by_label, otherwise, means
-        )
-
-    run_lanes(one_lane, edges.size - 1)
+    map_tasks(labels, average_opinions, order_by_label(opinions), otherwise, means)
     return means
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +25,7 @@ __all__ = ["TaskGraph", "read_graph"]
 ENDS = ("task", "neighbour")
 
 
-@dataclass(frozen=True)
-class TaskGraph:
+class TaskGraph(NamedTuple):
     """The neighbours of task t are `neighbour[ptr[t]:ptr[t + 1]]`; a pair stands with both of its tasks.
 
     Attributes

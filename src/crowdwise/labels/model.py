@@ -12,7 +12,7 @@ import pyarrow as pa
 from crowdwise.labels.codes import check_codes, duplicate_message, selection, smallest_int
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.old_names import accept_seed
-from crowdwise.labels.sorting import group_by, group_offsets, repeats, spread
+from crowdwise.labels.sorting import group_by, group_offsets, repeats, sort_by_task
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class CrowdLabels:
         offsets = group_offsets(task, len(tasks))
         given = task
         if task.size and np.any(task[1:] < task[:-1]):
-            task, worker, label = spread(task, worker, label, offsets)
+            task, worker, label = sort_by_task(task, worker, label, offsets)
         if on_duplicate != "all":
             later, earlier = repeats(offsets, worker, len(workers))
             if later.size:
@@ -263,7 +263,7 @@ class CrowdLabels:
     @cached_property
     def labels_per_worker(self) -> IntArray:
         """Number of answers of each worker."""
-        return _lock(np.bincount(self.worker, minlength=self.n_workers))
+        return _lock(np.diff(group_offsets(self.worker, self.n_workers)))
 
     @cached_property
     def class_shares(self) -> FloatArray:

@@ -15,7 +15,7 @@ from crowdwise.labels.choice import choose_engine
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
 
-__all__ = ["first_repeats", "first_seen", "group_by", "group_offsets", "repeats", "spread"]
+__all__ = ["first_repeats", "first_seen", "group_by", "group_offsets", "repeats", "sort_by_task"]
 
 BUCKET_BITS = 8  # 256 buckets: their open cache lines fit the first-level cache
 
@@ -70,7 +70,9 @@ def first_repeats(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntAr
     return previous
 
 
-def spread(task: IntArray, worker: IntArray, label: IntArray, offsets: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+def sort_by_task(
+    task: IntArray, worker: IntArray, label: IntArray, offsets: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
     """Sort edges by task, stable, given the tasks' `group_offsets`.
 
     Edges are written straight to their place, without an order array. Where the tasks are too many for

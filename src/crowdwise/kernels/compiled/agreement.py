@@ -38,11 +38,7 @@ def pair_offsets(edges: Edges) -> IntArray:
 
 @njit(cache=True, nogil=True)
 def fill_pairs(
-    edges: Edges,
-    offsets: IntArray,
-    grave: FloatArray,
-    nominal: bool,
-    out: tuple[IntArray, IntArray, FloatArray],
+    edges: Edges, offsets: IntArray, grave: FloatArray, nominal: bool, out: tuple[IntArray, IntArray, FloatArray]
 ) -> None:
     """For each worker: margins against each later co-worker, then kappa, then the margins wiped."""
     edge, ptr, task, task_ptr, worker, label = edges

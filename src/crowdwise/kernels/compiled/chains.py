@@ -11,21 +11,16 @@ from numba import njit
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["chain_lane"]
+__all__ = ["forward_backward"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def chain_lane(
-    first: int,
-    last: int,
-    order: IntArray,
-    ptr: IntArray,
-    steps: FloatArray,
-    evidence: FloatArray,
-    counts: FloatArray,
-) -> float:
-    """Posteriors of some sequences, over their evidence; adds their expected steps and returns their log-likelihood."""
+def forward_backward(
+    first: int, last: int, order: IntArray, ptr: IntArray, steps: FloatArray, evidence: FloatArray
+) -> tuple[float, FloatArray]:
+    """Log-likelihood of some sequences, and their expected steps; their posteriors over their evidence."""
     n_classes = steps.shape[1]
+    counts = np.zeros(steps.shape)
     longest = 0
     for s in range(first, last):
         longest = max(longest, ptr[s + 1] - ptr[s])
@@ -71,4 +66,4 @@ def chain_lane(
             for k in range(n_classes):
                 row[k] /= mass
             backward, earlier = earlier, backward
-    return total
+    return total, counts

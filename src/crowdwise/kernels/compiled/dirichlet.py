@@ -11,7 +11,7 @@ from numba import njit
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["expected_lane", "log_gamma_and_digamma"]
+__all__ = ["expected_logs", "log_gamma_and_digamma"]
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 FAR = 10.0  # from here on the asymptotic series hold to the last digit
@@ -43,7 +43,7 @@ def log_gamma_and_digamma(x: float) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def expected_lane(
+def expected_logs(
     first: int, last: int, shape: FloatArray, prior: FloatArray, out: FloatArray, losses: FloatArray
 ) -> None:
     """Some workers' expected logarithms, and the divergence of each worker's rows from the prior."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -12,36 +12,42 @@ from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
 from crowdwise.kernels.compiled.prefetch import AHEAD, prefetch_row
 
 if TYPE_CHECKING:
+    from crowdwise.kernels.layout import Blocks
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
-    "confusion_lane",
-    "log_rows_lane",
-    "scatter_block",
-    "scatter_lane",
-    "share_lane",
-    "soften",
-    "spread_lane",
-    "vote_lane",
+    "Sums",
+    "accumulate",
+    "accumulate_votes",
+    "e_step",
+    "e_step_votes",
+    "log_rows",
+    "softmax_block",
+    "sum_variances",
 ]
 
 
+class Sums(NamedTuple):
+    """Each lane's own counts (lanes, …) and class counts (lanes, S), and the log-likelihood of each block.
+
+    `posterior` (N, S) is where to store the posterior; without rows it is not stored.
+    """
+
+    counts: FloatArray
+    class_counts: FloatArray
+    log_likelihood: FloatArray
+    posterior: FloatArray
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def soften(
-    work: FloatArray,
-    n: int,
-    first_task: int,
-    log_prior: FloatArray,
-    kinds: int,
-    gold: IntArray,
-    class_counts: FloatArray,
-    posterior: FloatArray,
+def softmax_block(
+    work: FloatArray, first_task: int, log_prior: FloatArray, kinds: int, gold: IntArray, class_counts: FloatArray
 ) -> float:
     """Soft-max each task's row in place; returns the block's log-likelihood.
 
     Each class has `kinds` states, which lie together; gold names the class.
     """
-    n_classes = log_prior.size
+    n, n_classes = work.shape
     total = 0.0
     for t in range(n):
         if gold.size > 0 and gold[first_task + t] >= 0:
@@ -62,7 +68,7 @@ def soften(
                 work[t, k] -= highest
     # One long loop over all cells, which the compiler vectorises; a short one per task it would not.
     cells = work.reshape(-1)
-    for cell in range(n * n_classes):
+    for cell in range(cells.size):
         cells[cell] = exp_of_nonpositive(cells[cell])
     product = 1.0  # of up to 16 sums between 1 and K: one logarithm for all
     for t in range(n):
@@ -77,181 +83,127 @@ def soften(
         for k in range(n_classes):
             work[t, k] *= scale
             class_counts[k] += work[t, k]
-    if posterior.shape[0] > 0:
-        posterior[first_task : first_task + n] = work[:n]
     return total + math.log(product)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def confusion_lane(
-    first_block: int,
-    last_block: int,
-    size: int,
-    n_tasks: int,
-    row: IntArray,
-    slot: IntArray,
-    ptr: IntArray,
-    table: FloatArray,
-    log_prior: FloatArray,
-    kinds: int,
-    gold: IntArray,
-    counts: FloatArray,
-    class_counts: FloatArray,
-    log_likelihood: FloatArray,
-    posterior: FloatArray,
-) -> None:
-    """E-step and counts of one lane of a confusion model."""
-    n_classes = log_prior.size
-    work = np.empty((size, n_classes))
-    counts[:] = 0.0
-    for block in range(first_block, last_block):
-        n = min(size, n_tasks - block * size)
-        for t in range(n):
-            for k in range(n_classes):
-                work[t, k] = log_prior[k]
-        end = ptr[block + 1]
-        for edge in range(ptr[block], end):
-            ahead = min(edge + AHEAD, end - 1)
-            prefetch_row(table, row[ahead])
-            prefetch_row(work, slot[ahead])
-            r, t = row[edge], slot[edge]
-            for k in range(n_classes):
-                work[t, k] += table[r, k]
-        log_likelihood[block] = soften(work, n, block * size, log_prior, kinds, gold, class_counts, posterior)
-        scatter_block(ptr[block], end, row, slot, work, counts)
+def _begin_block(blocks: Blocks, block: int, start: FloatArray, space: FloatArray) -> FloatArray:
+    """The rows of a block's tasks, of as much space as the largest block needs, filled with what they start from."""
+    work = space[: min(blocks.size, blocks.n_tasks - block * blocks.size)]
+    for t in range(work.shape[0]):
+        for k in range(start.size):
+            work[t, k] = start[k]
+    return work
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def vote_lane(
-    first_block: int,
-    last_block: int,
-    size: int,
-    n_tasks: int,
-    row: IntArray,
-    label: IntArray,
-    slot: IntArray,
-    ptr: IntArray,
-    bonus: FloatArray,
-    log_prior: FloatArray,
-    gold: IntArray,
-    counts: FloatArray,
-    class_counts: FloatArray,
-    log_likelihood: FloatArray,
-    posterior: FloatArray,
+def _normalise_block(
+    blocks: Blocks, lane: int, block: int, work: FloatArray, log_prior: FloatArray, gold: IntArray, out: Sums
+) -> None:
+    """From log-weights to the posterior of a block's tasks, with its log-likelihood and class counts."""
+    first, kinds = block * blocks.size, log_prior.size // blocks.n_classes
+    out.log_likelihood[block] = softmax_block(work, first, log_prior, kinds, gold, out.class_counts[lane])
+    if out.posterior.shape[0] > 0:
+        out.posterior[first : first + work.shape[0]] = work
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def e_step(blocks: Blocks, lane: int, log_prior: FloatArray, table: FloatArray, gold: IntArray, out: Sums) -> None:
+    """E-step and counts of one lane of a confusion model."""
+    out.counts[lane] = 0.0
+    space = np.empty((blocks.size, log_prior.size))
+    for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
+        edges = blocks.ptr[block], blocks.ptr[block + 1]
+        work = _begin_block(blocks, block, log_prior, space)
+        _add_rows(edges, table, blocks.row, work, blocks.slot)
+        _normalise_block(blocks, lane, block, work, log_prior, gold, out)
+        _add_rows(edges, work, blocks.slot, out.counts[lane], blocks.row)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def e_step_votes(
+    blocks: Blocks, lane: int, log_prior: FloatArray, bonus: FloatArray, gold: IntArray, out: Sums
 ) -> None:
     """E-step and counts of one lane of a vote model."""
-    n_classes = log_prior.size
-    work = np.empty((size, n_classes))
+    row, slot, label = blocks.row, blocks.slot, blocks.label
+    counts = out.counts[lane]
     counts[:] = 0.0
-    for block in range(first_block, last_block):
-        n = min(size, n_tasks - block * size)
-        for t in range(n):
-            for k in range(n_classes):
-                work[t, k] = log_prior[k]
-        for edge in range(ptr[block], ptr[block + 1]):
+    space = np.empty((blocks.size, log_prior.size))
+    for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
+        work = _begin_block(blocks, block, log_prior, space)
+        for edge in range(blocks.ptr[block], blocks.ptr[block + 1]):
             work[slot[edge], label[edge]] += bonus[row[edge]]
-        log_likelihood[block] = soften(work, n, block * size, log_prior, 1, gold, class_counts, posterior)
-        for edge in range(ptr[block], ptr[block + 1]):
+        _normalise_block(blocks, lane, block, work, log_prior, gold, out)
+        for edge in range(blocks.ptr[block], blocks.ptr[block + 1]):
             counts[row[edge]] += work[slot[edge], label[edge]]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def scatter_block(start: int, end: int, row: IntArray, slot: IntArray, values: FloatArray, counts: FloatArray) -> None:
-    """Add each task's values to the rows of the labels it got."""
-    n_classes = values.shape[1]
+def _add_rows(edges: tuple[int, int], values: FloatArray, source: IntArray, sums: FloatArray, target: IntArray) -> None:
+    """Add for each edge from the first to before the second its row of the values to its row of the sums."""
+    start, end = edges
     for edge in range(start, end):
         ahead = min(edge + AHEAD, end - 1)
-        prefetch_row(counts, row[ahead])
-        prefetch_row(values, slot[ahead])
-        r, t = row[edge], slot[edge]
-        for k in range(n_classes):
-            counts[r, k] += values[t, k]
+        prefetch_row(values, source[ahead])
+        prefetch_row(sums, target[ahead])
+        i, j = source[edge], target[edge]
+        for k in range(values.shape[1]):
+            sums[j, k] += values[i, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def scatter_lane(
-    first_block: int,
-    last_block: int,
-    size: int,
-    row: IntArray,
-    slot: IntArray,
-    ptr: IntArray,
-    values: FloatArray,
-    counts: FloatArray,
-) -> None:
-    """Scatter the given values of one lane."""
+def accumulate(blocks: Blocks, lane: int, values: FloatArray, counts: FloatArray) -> None:
+    """Counts of one lane from the given values."""
     counts[:] = 0.0
-    for block in range(first_block, last_block):
-        scatter_block(ptr[block], ptr[block + 1], row, slot, values[block * size : (block + 1) * size], counts)
+    for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
+        edges = blocks.ptr[block], blocks.ptr[block + 1]
+        _add_rows(edges, values[block * blocks.size : (block + 1) * blocks.size], blocks.slot, counts, blocks.row)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def share_lane(
-    first_block: int,
-    last_block: int,
-    size: int,
-    n_tasks: int,
-    row: IntArray,
-    label: IntArray,
-    slot: IntArray,
-    ptr: IntArray,
-    otherwise: FloatArray,
-    gold: IntArray,
-    counts: FloatArray,
-    class_counts: FloatArray,
-) -> None:
+def accumulate_votes(blocks: Blocks, lane: int, otherwise: FloatArray, gold: IntArray, out: Sums) -> None:
     """Shares of votes of one lane, and their counts."""
-    n_classes = otherwise.size
-    counts[:] = 0.0
-    work = np.empty((size, n_classes))
-    for block in range(first_block, last_block):
-        n = min(size, n_tasks - block * size)
-        work[:n] = 0.0
-        for edge in range(ptr[block], ptr[block + 1]):
-            work[slot[edge], label[edge]] += 1.0
-        for t in range(n):
+    class_counts = out.class_counts[lane]
+    out.counts[lane] = 0.0
+    space, zeros = np.empty((blocks.size, otherwise.size)), np.zeros(otherwise.size)
+    for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
+        work = _begin_block(blocks, block, zeros, space)
+        edges = blocks.ptr[block], blocks.ptr[block + 1]
+        for edge in range(*edges):
+            work[blocks.slot[edge], blocks.label[edge]] += 1.0
+        for t in range(work.shape[0]):
             votes = work[t].sum()
-            if gold.size > 0 and gold[block * size + t] >= 0:
+            known = gold[block * blocks.size + t] if gold.size > 0 else -1
+            if known >= 0:
                 work[t] = 0.0
-                work[t, gold[block * size + t]] = 1.0
+                work[t, known] = 1.0
             elif votes == 0.0:
                 work[t] = otherwise
             else:
                 work[t] /= votes
-            for k in range(n_classes):
+            for k in range(otherwise.size):
                 class_counts[k] += work[t, k]
-        scatter_block(ptr[block], ptr[block + 1], row, slot, work, counts)
+        _add_rows(edges, work, blocks.slot, out.counts[lane], blocks.row)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def spread_lane(
-    first_block: int,
-    last_block: int,
-    size: int,
-    row: IntArray,
-    label: IntArray,
-    slot: IntArray,
-    ptr: IntArray,
-    posterior: FloatArray,
-    every: FloatArray,
-    named: FloatArray,
-) -> None:
-    """Undecidedness of one lane."""
-    n_classes = posterior.shape[1]
-    for block in range(first_block, last_block):
-        end = ptr[block + 1]
-        for edge in range(ptr[block], end):
-            prefetch_row(posterior, block * size + slot[min(edge + AHEAD, end - 1)])
-            task = block * size + slot[edge]
+def sum_variances(blocks: Blocks, lane: int, posterior: FloatArray, every: FloatArray, named: FloatArray) -> None:
+    """Add q(1-q) of one lane, by class over all labels, and of the class named over the labels that name it."""
+    row, slot, label = blocks.row, blocks.slot, blocks.label
+    for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
+        begin, end = block * blocks.size, blocks.ptr[block + 1]
+        for edge in range(blocks.ptr[block], end):
+            prefetch_row(posterior, begin + slot[min(edge + AHEAD, end - 1)])
+            task = begin + slot[edge]
             start = row[edge] - label[edge]
-            for k in range(n_classes):
+            for k in range(posterior.shape[1]):
                 every[start + k] += posterior[task, k] * (1.0 - posterior[task, k])
             chance = posterior[task, label[edge]]
             named[row[edge]] += chance * (1.0 - chance)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_rows_lane(counts: FloatArray, pseudo: FloatArray, first: int, last: int, out: FloatArray) -> None:
+def log_rows(first: int, last: int, counts: FloatArray, pseudo: FloatArray, out: FloatArray) -> None:
     """Log of the rows of some workers' confusion matrices."""
     n_classes = counts.shape[1]
     totals = np.empty(n_classes)

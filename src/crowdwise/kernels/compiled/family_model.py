@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from crowdwise.kernels.compiled.softmax import normalise
 from crowdwise.kernels.family_model import NEGLIGIBLE
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ def _weigh(
             edge += 1
         n_blocks += 1
     starts[n_blocks] = last
-    most = -np.inf
     for k in range(n_classes):
         value = np.log(prior[k])
         for e in range(first, alone):
@@ -78,13 +78,7 @@ def _weigh(
                 chance[z] /= total
             value += np.log(total)
         weight[k] = value
-        most = max(most, value)
-    total = 0.0
-    for k in range(n_classes):
-        weight[k] = np.exp(weight[k] - most)
-        total += weight[k]
-    for k in range(n_classes):
-        weight[k] /= total
+    most, total = normalise(weight)
     return n_blocks, most + np.log(total)
 
 

@@ -5,68 +5,54 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
 from numba import njit
 
 from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
-from crowdwise.kernels.compiled.softmax import settled
+from crowdwise.kernels.compiled.softmax import softmax_task
 
 if TYPE_CHECKING:
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.kernels.groups import TruthPrior
+    from crowdwise.kernels.layout import TaskLane
+    from crowdwise.labels.types import FloatArray
 
-__all__ = ["gradient_lane", "posterior_lane"]
+__all__ = ["e_step", "gradient"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def posterior_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    ability: FloatArray,
-    ease: FloatArray,
-    log_prior: FloatArray,
-    gold: IntArray,
-    posterior: FloatArray,
-    right: FloatArray,
+def e_step(
+    lane: TaskLane, ability: FloatArray, ease: FloatArray, prior: TruthPrior, posterior: FloatArray, right: FloatArray
 ) -> float:
     """Posterior of some tasks, and of their labels being right; their log-likelihood."""
-    n_classes = log_prior.size
+    n_classes = prior.log_prior.size
     log_others = math.log(max(n_classes - 1, 1))
     total = 0.0
-    for task in range(first, last):
+    for task in range(lane.first, lane.last):
         row = posterior[task]
-        row[:] = log_prior
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            odds = ability[worker[edge]] * ease[task]
+        row[:] = prior.log_prior
+        for edge in range(lane.ptr[task], lane.ptr[task + 1]):
+            odds = ability[lane.worker[edge]] * ease[task]
             # log(1 - σ(x)) - log(K-1) for every class, and x + log(K-1) more for the class named.
             total -= max(odds, 0.0) + math.log1p(math.exp(-abs(odds))) + log_others
-            row[label[edge]] += odds + log_others
-        total += settled(row, gold, task)
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            right[edge] = row[label[edge]]
+            row[lane.label[edge]] += odds + log_others
+        total += softmax_task(row, prior.gold, task)
+        for edge in range(lane.ptr[task], lane.ptr[task + 1]):
+            right[edge] = row[lane.label[edge]]
     return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def gradient_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    right: FloatArray,
-    ability: FloatArray,
-    ease: FloatArray,
-    by_ability: FloatArray,
-    by_ease: FloatArray,
-) -> float:
-    """Gradients of some tasks; their expected log-likelihood."""
+def gradient(
+    lane: TaskLane, right: FloatArray, ability: FloatArray, ease: FloatArray, by_ease: FloatArray
+) -> tuple[float, FloatArray]:
+    """Expected log-likelihood of some tasks, and its gradient by ability; that by log ease into `by_ease`."""
+    by_ability = np.zeros(ability.size)
     total = 0.0
     product = 1.0  # of factors between 1 and 2: one logarithm for hundreds
-    for task in range(first, last):
+    for task in range(lane.first, lane.last):
         slope = 0.0
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            who = worker[edge]
+        for edge in range(lane.ptr[task], lane.ptr[task + 1]):
+            who = lane.worker[edge]
             odds = ability[who] * ease[task]
             small = exp_of_nonpositive(-abs(odds))
             chance = (1.0 if odds >= 0 else small) / (1.0 + small)
@@ -79,4 +65,4 @@ def gradient_lane(
             by_ability[who] += ease[task] * surprise
             slope += ability[who] * surprise
         by_ease[task] = slope * ease[task]
-    return total - math.log(product)
+    return total - math.log(product), by_ability

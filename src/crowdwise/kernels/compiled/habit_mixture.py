@@ -16,16 +16,10 @@ __all__ = ["profile"]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def profile(
-    ptr: IntArray,
-    label: IntArray,
-    beside: FloatArray,
-    grid: FloatArray,
-    n_classes: int,
-    steps: int,
-    precise: float,
-    found: FloatArray,
-) -> None:
+    ptr: IntArray, label: IntArray, beside: FloatArray, grid: FloatArray, n_classes: int, steps: int, precise: float
+) -> FloatArray:
     """Log-likelihood of each worker at each s of the grid."""
+    found = np.zeros(grid.shape)
     habit, sums = np.empty(n_classes), np.empty(n_classes)
     for worker in range(grid.shape[0]):
         first, last = ptr[worker], ptr[worker + 1]
@@ -57,3 +51,4 @@ def profile(
                 found[worker, g] += math.log(max(habit[label[e]] + s * beside[e], 1e-300))
             if s >= 1:
                 habit[:] = shares
+    return found

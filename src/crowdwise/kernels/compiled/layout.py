@@ -8,30 +8,20 @@ import numpy as np
 from numba import njit
 
 if TYPE_CHECKING:
+    from crowdwise.kernels.layout import Blocks
     from crowdwise.labels.types import IntArray
 
-__all__ = ["lay_blocks"]
+__all__ = ["sort_blocks"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def lay_blocks(
-    first: int,
-    last: int,
-    size: int,
-    n_classes: int,
-    n_rows: int,
-    ptr: IntArray,
-    task: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    out_row: IntArray,
-    out_label: IntArray,
-    out_slot: IntArray,
-) -> None:
-    """Sort the edges of some blocks by worker and label."""
+def sort_blocks(blocks: Blocks, lane: int, task: IntArray, worker: IntArray, label: IntArray) -> None:
+    """Write the edges of one lane's blocks, sorted by worker and label."""
+    n_classes = blocks.n_classes
+    n_rows = blocks.n_workers * n_classes
     cursor = np.empty(n_rows + 1, np.int64)
-    for block in range(first, last):
-        start, end = ptr[block], ptr[block + 1]
+    for block in range(blocks.lanes[lane], blocks.lanes[lane + 1]):
+        start, end = blocks.ptr[block], blocks.ptr[block + 1]
         cursor[:] = 0
         for edge in range(start, end):
             cursor[np.int64(worker[edge]) * n_classes + label[edge] + 1] += 1
@@ -41,6 +31,6 @@ def lay_blocks(
             row = np.int64(worker[edge]) * n_classes + label[edge]
             place = start + cursor[row]
             cursor[row] += 1
-            out_row[place] = row
-            out_label[place] = label[edge]
-            out_slot[place] = task[edge] - block * size
+            blocks.row[place] = row
+            blocks.label[place] = label[edge]
+            blocks.slot[place] = task[edge] - block * blocks.size

@@ -9,36 +9,30 @@ import numpy as np
 from numba import njit
 
 from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
-from crowdwise.kernels.compiled.softmax import settled
+from crowdwise.kernels.compiled.softmax import softmax_task
 from crowdwise.kernels.loglinear import ENOUGH, HALVINGS, NEGLIGIBLE, STEPS
 
 if TYPE_CHECKING:
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.kernels.groups import TruthPrior
+    from crowdwise.kernels.layout import TaskLane
+    from crowdwise.kernels.loglinear import Side
+    from crowdwise.labels.types import FloatArray
 
-__all__ = ["climb_lane", "posterior_lane", "sums"]
+__all__ = ["climb", "e_step", "sum_block"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def posterior_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    task_table: FloatArray,
-    worker_table: FloatArray,
-    log_prior: FloatArray,
-    gold: IntArray,
-    posterior: FloatArray,
+def e_step(
+    lane: TaskLane, task_table: FloatArray, worker_table: FloatArray, prior: TruthPrior, posterior: FloatArray
 ) -> float:
     """Posterior of some tasks; their log-likelihood."""
-    n_classes = log_prior.size
+    n_classes = prior.log_prior.size
     total = 0.0
-    for task in range(first, last):
+    for task in range(lane.first, lane.last):
         row = posterior[task]
-        row[:] = log_prior
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            mine, theirs = task_table[task], worker_table[worker[edge]]
+        row[:] = prior.log_prior
+        for edge in range(lane.ptr[task], lane.ptr[task + 1]):
+            mine, theirs, given = task_table[task], worker_table[lane.worker[edge]], lane.label[edge]
             for k in range(n_classes):
                 highest = -np.inf
                 for c in range(n_classes):
@@ -46,20 +40,16 @@ def posterior_lane(
                 mass = 0.0
                 for c in range(n_classes):
                     mass += exp_of_nonpositive(mine[k, c] + theirs[k, c] - highest)
-                row[k] += mine[k, label[edge]] + theirs[k, label[edge]] - highest - math.log(mass)
-        total += settled(row, gold, task)
+                row[k] += mine[k, given] + theirs[k, given] - highest - math.log(mass)
+        total += softmax_task(row, prior.gold, task)
     return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def climb_lane(
+def climb(
     first: int,
     last: int,
-    ptr: IntArray,
-    order: IntArray,
-    task: IntArray,
-    other: IntArray,
-    label: IntArray,
+    side: Side,
     posterior: FloatArray,
     table: FloatArray,
     others: FloatArray,
@@ -71,28 +61,28 @@ def climb_lane(
     slope, mass = np.empty((n_classes, n_classes)), np.empty((n_classes, n_classes))
     direction, trial = np.empty((n_classes, n_classes)), np.empty((n_classes, n_classes))
     size = 2 * (n_classes - 1)
-    gradient, matrix = np.empty(size), np.empty((size, size))
+    matrix = np.empty((size, size))
     for block in range(first, last):
-        start, end = ptr[block], ptr[block + 1]
+        n_labels = side.ptr[block + 1] - side.ptr[block]
         own = table[block]
-        if start == end:
+        if n_labels == 0:
             own[:] = 0.0
             continue
-        value = sums(own, start, end, order, task, other, label, posterior, others, slope, mass)
+        value = sum_block(own, block, side, posterior, others, slope, mass)
         value -= _penalty(own, weight, ordinal)
         for _ in range(STEPS):
             if ordinal:
-                promise = _ordinal_step(own, slope, mass, weight, gradient, matrix, direction)
+                promise = _ordinal_step(own, slope, mass, weight, matrix, direction)
             else:
                 promise = _free_step(own, slope, mass, weight, direction)
-            if promise <= ENOUGH * (end - start):
+            if promise <= ENOUGH * n_labels:
                 break
             scale = 1.0
             for _ in range(HALVINGS):
                 for k in range(n_classes):
                     for c in range(n_classes):
                         trial[k, c] = own[k, c] + scale * direction[k, c]
-                reached = sums(trial, start, end, order, task, other, label, posterior, others, slope, mass)
+                reached = sum_block(trial, block, side, posterior, others, slope, mass)
                 reached -= _penalty(trial, weight, ordinal)
                 if reached >= value:
                     break
@@ -106,14 +96,10 @@ def climb_lane(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sums(
+def sum_block(
     own: FloatArray,
-    start: int,
-    end: int,
-    order: IntArray,
-    task: IntArray,
-    other: IntArray,
-    label: IntArray,
+    block: int,
+    side: Side,
     posterior: FloatArray,
     others: FloatArray,
     slope: FloatArray,
@@ -125,9 +111,9 @@ def sums(
     slope[:] = 0.0
     mass[:] = 0.0
     value = 0.0
-    for place in range(start, end):
-        edge = order[place]
-        weights, theirs, given = posterior[task[edge]], others[other[edge]], label[edge]
+    for place in range(side.ptr[block], side.ptr[block + 1]):
+        edge = side.order[place]
+        weights, theirs, given = posterior[side.task[edge]], others[side.other[edge]], side.label[edge]
         for k in range(n_classes):
             q = weights[k]
             if q < NEGLIGIBLE:
@@ -194,20 +180,14 @@ def _free_step(own: FloatArray, slope: FloatArray, mass: FloatArray, weight: flo
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _ordinal_step(
-    own: FloatArray,
-    slope: FloatArray,
-    mass: FloatArray,
-    weight: float,
-    gradient: FloatArray,
-    matrix: FloatArray,
-    direction: FloatArray,
+    own: FloatArray, slope: FloatArray, mass: FloatArray, weight: float, matrix: FloatArray, direction: FloatArray
 ) -> float:
     """Newton direction in the threshold parameters, as a table, and the gain that it promises."""
     n_classes = own.shape[0]
     n_steps = n_classes - 1
     size = 2 * n_steps
     matrix[:] = 0.0
-    tilt = np.empty(n_steps)
+    tilt, gradient = np.empty(n_steps), np.empty(size)
     for s in range(1, n_classes):
         for above in range(2):
             gradient[above * n_steps + s - 1] = -2 * weight * _threshold(own, above, s)
@@ -231,7 +211,7 @@ def _ordinal_step(
                     between += mass[k, c]
                 column = (n_steps if k >= r else 0) + r - 1
                 matrix[row, column] += total - 2 * between - tilt[s - 1] * tilt[r - 1] / total
-    step = _solved(matrix, gradient.copy(), size)
+    step = _solve(matrix, gradient.copy(), size)
     promise = 0.0
     for i in range(size):
         promise += step[i] * gradient[i]
@@ -245,7 +225,7 @@ def _ordinal_step(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solved(matrix: FloatArray, right: FloatArray, size: int) -> FloatArray:
+def _solve(matrix: FloatArray, right: FloatArray, size: int) -> FloatArray:
     """Solution by Cholesky of a small system; the matrix is overwritten, and so is the right side."""
     for i in range(size):
         for j in range(i + 1):

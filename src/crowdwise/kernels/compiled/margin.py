@@ -8,49 +8,30 @@ import numpy as np
 from numba import njit
 
 if TYPE_CHECKING:
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.kernels.layout import TaskLane, WorkerLane
+    from crowdwise.kernels.margin import Margins
+    from crowdwise.labels.types import FloatArray
 
-__all__ = ["renew", "sums_lane"]
+__all__ = ["renew", "sum_tasks"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sums_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    weights: FloatArray,
-    log_table: FloatArray,
-    votes: FloatArray,
-    logs: FloatArray,
-) -> None:
+def sum_tasks(lane: TaskLane, weights: FloatArray, log_table: FloatArray, votes: FloatArray, logs: FloatArray) -> None:
     """Add the weighted votes and log-likelihoods of some tasks."""
-    for task in range(first, last):
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            who, given = worker[edge], label[edge]
+    for task in range(lane.first, lane.last):
+        for edge in range(lane.ptr[task], lane.ptr[task + 1]):
+            who, given = lane.worker[edge], lane.label[edge]
             votes[task, given] += weights[who]
             for k in range(logs.shape[1]):
                 logs[task, k] += log_table[who, given, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def renew(
-    edges: IntArray,
-    ptr: IntArray,
-    task: IntArray,
-    label: IntArray,
-    weights: FloatArray,
-    noise: FloatArray,
-    truths: IntArray,
-    rivals: IntArray,
-    lack: FloatArray,
-    bend: FloatArray,
-    cost: float,
-    variance: float,
-) -> None:
+def renew(lane: WorkerLane, weights: FloatArray, noise: FloatArray, margins: Margins) -> None:
     """Renew the weights one after the other, in place, and the lack of margin."""
-    for who in range(weights.size):
+    edges, ptr, task, label = lane.edge, lane.ptr, lane.task, lane.label
+    truths, rivals, lack, bend, cost, variance = margins
+    for who in range(lane.first, lane.last):
         precision, pull = 1.0 / variance, 0.0
         place = ptr[who]
         while place < ptr[who + 1]:

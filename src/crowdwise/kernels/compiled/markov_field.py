@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
 from numba import njit
 
+from crowdwise.kernels.compiled.softmax import normalise
+
 if TYPE_CHECKING:
+    from crowdwise.labels.graph import TaskGraph
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["sweep"]
@@ -16,15 +18,10 @@ __all__ = ["sweep"]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sweep(
-    ptr: IntArray,
-    neighbour: IntArray,
-    order: IntArray,
-    log_evidence: FloatArray,
-    coupling: float,
-    posterior: FloatArray,
-    sweeps: int,
+    graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
 ) -> float:
     """Sweep over the tasks in place, and return the bound."""
+    ptr, neighbour = graph
     n_classes = posterior.shape[1]
     for _ in range(sweeps):
         for t in order:
@@ -33,16 +30,9 @@ def sweep(
             for edge in range(ptr[t], ptr[t + 1]):
                 for k in range(n_classes):
                     row[k] += posterior[neighbour[edge], k]
-            highest = -np.inf
             for k in range(n_classes):
                 row[k] = coupling * row[k] + log_evidence[t, k]
-                highest = max(highest, row[k])
-            mass = 0.0
-            for k in range(n_classes):
-                row[k] = math.exp(row[k] - highest)
-                mass += row[k]
-            for k in range(n_classes):
-                row[k] /= mass
+            normalise(row)
     total = 0.0
     for t in range(posterior.shape[0]):
         near = 0.0

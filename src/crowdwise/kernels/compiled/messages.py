@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -11,9 +11,14 @@ from numba import njit
 from crowdwise.kernels.messages import FLOOR
 
 if TYPE_CHECKING:
+    from crowdwise.kernels.groups import TruthPrior
+    from crowdwise.kernels.layout import TaskLane, WorkerLane
+    from crowdwise.kernels.messages import Messages, NodeSets
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["task_lane", "worker_lane"]
+__all__ = ["send_to_tasks", "send_to_workers"]
+
+Work: TypeAlias = "tuple[FloatArray, FloatArray, FloatArray]"  # of each node: logarithms, products, chances
 
 FOLD = 1e-200  # a product below this is folded into a logarithm, before the next factor makes it vanish
 TAIL = 40.0  # nodes whose logarithm is further below the highest add less than rounding does
@@ -37,16 +42,10 @@ def _at_nodes(message: FloatArray, table: FloatArray, first: int, chance: FloatA
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 def _log_products(
-    edges: IntArray,
-    label: IntArray,
-    incoming: FloatArray,
-    table: FloatArray,
-    start: int,
-    logs: FloatArray,
-    product: FloatArray,
-    chance: FloatArray,
+    edges: IntArray, label: IntArray, incoming: FloatArray, table: FloatArray, start: int, work: Work
 ) -> None:
-    """Add to `logs` the log-probability of a worker's answers at each node."""
+    """Add to the logarithms the log-probability of a worker's answers at each node."""
+    logs, product, chance = work
     product[:] = 1.0
     for edge in edges:
         _at_nodes(incoming[edge], table[label[edge] if table.shape[0] > 1 else 0], start, chance)
@@ -63,7 +62,7 @@ def _log_products(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _thinned(start: int, side: int, stride: int, n_dims: int, low: IntArray, high: IntArray) -> IntArray:
+def _thin_grid(start: int, side: int, stride: int, n_dims: int, low: IntArray, high: IntArray) -> IntArray:
     """Nodes of a grid inside the box from `low` to `high`, every so manieth along each dimension."""
     counts = np.empty(n_dims, np.int64)
     for dim in range(n_dims):
@@ -106,37 +105,21 @@ def _bracket(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
-def worker_lane(
-    first: int,
-    last: int,
-    ptr: IntArray,
-    order: IntArray,
-    label: IntArray,
-    set_of: IntArray,
-    set_ptr: IntArray,
-    sides: IntArray,
-    strides: IntArray,
-    n_dims: int,
-    table: FloatArray,
-    log_weight: FloatArray,
-    incoming: FloatArray,
-    outgoing: FloatArray,
-    features: FloatArray,
-    log_mass: FloatArray,
-    means: FloatArray,
+def send_to_tasks(
+    lane: WorkerLane, nodes: NodeSets, messages: Messages, features: FloatArray, log_mass: FloatArray, means: FloatArray
 ) -> None:
     """Messages of some workers to their tasks."""
+    label, table, log_weight, n_dims = lane.label, nodes.table, nodes.log_weight, nodes.n_dims
+    incoming, outgoing, _ = messages
     n_kinds = table.shape[1]
-    most = 0
-    for number in range(set_ptr.size - 1):
-        most = max(most, set_ptr[number + 1] - set_ptr[number])
+    most = np.diff(nodes.ptr).max()
     log_space, product_space, chance_space = np.empty(most), np.empty(most), np.empty(most)
     low, high = np.empty(n_dims, np.int64), np.empty(n_dims, np.int64)
-    for worker in range(first, last):
-        own = set_of[worker]
-        start, size = set_ptr[own], set_ptr[own + 1] - set_ptr[own]
-        side, stride = sides[own], strides[own]
-        edges = order[ptr[worker] : ptr[worker + 1]]
+    for worker in range(lane.first, lane.last):
+        own = nodes.set_of[worker]
+        start, size = nodes.ptr[own], nodes.ptr[own + 1] - nodes.ptr[own]
+        side, stride = nodes.side[own], nodes.stride[own]
+        edges = lane.edge[lane.ptr[worker] : lane.ptr[worker + 1]]
         answers, chosen, begin = table, np.empty(0, np.int64), start
         # Every so manieth node of a large grid first, then all that lie where those matter; of another set all at once.
         rounds = 2 if stride > 0 and edges.size > 0 else 1
@@ -147,12 +130,12 @@ def worker_lane(
                     high[:] = side - 1
                 else:
                     _bracket(chosen, log_space, start, side, stride, low, high)
-                chosen = _thinned(start, side, stride if number == 0 else min(stride, 1), n_dims, low, high)
+                chosen = _thin_grid(start, side, stride if number == 0 else min(stride, 1), n_dims, low, high)
                 answers, begin, size = _columns(table, chosen), 0, chosen.size
             logs, product, chance = log_space[:size], product_space[:size], chance_space[:size]
             for node in range(size):
                 logs[node] = log_weight[chosen[node] if rounds == 2 else start + node]
-            _log_products(edges, label, incoming, answers, begin, logs, product, chance)
+            _log_products(edges, label, incoming, answers, begin, (logs, product, chance))
         logs, product, chance = log_space[:size], product_space[:size], chance_space[:size]
         highest = logs[0]
         for node in range(1, size):
@@ -194,26 +177,16 @@ def _columns(table: FloatArray, chosen: IntArray) -> FloatArray:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def task_lane(
-    first: int,
-    last: int,
-    ptr: IntArray,
-    label: IntArray,
-    log_prior: FloatArray,
-    gold: IntArray,
-    outgoing: FloatArray,
-    incoming: FloatArray,
-    posterior: FloatArray,
-    coins: bool,
-    damping: float,
-    log_mass: FloatArray,
+def send_to_workers(
+    lane: TaskLane, prior: TruthPrior, messages: Messages, posterior: FloatArray, damping: float, log_mass: FloatArray
 ) -> float:
     """Messages of some tasks to their workers; returns how far they moved."""
+    ptr, label, (log_prior, gold), (incoming, outgoing, coins) = lane.ptr, lane.label, prior, messages
     n_classes = posterior.shape[1]
     logs, rest = np.empty(n_classes), np.empty(n_classes)
     message = np.empty(incoming.shape[1])
     moved = 0.0
-    for task in range(first, last):
+    for task in range(lane.first, lane.last):
         row = posterior[task]
         own = task if log_prior.shape[0] > 1 else 0
         for k in range(n_classes):

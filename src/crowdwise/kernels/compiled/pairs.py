@@ -10,30 +10,26 @@ from numba import njit
 from crowdwise.kernels.pairs import MOST_LABELS
 
 if TYPE_CHECKING:
+    from crowdwise.kernels.layout import TaskLane
+    from crowdwise.kernels.pairs import PairCounts
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["pair_keys", "pair_pass"]
+__all__ = ["add_pairs", "pair_keys"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pair_pass(
-    first: IntArray,
-    second: IntArray,
-    joint: FloatArray,
-    prior: FloatArray,
-    table: FloatArray,
-    class_counts: FloatArray,
-    counts: FloatArray,
+def add_pairs(
+    pairs: PairCounts, prior: FloatArray, table: FloatArray, class_counts: FloatArray, counts: FloatArray
 ) -> float:
     """Add what each pair's joint answers say; their log-likelihood."""
     n_classes = prior.size
     log_likelihood = 0.0
     share = np.empty(n_classes)
-    for pair in range(first.size):
-        one, two = first[pair], second[pair]
+    for pair in range(pairs.first.size):
+        one, two = pairs.first[pair], pairs.second[pair]
         for a in range(n_classes):
             for b in range(n_classes):
-                seen = joint[pair, a, b]
+                seen = pairs.counts[pair, a, b]
                 if seen == 0.0:
                     continue
                 total = 0.0
@@ -50,23 +46,14 @@ def pair_pass(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pair_keys(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    n_workers: int,
-    n_classes: int,
-    joint: bool,
-    keys: IntArray,
-) -> int:
+def pair_keys(lane: TaskLane, n_workers: int, n_classes: int, joint: bool, keys: IntArray) -> int:
     """(pair * K + her label) * K + the other's label, for every pair of labels of each task; pair = worker * M + other.
 
     Not joint: pair * 2, and 1 where the labels are the same.
     """
+    task_ptr, worker, label = lane.ptr, lane.worker, lane.label
     n_found = 0
-    for task in range(first, last):
+    for task in range(lane.first, lane.last):
         if task_ptr[task + 1] - task_ptr[task] > MOST_LABELS:
             continue
         for one in range(task_ptr[task], task_ptr[task + 1]):

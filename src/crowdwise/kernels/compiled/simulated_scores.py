@@ -10,31 +10,27 @@ from numba import njit
 from crowdwise.kernels.compiled.prefetch import LINE, prefetch
 
 if TYPE_CHECKING:
+    from crowdwise.kernels.simulated_scores import AnswerModel
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["draw_scores"]
+__all__ = ["simulate_scores"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw_scores(
-    task_ptr: IntArray,
-    worker: IntArray,
-    truth: IntArray,
-    uniform: FloatArray,
-    cumulative: FloatArray,
-    log_prior: FloatArray,
-    log_table: FloatArray,
-    best: FloatArray,
-    own: FloatArray,
-) -> None:
-    """Draw labels, and write the scores of the best class and of the true one."""
+def simulate_scores(
+    task_ptr: IntArray, worker: IntArray, truth: IntArray, uniform: FloatArray, model: AnswerModel
+) -> tuple[FloatArray, FloatArray]:
+    """Draw labels; the scores of the best class and of the true one."""
+    cumulative, log_prior, log_table = model
+    n_draws, n_tasks = truth.shape
+    best, own = np.empty((n_draws, n_tasks)), np.empty((n_draws, n_tasks))
     total, last = np.empty(log_prior.size), cumulative.shape[2] - 1
     # All matrices of a worker in one row, to be asked for while the task before is drawn.
     tables = cumulative.reshape(cumulative.shape[0], -1), log_table.reshape(log_table.shape[0], -1)
-    for task in range(best.shape[1]):
-        for draw in range(best.shape[0]):
+    for task in range(n_tasks):
+        for draw in range(n_draws):
             right = truth[draw, task]
-            if task + 1 < best.shape[1] and draw * LINE < tables[0].shape[1]:
+            if task + 1 < n_tasks and draw * LINE < tables[0].shape[1]:
                 for edge in range(task_ptr[task + 1], task_ptr[task + 2]):
                     prefetch(tables[0], worker[edge], draw * LINE)  # type: ignore[call-arg]
                     prefetch(tables[1], worker[edge], draw * LINE)
@@ -53,3 +49,4 @@ def draw_scores(
             best[draw, task], own[draw, task] = highest, -np.inf
             for k in range(right % (last + 1), total.size, last + 1):
                 own[draw, task] = max(own[draw, task], log_prior[k] + total[k])
+    return best, own

@@ -11,19 +11,12 @@ from numba import njit
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["settled"]
+__all__ = ["normalise", "softmax_task"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def settled(row: FloatArray, gold: IntArray, task: int) -> float:
-    """Turn a task's log-weights (K,) into probabilities, in place, and return the logarithm of their sum.
-
-    Where the truth is known, the other classes have none.
-    """
-    if gold.size > 0 and gold[task] >= 0:
-        for k in range(row.size):
-            if k != gold[task]:
-                row[k] = -np.inf
+def normalise(row: FloatArray) -> tuple[float, float]:
+    """Turn log-weights (K,) into probabilities, in place; the highest, and the sum of the weights over its weight."""
     highest = row[0]
     for k in range(1, row.size):
         highest = max(highest, row[k])
@@ -33,5 +26,18 @@ def settled(row: FloatArray, gold: IntArray, task: int) -> float:
         mass += row[k]
     for k in range(row.size):
         row[k] /= mass
-    total: float = highest + math.log(mass)
-    return total
+    return highest, mass
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def softmax_task(row: FloatArray, gold: IntArray, task: int) -> float:
+    """Turn a task's log-weights (K,) into probabilities, in place, and return the logarithm of their sum.
+
+    Where the truth is known, the other classes have none.
+    """
+    if gold.size > 0 and gold[task] >= 0:
+        for k in range(row.size):
+            if k != gold[task]:
+                row[k] = -np.inf
+    highest, mass = normalise(row)
+    return highest + math.log(mass)

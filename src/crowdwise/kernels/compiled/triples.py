@@ -8,9 +8,10 @@ import numpy as np
 from numba import njit
 
 if TYPE_CHECKING:
+    from crowdwise.kernels.triples import Places, Triples
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["count", "error", "onto_simplex", "sweep"]
+__all__ = ["count", "error", "project_to_simplex", "sweep"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -43,12 +44,13 @@ def count(triples: IntArray, ptr: IntArray, task: IntArray, label: IntArray, cou
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def error(triples: IntArray, share: FloatArray, weight: FloatArray, prior: FloatArray, table: FloatArray) -> float:
+def error(triples: Triples, prior: FloatArray, table: FloatArray) -> float:
     """Weighted squares of what the model leaves."""
+    workers, share, weight = triples
     size = prior.size
     total = 0.0
-    for triple in range(triples.shape[0]):
-        one, two, three = triples[triple, 0], triples[triple, 1], triples[triple, 2]
+    for triple in range(workers.shape[0]):
+        one, two, three = workers[triple, 0], workers[triple, 1], workers[triple, 2]
         squares = 0.0
         for a in range(size):
             for b in range(size):
@@ -62,47 +64,29 @@ def error(triples: IntArray, share: FloatArray, weight: FloatArray, prior: Float
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sweep(
-    triples: IntArray,
-    ptr: IntArray,
-    which: IntArray,
-    mode: IntArray,
-    share: FloatArray,
-    weight: FloatArray,
-    prior: FloatArray,
-    table: FloatArray,
-    n_steps: int,
-    fixed: bool,
-) -> None:
+def sweep(triples: Triples, places: Places, prior: FloatArray, table: FloatArray, n_steps: int, fixed: bool) -> None:
     """One round of descent, in place."""
     size = prior.size
     for worker in range(table.shape[0]):
         gram, right = np.zeros((size, size)), np.zeros((size, size))
-        for place in range(ptr[worker], ptr[worker + 1]):
-            _add_worker(gram, right, triples, which[place], mode[place], share, weight, prior, table)
+        for place in range(places.ptr[worker], places.ptr[worker + 1]):
+            _add_worker(gram, right, triples, places.triple[place], places.mode[place], prior, table)
         _descend_columns(gram, right, table, worker, n_steps)
     if not fixed:
         gram, met = np.zeros((size, size)), np.zeros(size)
-        for triple in range(triples.shape[0]):
-            _add_prior(gram, met, triples, triple, share, weight, table)
+        for triple in range(triples.workers.shape[0]):
+            _add_prior(gram, met, triples, triple, table)
         _descend_prior(gram, met, prior, n_steps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add_worker(
-    gram: FloatArray,
-    right: FloatArray,
-    triples: IntArray,
-    triple: int,
-    mine: int,
-    share: FloatArray,
-    weight: FloatArray,
-    prior: FloatArray,
-    table: FloatArray,
+    gram: FloatArray, right: FloatArray, triples: Triples, triple: int, mine: int, prior: FloatArray, table: FloatArray
 ) -> None:
     """What one triplet adds to the problem of the worker who stands at `mine` in it."""
+    workers, share, weight = triples
     size = prior.size
-    two, three = triples[triple, (mine + 1) % 3], triples[triple, (mine + 2) % 3]
+    two, three = workers[triple, (mine + 1) % 3], workers[triple, (mine + 2) % 3]
     for k in range(size):
         for m in range(size):
             product = _dot(table, two, k, m) * _dot(table, three, k, m)
@@ -123,18 +107,11 @@ def _add_worker(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_prior(
-    gram: FloatArray,
-    met: FloatArray,
-    triples: IntArray,
-    triple: int,
-    share: FloatArray,
-    weight: FloatArray,
-    table: FloatArray,
-) -> None:
+def _add_prior(gram: FloatArray, met: FloatArray, triples: Triples, triple: int, table: FloatArray) -> None:
     """What one triplet adds to the problem of the prior."""
+    workers, share, weight = triples
     size = met.size
-    one, two, three = triples[triple, 0], triples[triple, 1], triples[triple, 2]
+    one, two, three = workers[triple, 0], workers[triple, 1], workers[triple, 2]
     for k in range(size):
         for m in range(size):
             product = _dot(table, one, k, m) * _dot(table, two, k, m) * _dot(table, three, k, m)
@@ -182,7 +159,7 @@ def _descend_columns(gram: FloatArray, right: FloatArray, table: FloatArray, wor
                     slope += table[worker, a, m] * gram[m, k]
                 moved[k, a] = table[worker, a, k] - slope / curvature
         for k in range(size):
-            onto_simplex(moved[k])
+            project_to_simplex(moved[k])
             for a in range(size):
                 table[worker, a, k] = moved[k, a]
 
@@ -199,13 +176,13 @@ def _descend_prior(gram: FloatArray, right: FloatArray, prior: FloatArray, n_ste
             for m in range(size):
                 slope += gram[k, m] * prior[m]
             moved[k] = prior[k] - slope / curvature
-        onto_simplex(moved)
+        project_to_simplex(moved)
         for k in range(size):
             prior[k] = moved[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def onto_simplex(values: FloatArray) -> None:
+def project_to_simplex(values: FloatArray) -> None:
     """Move a point (K,) to the nearest of the probability simplex, in place.
 
     All are lowered alike, those that would fall below 0 are set to it, and again for the rest: at most K rounds.

@@ -7,32 +7,24 @@ from typing import TYPE_CHECKING
 from numba import njit
 
 if TYPE_CHECKING:
+    from crowdwise.kernels.layout import TaskLane
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["means_lane", "shares_lane"]
+__all__ = ["average_opinions", "share_votes"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def means_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    opinions: FloatArray,
-    otherwise: FloatArray,
-    means: FloatArray,
-) -> None:
+def average_opinions(lane: TaskLane, opinions: FloatArray, otherwise: FloatArray, means: FloatArray) -> None:
     """Means of opinions of some tasks."""
-    for task in range(first, last):
+    for task in range(lane.first, lane.last):
         row = means[task]
-        n_labels = task_ptr[task + 1] - task_ptr[task]
+        n_labels = lane.ptr[task + 1] - lane.ptr[task]
         if n_labels == 0:
             row[:] = otherwise
             continue
         row[:] = 0.0
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            opinion = opinions[worker[edge], label[edge]]
+        for edge in range(lane.ptr[task], lane.ptr[task + 1]):
+            opinion = opinions[lane.worker[edge], lane.label[edge]]
             for k in range(row.size):
                 row[k] += opinion[k]
         for k in range(row.size):
@@ -40,28 +32,18 @@ def means_lane(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def shares_lane(
-    first: int,
-    last: int,
-    task_ptr: IntArray,
-    worker: IntArray,
-    label: IntArray,
-    weights: FloatArray,
-    otherwise: FloatArray,
-    gold: IntArray,
-    shares: FloatArray,
-) -> None:
+def share_votes(lane: TaskLane, weights: FloatArray, otherwise: FloatArray, gold: IntArray, shares: FloatArray) -> None:
     """Shares of votes of some tasks."""
-    for task in range(first, last):
+    for task in range(lane.first, lane.last):
         row = shares[task]
         row[:] = 0.0
         if gold.size > 0 and gold[task] >= 0:
             row[gold[task]] = 1.0
             continue
         total = 0.0
-        for edge in range(task_ptr[task], task_ptr[task + 1]):
-            weight = weights[worker[edge]]
-            row[label[edge]] += weight
+        for edge in range(lane.ptr[task], lane.ptr[task + 1]):
+            weight = weights[lane.worker[edge]]
+            row[lane.label[edge]] += weight
             total += weight
         if total > 0.0:
             for k in range(row.size):
