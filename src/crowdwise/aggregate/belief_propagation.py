@@ -137,6 +137,7 @@ class BeliefPropagation(Aggregator):
     """
 
     slug = "belief-propagation"
+    numpy_cost = 64
     family = BAYESIAN
     uses = frozenset({GOLD, PRIOR})
     plug_in = True

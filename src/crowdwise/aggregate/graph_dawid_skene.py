@@ -135,6 +135,7 @@ class GraphDawidSkene(ClimbingAggregator):
     """
 
     slug = "graph-dawid-skene"
+    numpy_cost = 16
     family = STRUCTURE
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     needs = "graph"

@@ -149,6 +149,7 @@ class MaxMarginMajorityVote(Aggregator):
     """
 
     slug = "max-margin"
+    numpy_cost = 32
     family = VOTES
     uses = frozenset({GOLD, PRIOR})
     random = True

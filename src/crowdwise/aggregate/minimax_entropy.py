@@ -199,7 +199,7 @@ class MinimaxEntropy(ClimbingAggregator):
 
     slug = "minimax-entropy"
     family = DIFFICULTY
-    numpy_cost = 4
+    numpy_cost = 8
     random = True
 
     ordinal: bool = False

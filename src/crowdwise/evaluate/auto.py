@@ -289,7 +289,7 @@ class Auto(Aggregator):
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     random = True
     plug_in = True
-    numpy_cost = 4  # minimax entropy is among its members
+    numpy_cost = 8  # minimax entropy is among its members
 
     random_state: int = 0
 
