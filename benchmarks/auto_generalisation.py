@@ -25,9 +25,9 @@ import numpy as np
 
 import crowdwise as cw
 from crowds import FEWER, KINDS, LEAGUE, MORE, load_crowd
-from crowdwise.evaluate.auto import MANY, SHORTLIST, compete
-from crowdwise.evaluate.tempering import EXPONENT, count_interval, count_moments, temper
-from crowdwise.fitting.knowledge import Knowledge
+from crowdwise.evaluate.auto import MANY, SHORTLIST, weigh_members
+from crowdwise.evaluate.tempering import EXPONENT, temper_posterior, wrong_count_interval, wrong_count_moments
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.kernels import NO_GOLD, use_threads
 
 RESULTS = Path(__file__).parent / "results" / "auto_generalisation.json"
@@ -47,9 +47,9 @@ def examine(name: str) -> dict[str, object]:
     else:
         labels, truth = load_crowd(name)
     known = (truth >= 0) & (labels.labels_per_task > 0)
-    nothing = Knowledge(NO_GOLD, None, None)
+    nothing = PriorKnowledge(NO_GOLD, None, None)
     with use_threads(1):
-        weights, _ = compete(labels, nothing, 0)
+        weights, _ = weigh_members(labels, nothing, 0)
         fits = [
             (weights[place], SHORTLIST[place].fit(labels, nothing, 0, labels.n_labels > MANY).posterior_[known])
             for place in np.flatnonzero(weights)
@@ -57,12 +57,12 @@ def examine(name: str) -> dict[str, object]:
     answered = labels.labels_per_task[known]
 
     def posterior(exponent: float) -> np.ndarray:
-        return sum(weight * temper(q, answered, exponent=exponent) for weight, q in fits)
+        return sum(weight * temper_posterior(q, answered, exponent=exponent) for weight, q in fits)
 
     scores = {f"{exponent:g}": score(truth[known], posterior(exponent)) for exponent in GRID}
     decided = posterior(EXPONENT)
-    moments = count_moments(decided, posterior(0.0))
-    low, high = count_interval(moments, LEVEL, labels.n_classes)
+    moments = wrong_count_moments(decided, posterior(0.0))
+    low, high = wrong_count_interval(moments, LEVEL, labels.n_classes)
     votes = labels.vote_counts()[known] + labels.class_shares / 2
     return {
         "crowd": name,

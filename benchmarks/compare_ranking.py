@@ -36,7 +36,7 @@ from scipy.stats import spearmanr
 
 import crowdwise as cw
 from compare_crowds import CLASSES, CROWDS, SHAPES, simulate_assumption
-from crowdwise.evaluate.independence import check_independence
+from crowdwise.evaluate.independence_check import check_independence
 
 RESULTS = Path(__file__).parent / "results" / "compare_ranking.json"
 METHODS = ["majority-vote", "weighted-majority-vote", "bwa", "one-coin", "zencrowd", "glad", "dawid-skene", "mace"]

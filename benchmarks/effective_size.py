@@ -7,9 +7,9 @@
 Panels of 3 to 30 workers (accuracies from .55 to .9), 2 to 5 classes, 200 to 2,000 tasks that everyone answers, and 1
 to 5 families with error correlations of .1 to .6 inside; up to half of the workers are in none. In half of the panels
 the members of a family give the same wrong answers, in the others they err on the same tasks in their own ways
-(`crowdwise.simulate.families`). The true value is n / (1 + (n - 1) r̄) with r̄ from the simulator's parameters. Three
-rows: as above; with errors that all share (correlation .05 across families) as well; and everyone in one family. For
-each, with labels alone and with 100 true answers: the share of panels within 15 % of the true value, the median
+(`crowdwise.simulate.judge_families`). The true value is n / (1 + (n - 1) r̄) with r̄ from the simulator's parameters.
+Three rows: as above; with errors that all share (correlation .05 across families) as well; and everyone in one family.
+For each, with labels alone and with 100 true answers: the share of panels within 15 % of the true value, the median
 relative error, and the share whose 90 % interval holds it; the same for panels where `certain` is said.
 
 Constants of `dependence/effective_size.py` were set on panels of seeds 0 to 59 of an earlier generator of the same
@@ -31,7 +31,7 @@ for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-from crowdwise.dependence.effective_size import estimate_size, kish_size  # noqa: E402
+from crowdwise.dependence.effective_size import estimate_size, kish_effective_size  # noqa: E402
 from crowdwise.simulate import Simulation, simulate  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "effective_size.json"
@@ -69,7 +69,7 @@ def measure(job: tuple[str, int]) -> dict[str, Any]:
     crowd = simulate_panel(row, seed)
     n_workers = crowd.labels.n_workers
     matrix = crowd.extras["error_correlation"]
-    true = kish_size(n_workers, (matrix.sum() - n_workers) / (n_workers * (n_workers - 1)))
+    true = kish_effective_size(n_workers, (matrix.sum() - n_workers) / (n_workers * (n_workers - 1)))
     chosen = np.random.default_rng(seed).choice(crowd.truth.size, GOLD, replace=False)
     gold = {int(task): int(crowd.truth[task]) for task in chosen}
     found: dict[str, Any] = {"row": row, "seed": seed, "n_workers": n_workers, "true": true}

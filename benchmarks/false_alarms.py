@@ -43,7 +43,7 @@ import numpy as np
 from scipy.stats import beta
 
 import crowdwise as cw
-from crowdwise.audit.findings import FACT
+from crowdwise.audit.finding_types import FACT
 from crowdwise.labels import CrowdLabels
 
 RESULTS = Path(__file__).parent / "results" / "false_alarms.json"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import crowdwise as cw
-from crowdwise.audit.covariance import covariance_spammers, recovered_rows
+from crowdwise.audit.covariance_spammers import find_covariance_spammers, recover_low_rank_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,12 +29,12 @@ def ways_to_prune(data: cw.datasets.Dataset) -> Iterator[tuple[str, np.ndarray]]
     """Which workers (M,) are left out: nobody, ours, and as many as by the tutorial, worst first by three measures."""
     labels, truth = data.labels, data.truth_codes
     yield "nobody", np.zeros(labels.n_workers, bool)
-    yield "the cluster of rows of V nearest 0", covariance_spammers(labels)
+    yield "the cluster of rows of V nearest 0", find_covariance_spammers(labels)
     known = truth[labels.task] >= 0
     right = np.bincount(labels.worker[known], (truth[labels.task] == labels.label)[known], labels.n_workers)
     number = np.bincount(labels.worker[known], minlength=labels.n_workers)
     for name, worth in (
-        ("so many, the smallest rows of V", np.linalg.norm(recovered_rows(labels), axis=1)),
+        ("so many, the smallest rows of V", np.linalg.norm(recover_low_rank_rows(labels), axis=1)),
         ("so many, the fewest labels", labels.labels_per_worker),
         ("so many, the least accurate (by the truth)", right / np.maximum(number, 1)),
     ):

@@ -15,7 +15,7 @@ import numpy as np
 
 import crowdwise as cw
 from crowdwise.audit.audit import Audit
-from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.dependence.groups import detect_groups
 from crowdwise.report.page import write_report
 

@@ -20,8 +20,8 @@ from compare_tables import compare_tables
 from figure import Row, drawn
 
 import crowdwise as cw
-from crowdwise.audit.descriptor import audit_tests
-from crowdwise.fitting.facts import FAMILIES, LEARNER_FAMILIES
+from crowdwise.audit.audit_tests import audit_tests
+from crowdwise.fitting.method_facts import FAMILIES, LEARNER_FAMILIES
 from reproduction import FOLDER
 from reproduction import pages as reproduction_pages
 

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.reproduction import runs, table_files
+from crowdwise.reproduction import run_table, table_files
 from crowdwise.reproduction.markdown import escape_markdown, markdown_table
-from crowdwise.reproduction.page import make_report, summary
+from crowdwise.reproduction.table_page import make_report, summarise_verdicts
 from crowdwise.reproduction.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from crowdwise.reproduction.page import Report
+    from crowdwise.reproduction.table_page import TableReport
 
 FOLDER = "reproduction"
 
 
-def reports(folder: Path) -> list[Report]:
+def reports(folder: Path) -> list[TableReport]:
     """Every table that comes with the package, with the runs that the folder has of it."""
     found = []
     for name in table_files.table_names():
         table = table_files.read_table(name)
-        found.append(make_report(table, runs.select_rows(table.jobs(), runs.read_rows(folder / f"{name}.jsonl"))))
+        found.append(
+            make_report(table, run_table.select_rows(table.jobs(), run_table.read_rows(folder / f"{name}.jsonl")))
+        )
     return found
 
 
@@ -37,7 +39,7 @@ def pages(docs: Path, folder: Path) -> dict[Path, str]:
     return made
 
 
-def overview(every: list[Report]) -> str:
+def overview(every: list[TableReport]) -> str:
     rows = []
     for report in every:
         table, told, claims = report.table, report.tally, report.claim_tally
@@ -69,12 +71,12 @@ Networks for images then compute in bfloat16 where a table says `precision = "au
 """
 
 
-def in_words(report: Report) -> str:
+def in_words(report: TableReport) -> str:
     """What reproduces, what does not, and what was done otherwise."""
     table = report.table
     parts = [
         f"### {escape_markdown(table.title)}",
-        f"[{escape_markdown(table.name)}]({FOLDER}/{table.name}.md). {summary(report)}",
+        f"[{escape_markdown(table.name)}]({FOLDER}/{table.name}.md). {summarise_verdicts(report)}",
     ]
     worse: dict[tuple[str, str], list[str]] = {}
     for cell in report.cells:

@@ -19,7 +19,7 @@ from crowdwise.labels.errors import InputError, quote
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from crowdwise.fitting.facts import Family
+    from crowdwise.fitting.method_facts import Family
 
 __all__ = ["LearnerEntry", "Method", "learner", "learners", "method", "methods"]
 
@@ -29,7 +29,7 @@ KNOWLEDGE = ("gold", "class_prior", "known_workers")
 
 @dataclass(frozen=True)
 class Entry:
-    """A method and what is to be said of any, read from its class; see `fitting.facts` for what is said in words.
+    """A method and what is said of any, read from its class; `fitting.method_facts` tells what is said in words.
 
     Attributes
     ----------
@@ -104,26 +104,28 @@ class LearnerEntry(Entry):
 def methods() -> tuple[Method, ...]:
     """All methods that make a consensus of labels alone, by family."""
     from crowdwise.fitting.base import Aggregator
-    from crowdwise.fitting.facts import FAMILIES
+    from crowdwise.fitting.method_facts import FAMILIES
 
-    return _in_order([_method(each) for each in _exported(Aggregator, "aggregate", "evaluate")], FAMILIES)
+    return _sort_by_family(
+        [_make_method(each) for each in _exported_classes(Aggregator, "aggregate", "evaluate")], FAMILIES
+    )
 
 
 @functools.cache
 def learners() -> tuple[LearnerEntry, ...]:
     """All methods that learn a classifier from features and labels, by family; their classes need torch."""
-    from crowdwise.fitting.facts import LEARNER_FAMILIES
+    from crowdwise.fitting.method_facts import LEARNER_FAMILIES
 
     try:
         base = importlib.import_module("crowdwise.learn.base").Learner
-        found = [entry for each in _exported(base, "learn") for entry in _variants(each)]
+        found = [entry for each in _exported_classes(base, "learn") for entry in _class_variants(each)]
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in EXTRA:
             raise
         raise InputError(
             f"Learning a classifier needs {error.name}, which is not installed: pip install 'crowdwise[learn]'."
         ) from error
-    return _in_order(found, LEARNER_FAMILIES)
+    return _sort_by_family(found, LEARNER_FAMILIES)
 
 
 def method(slug: str) -> Method:
@@ -133,7 +135,7 @@ def method(slug: str) -> Method:
     'DawidSkene'
     """
     hint = " A method that needs features is a learner: crowdwise.learner, or `crowdwise train`."
-    return _find(slug, {entry.slug: entry for entry in methods()}, "method", hint)
+    return _find_entry(slug, {entry.slug: entry for entry in methods()}, "method", hint)
 
 
 def learner(slug: str) -> LearnerEntry:
@@ -148,13 +150,13 @@ def learner(slug: str) -> LearnerEntry:
         words = f"The learner {slug} is called {now} now: {slug} is the method that takes labels alone."
         warnings.warn(words, DeprecationWarning, stacklevel=2)
         slug = now
-    return _find(slug, {entry.slug: entry for entry in learners()}, "learner")
+    return _find_entry(slug, {entry.slug: entry for entry in learners()}, "learner")
 
 
 E = TypeVar("E", bound=Entry)
 
 
-def _exported(base: type[Any], *rooms: str) -> Iterator[Any]:
+def _exported_classes(base: type[Any], *rooms: str) -> Iterator[Any]:
     """The classes of a kind that rooms export. Rooms are found by name: they lie above this module."""
     for room in rooms:
         package = importlib.import_module(f"crowdwise.{room}")
@@ -168,8 +170,8 @@ def _place(cls: Any) -> dict[str, Any]:
     return {"path": f"{cls.__module__}:{cls.__name__}", "family": cls.family.name, "needs": cls.needs}
 
 
-def _method(cls: Any) -> Method:
-    from crowdwise.fitting.facts import read_facts
+def _make_method(cls: Any) -> Method:
+    from crowdwise.fitting.method_facts import read_facts
 
     said = read_facts(cls, ("summary", "paper", "fails", "complexity"))
     own = {name: getattr(cls, name) for name in ("slug", "label_kind", "climbs", "random", "plug_in")}
@@ -177,8 +179,8 @@ def _method(cls: Any) -> Method:
     return Method(**_place(cls), **said, **own, uses=uses, iterative="max_iter" in cls.__dataclass_fields__)
 
 
-def _variants(cls: Any) -> Iterator[LearnerEntry]:
-    from crowdwise.fitting.facts import read_facts
+def _class_variants(cls: Any) -> Iterator[LearnerEntry]:
+    from crowdwise.fitting.method_facts import read_facts
 
     shared = _place(cls) | {"models_workers": cls.models_workers}
     names = ("summary", "paper", "fails")
@@ -188,13 +190,13 @@ def _variants(cls: Any) -> Iterator[LearnerEntry]:
         yield LearnerEntry(**shared, **read_facts(cls, names, f"Facts of {variant.slug}"), **vars(variant))
 
 
-def _in_order(entries: list[E], families: Sequence[Family]) -> tuple[E, ...]:
+def _sort_by_family(entries: list[E], families: Sequence[Family]) -> tuple[E, ...]:
     """By family, and in a family by slug."""
     names = [family.name for family in families]
     return tuple(sorted(entries, key=lambda entry: (names.index(entry.family), entry.slug)))
 
 
-def _find(slug: object, entries: Mapping[str, E], what: str, hint: str = "") -> E:
+def _find_entry(slug: object, entries: Mapping[str, E], what: str, hint: str = "") -> E:
     """The entry of this name; an error that says what there is, the nearest name and the `hint`, otherwise."""
     if isinstance(slug, str) and slug in entries:
         return entries[slug]

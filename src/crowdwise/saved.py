@@ -23,7 +23,7 @@ def load(folder: str | Path, *, network: Any = None) -> Any:
     network
         For a learner that was trained with a torch module of yours: one like it, whose weights do not matter.
     """
-    from crowdwise.fitting.saving import read_header, restore
+    from crowdwise.fitting.saving import read_header, restore_model
     from crowdwise.registry import learner, method
 
     header = read_header(folder)
@@ -31,13 +31,13 @@ def load(folder: str | Path, *, network: Any = None) -> Any:
         if network is not None:
             raise InputError("network= is for models that learn a classifier; this one is of labels alone.")
         model: Any = method(header["slug"]).load()()
-        restore(model, folder, header)
+        restore_model(model, folder, header)
         return model
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # a model keeps the name that its learner had
         kind = learner(header["slug"]).load()  # says how to install torch, where it is not
     from crowdwise.learn.saving import restore_learner
-    from crowdwise.learn.torch_settings import usual_torch
+    from crowdwise.learn.torch_settings import default_torch_settings
 
-    with usual_torch():
+    with default_torch_settings():
         return restore_learner(kind, folder, header, network)

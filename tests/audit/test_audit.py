@@ -9,7 +9,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.audit import audit as room
 from crowdwise.audit.audit import FINE, Audit, audit_crowd
-from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.report.page import make_report
 from crowdwise.simulate import simulate
 
@@ -78,7 +78,7 @@ def test_gold_may_name_a_class_that_no_worker_used(monkeypatch: pytest.MonkeyPat
     longer = pa.array([7, 2, 1, 0])
 
     def fit(labels: cw.CrowdLabels, *_: object) -> cw.DawidSkene:
-        return cw.DawidSkene().fit(room.with_classes(labels, longer))
+        return cw.DawidSkene().fit(room.extend_classes(labels, longer))
 
     monkeypatch.setattr(room, "fit_method", fit)
     found = audit_crowd(crowd.labels, gold={0: 7})

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from crowdwise.audit.colluders import (
-    against_others,
+    estimate_robust_skills,
     find_colluders,
     pair_p_values,
-    robust_skills,
-    unexplained,
+    share_against_others,
+    unexplained_agreement,
     weighted_medians,
 )
 from crowdwise.datasets import load
@@ -21,7 +21,7 @@ from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate.adversaries import colluders
 from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.dependence import dependent_groups
-from crowdwise.simulate.known import simulate_workers
+from crowdwise.simulate.known_workers import simulate_workers
 from crowdwise.simulate.workers import constant_confusion, symmetric_confusion
 
 
@@ -50,7 +50,7 @@ def test_skills_are_not_moved_by_a_block_of_two_in_five():
     values = np.outer(true, true)
     values[:20, :20] = 0.9
     weights = 100.0 * (1 - np.eye(50))
-    assert np.abs(robust_skills(values, weights) - true).max() < 0.01
+    assert np.abs(estimate_robust_skills(values, weights) - true).max() < 0.01
 
 
 def test_pair_p_value_is_the_binomial_tail():
@@ -71,9 +71,11 @@ def test_a_shared_confusion_is_explained_by_matrices():
     labels = simulate_workers(matrices, 2000, None, random_state=0).labels
     assert find_colluders(labels).findings == ()
     block = np.arange(30) >= 20
-    assert np.abs(unexplained(labels, block, agreement(labels), np.full((30, 30), 2000.0))[block]).max() < 0.05
+    assert (
+        np.abs(unexplained_agreement(labels, block, agreement(labels), np.full((30, 30), 2000.0))[block]).max() < 0.05
+    )
     settled = colluders(n_tasks=2000, n_workers=30, share=1 / 3, random_state=0).labels
-    found = unexplained(settled, block, agreement(settled), np.full((30, 30), 2000.0))
+    found = unexplained_agreement(settled, block, agreement(settled), np.full((30, 30), 2000.0))
     # All agree; right with .1 and wrong with .45 twice, two would agree on .1² + 2 × .45² = .415 of tasks.
     assert found[block] == pytest.approx(1 - 0.415, abs=0.03)
     assert (found[~block] == 0).all()
@@ -104,9 +106,9 @@ def test_those_who_depend_on_each_other_collude_only_against_the_others():
 def test_ties_of_the_others_are_not_against_a_block_whatever_the_classes_are_called():
     said = np.tile([0, 0, 0, 0, 1], (30, 1))
     block = np.array([True, True, True, False, False])
-    assert against_others(CrowdLabels.from_dense(said), block) == 0
-    assert against_others(CrowdLabels.from_dense(1 - said), block) == 0
-    assert against_others(CrowdLabels.from_dense(np.tile([0, 0, 0, 1, 1], (30, 1))), block) == 1
+    assert share_against_others(CrowdLabels.from_dense(said), block) == 0
+    assert share_against_others(CrowdLabels.from_dense(1 - said), block) == 0
+    assert share_against_others(CrowdLabels.from_dense(np.tile([0, 0, 0, 1, 1], (30, 1))), block) == 1
 
 
 def test_a_trusted_worker_tells_which_half_is_honest():

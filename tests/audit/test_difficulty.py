@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crowdwise.audit.difficulty import CELLS, fit_difficulty, plan_draws, score_by_level, spread_errors
+from crowdwise.audit.difficulty import (
+    CELLS,
+    fit_difficulty,
+    likeliest_log_matrices_by_level,
+    plan_draws,
+    split_errors_by_difficulty,
+)
 from crowdwise.audit.mislabels import find_mislabels
 from crowdwise.labels import CrowdLabels
 
@@ -26,7 +32,7 @@ def crowd(seed: int, hard: float, wrong: int = 0) -> tuple[CrowdLabels, np.ndarr
 def test_errors_keep_their_mean() -> None:
     error, guess = np.array([0.2, 0.4]), np.array([0.6, 0.6])
     for share, h in CELLS:
-        easy, hard = spread_errors(error, guess, share, h)
+        easy, hard = split_errors_by_difficulty(error, guess, share, h)
         assert (easy <= error).all()
         assert (hard >= error).all()
         possible = error - share * h * guess > 0.1 * error
@@ -53,7 +59,7 @@ def test_matrices_and_draws() -> None:
     assert sum(plan.draws for plan in plans) == 199
     for plan in plans:
         np.testing.assert_allclose(plan.matrices.sum(axis=2), 1)
-    log_prior, table = score_by_level(labels, found)
+    log_prior, table = likeliest_log_matrices_by_level(labels, found)
     assert table.shape == (30, 6, 3)
     assert np.exp(log_prior).sum() == pytest.approx(1)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.audit.crowds import DRIFTERS, drifting, honest, varied
 
-from crowdwise.audit.drift import _deal, find_drift, label_times
+from crowdwise.audit.drift import _permutation_test, find_drift, label_times
 from crowdwise.labels import CrowdLabels, read_labels
 from crowdwise.labels.errors import InputError
 
@@ -36,7 +36,7 @@ def test_against_every_order() -> None:
     moves = np.array([True, False, True, True, False])  # the second and third label have one time
     observed = np.abs(np.cumsum(z))[moves].max()
     reached = [np.abs(np.cumsum(order))[moves].max() >= observed - 1e-9 for order in permutations(z)]
-    found = [_deal(z, moves, np.random.default_rng(seed), 999) for seed in range(200)]
+    found = [_permutation_test(z, moves, np.random.default_rng(seed), 999) for seed in range(200)]
     assert np.mean([p for p, _ in found]) == pytest.approx(np.mean(reached), abs=0.04)
     assert {last for _, last in found} == {2}
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from crowdwise.audit.gold_doubt import LURED, STEPS, classify_gold, count_matrices, misled_likelihoods
+from crowdwise.audit.gold_doubt import LURED, STEPS, classify_gold, count_log_matrices, misleading_task_likelihoods
 from crowdwise.audit.mislabels import find_mislabels
 from crowdwise.labels import CrowdLabels
 
 if TYPE_CHECKING:
-    from crowdwise.audit.findings import Finding
+    from crowdwise.audit.finding_types import Finding
 
 
 def crowd(seed: int, *, misleading: float = 0.0, wrong: int = 0, pull: float = 0.8) -> tuple[CrowdLabels, np.ndarray]:
@@ -35,8 +35,8 @@ def test_likelihoods_of_misleading_tasks_by_sums() -> None:
     labels, given = crowd(0)
     labels = labels.keep(labels.task < 6)
     given = np.where(np.arange(100) < 5, given, -1)
-    log_prior, table = count_matrices(labels, np.eye(3)[np.maximum(given, 0)] * (given >= 0)[:, None])
-    found, plain = misled_likelihoods(labels, given, log_prior, table)
+    log_prior, table = count_log_matrices(labels, np.eye(3)[np.maximum(given, 0)] * (given >= 0)[:, None])
+    found, plain = misleading_task_likelihoods(labels, given, log_prior, table)
     assert found.shape == (5, STEPS.size)
     for task in range(5):
         g, edges = given[task], np.flatnonzero(labels.task == task)

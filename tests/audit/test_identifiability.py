@@ -13,16 +13,16 @@ from crowdwise.audit.identifiability import (
     DOMINANT,
     LINKED,
     VIEWS,
-    agreeing,
+    check_agreement,
+    check_conditions,
     find_unidentifiable,
-    questions,
 )
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate_workers
 
 
 def answers(labels: CrowdLabels) -> dict[str, bool | None]:
-    return {answer.question: answer.holds for answer in questions(labels)}
+    return {answer.question: answer.holds for answer in check_conditions(labels)}
 
 
 def test_a_good_crowd() -> None:
@@ -44,7 +44,7 @@ def test_a_crowd_of_guessers_is_called_so() -> None:
     assert found.score > 0.5
     assert sum(answers(guessers(300, seed))[AGREEING] is True for seed in range(40)) <= 5
     weak = (honest(40, 8, 3, 3, np.random.default_rng(seed), skill=0.7).labels for seed in range(20))
-    assert all(agreeing(labels, 0.05).holds is not False for labels in weak)
+    assert all(check_agreement(labels, 0.05).holds is not False for labels in weak)
 
 
 def test_who_labels_once_shows_no_habit() -> None:
@@ -52,9 +52,9 @@ def test_who_labels_once_shows_no_habit() -> None:
         np.repeat(np.arange(300), 5), np.arange(1500), np.repeat(np.arange(300) % 2, 5),
         tasks=300, workers=1500, classes=2,
     )  # fmt: skip
-    assert agreeing(once, 0.05).holds is None
+    assert check_agreement(once, 0.05).holds is None
     few = (honest(4, 5, 2, 5, np.random.default_rng(seed)).labels for seed in range(20))
-    assert all(agreeing(labels, 0.05).holds is None for labels in few)
+    assert all(check_agreement(labels, 0.05).holds is None for labels in few)
 
 
 def test_agreement_beyond_habits_by_hand() -> None:
@@ -63,13 +63,13 @@ def test_agreement_beyond_habits_by_hand() -> None:
         np.repeat(np.arange(4), 2), np.tile([0, 1], 4), np.array([0, 0, 0, 1, 1, 1, 1, 0]),
         tasks=4, workers=2, classes=2,
     )  # fmt: skip
-    found = agreeing(labels, 0.05)
+    found = check_agreement(labels, 0.05)
     assert found.words == "The labels do not show it."  # of so few tasks
     more = CrowdLabels.from_codes(
         np.repeat(np.arange(40), 2), np.tile([0, 1], 40), np.repeat(np.arange(40) % 2, 2),
         tasks=40, workers=2, classes=2,
     )  # fmt: skip
-    assert agreeing(more, 0.05).words == "Yes: 100% of the pairs agree, 50% would by habit alone."
+    assert check_agreement(more, 0.05).words == "Yes: 100% of the pairs agree, 50% would by habit alone."
 
 
 def test_two_crowds_that_never_met() -> None:

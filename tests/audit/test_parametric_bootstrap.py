@@ -10,7 +10,7 @@ from tests.audit.crowds import honest
 from tests.engines.test_simulated_scores import plain_scores
 
 from crowdwise.audit import parametric_bootstrap
-from crowdwise.audit.parametric_bootstrap import drawn_again, largest_p_values
+from crowdwise.audit.parametric_bootstrap import drawn_again, max_statistic_p_values
 from crowdwise.kernels.simulated_scores import AnswerModel
 from crowdwise.simulate.draws import cumulate_rows
 
@@ -68,7 +68,7 @@ def pieces(largest: list[float], size: int) -> Iterator[tuple[slice, FloatArray]
 
 def test_p_values_by_hand() -> None:
     observed = np.array([5.0, 2.0, np.nan, 0.5])
-    p_value = largest_p_values(observed, pieces([1.0, 2.0, 3.0, 4.0], 2), 4, level=0.3)
+    p_value = max_statistic_p_values(observed, pieces([1.0, 2.0, 3.0, 4.0], 2), 4, level=0.3)
     np.testing.assert_allclose(p_value, [1 / 5, 4 / 5, np.nan, 5 / 5])
 
 
@@ -81,6 +81,8 @@ def test_draws_end_once_nothing_can_be_flagged() -> None:
             yield some, statistics
 
     # Of 10 draws, (1 + r) / 11 is above 0.3 from r = 3 on: known after two pieces of two, seen when the third comes.
-    assert (largest_p_values(np.array([5.0, 2.0]), counted(), 10, level=0.3) == 1).all()
+    assert (max_statistic_p_values(np.array([5.0, 2.0]), counted(), 10, level=0.3) == 1).all()
     assert len(taken) == 3
-    assert largest_p_values(np.array([10.0, 2.0]), pieces([9.0] * 10, 2), 10, level=0.3)[0] == pytest.approx(1 / 11)
+    assert max_statistic_p_values(np.array([10.0, 2.0]), pieces([9.0] * 10, 2), 10, level=0.3)[0] == pytest.approx(
+        1 / 11
+    )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crowdwise.audit.findings import Finding
+from crowdwise.audit.finding_types import Finding
 from crowdwise.audit.pruning import prune
 from crowdwise.labels import read_labels
 from crowdwise.labels.errors import InputError

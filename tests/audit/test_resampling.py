@@ -7,16 +7,16 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
+from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, solve_rates
 from crowdwise.audit.resampling import (
-    Contrast,
-    Table,
-    _bundled,
+    GroupContrast,
+    UnitValues,
+    _bundle_units,
     bootstrap_interval,
-    enough,
+    find_strongest,
     groups_to_test,
-    max_statistic,
-    strongest,
+    has_enough_counts,
+    max_statistic_test,
 )
 from crowdwise.kernels import outer_sums
 from crowdwise.labels import CrowdLabels
@@ -39,9 +39,9 @@ def test_against_every_permutation() -> None:
     values = rng.normal(size=(8, 2))
     values[[2, 5], 1] = 0
     some = np.array([0, 1, 3, 4, 6, 7])
-    tables = [Table(np.arange(8), values[:, :1]), Table(some, values[some, 1:])]
-    contrast = Contrast(tables, code, stratum, np.array([0]), np.ones((1, 2), bool))
-    ((t, p),) = max_statistic([contrast], random_state=1, draws=4999)
+    tables = [UnitValues(np.arange(8), values[:, :1]), UnitValues(some, values[some, 1:])]
+    contrast = GroupContrast(tables, code, stratum, np.array([0]), np.ones((1, 2), bool))
+    ((t, p),) = max_statistic_test([contrast], random_state=1, draws=4999)
     kept = code >= 0
     expected = [studentised(values[kept, c], code[kept] == 0, stratum[kept]) for c in (0, 1)]
     np.testing.assert_allclose(t[0], expected, rtol=1e-5)
@@ -58,17 +58,17 @@ def test_bundles_of_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     code, stratum = rng.integers(-1, 3, 3000), rng.integers(0, 2, 3000)
     values = rng.normal(size=(3000, 2)) + 0.15 * (code == 1)[:, None] * np.array([1, 0])
-    tables = [Table(np.arange(3000), values[:, :1]), Table(np.arange(0, 3000, 2), values[::2, 1:])]
-    contrast = Contrast(tables, code, stratum, np.array([0, 1, 2]), np.ones((3, 2), bool))
-    ((t, p),) = max_statistic([contrast], random_state=1)
+    tables = [UnitValues(np.arange(3000), values[:, :1]), UnitValues(np.arange(0, 3000, 2), values[::2, 1:])]
+    contrast = GroupContrast(tables, code, stratum, np.array([0, 1, 2]), np.ones((3, 2), bool))
+    ((t, p),) = max_statistic_test([contrast], random_state=1)
     monkeypatch.setattr("crowdwise.audit.resampling.MANY", 300)
-    unit, first = _bundled(contrast, rng)
+    unit, first = _bundle_units(contrast, rng)
     assert (np.bincount(unit[unit >= 0]) == 8).all()  # 2,250 units have a group
     assert (unit < 0).sum() - (code < 0).sum() < 8 * 6
     for bundle, one in enumerate(first):
         assert (code[unit == bundle] == code[one]).all()
         assert (stratum[unit == bundle] == stratum[one]).all()
-    ((t_bundled, p_bundled),) = max_statistic([contrast], random_state=1)
+    ((t_bundled, p_bundled),) = max_statistic_test([contrast], random_state=1)
     np.testing.assert_allclose(t_bundled, t, atol=0.6)
     assert max(p[1, 0], p_bundled[1, 0]) < 0.02
     assert min(p[2, 0], p_bundled[2, 0]) > 0.4
@@ -79,22 +79,24 @@ def test_what_is_not_usable_is_not_counted() -> None:
     values = rng.normal(size=(40, 2))
     code = np.arange(40) % 2
     values[:, 1] += 5 * code
-    wild = Contrast(
-        [Table(np.arange(len(code)), values)], code, np.zeros(40, int), np.array([0]), np.array([[True, False]])
+    wild = GroupContrast(
+        [UnitValues(np.arange(len(code)), values)], code, np.zeros(40, int), np.array([0]), np.array([[True, False]])
     )
-    ((t, p),) = max_statistic([wild], random_state=0)
+    ((t, p),) = max_statistic_test([wild], random_state=0)
     assert np.isnan([t[0, 1], p[0, 1]]).all()
-    alone = Contrast([Table(np.arange(40), values[:, :1])], code, np.zeros(40, int), np.array([0]), np.array([[True]]))
-    ((_, q),) = max_statistic([alone], random_state=0)
+    alone = GroupContrast(
+        [UnitValues(np.arange(40), values[:, :1])], code, np.zeros(40, int), np.array([0]), np.array([[True]])
+    )
+    ((_, q),) = max_statistic_test([alone], random_state=0)
     assert p[0, 0] == pytest.approx(q[0, 0], abs=0.05)
 
 
 def test_values_of_nothing_are_no_evidence() -> None:
     code = np.arange(10) % 2
-    same = Contrast(
-        [Table(np.arange(10), np.zeros((10, 1)))], code, np.zeros(10, int), np.array([0]), np.array([[True]])
+    same = GroupContrast(
+        [UnitValues(np.arange(10), np.zeros((10, 1)))], code, np.zeros(10, int), np.array([0]), np.array([[True]])
     )
-    ((t, p),) = max_statistic([same], random_state=0, draws=19)
+    ((t, p),) = max_statistic_test([same], random_state=0, draws=19)
     assert t[0, 0] == 0
     assert p[0, 0] == 1
 
@@ -112,14 +114,14 @@ def test_groups_that_are_tested() -> None:
     assert groups_to_test(np.array([0, 1, 2]), 3).tolist() == [0, 1, 2]
     assert groups_to_test(np.array([1, 1]), 3).tolist() == []
     counts = np.array([[3.0], [1.0], [9.0]])
-    assert enough(np.array([0, 1, -1]), counts, np.array([0, 1]), 1).tolist() == [[True], [True]]
-    assert enough(np.array([0, 1, -1]), counts, np.array([0, 1]), 2).tolist() == [[False], [False]]
+    assert has_enough_counts(np.array([0, 1, -1]), counts, np.array([0, 1]), 1).tolist() == [[True], [True]]
+    assert has_enough_counts(np.array([0, 1, -1]), counts, np.array([0, 1]), 2).tolist() == [[False], [False]]
 
 
 def test_strongest() -> None:
     t, p = np.array([[1.0, -9.0, np.nan]]), np.array([[0.04, 0.01, np.nan]])
-    assert strongest(t, p, 0.05) == (0, 1)
-    assert strongest(t, p, 0.005) is None
+    assert find_strongest(t, p, 0.05) == (0, 1)
+    assert find_strongest(t, p, 0.005) is None
 
 
 def test_consensus_of_the_others_by_hand() -> None:
@@ -129,13 +131,13 @@ def test_consensus_of_the_others_by_hand() -> None:
     )  # fmt: skip
     found = fit_reference(labels, {2: 0})
     prior, a = np.exp(found.log_prior), found.confusion
-    q = found.from_others(labels)
+    q = found.posterior_without_worker(labels)
     others = prior * a[1, :, 1] ** 2
     np.testing.assert_allclose(q[0], others / others.sum())
     others = prior * a[0, :, 0]  # both answers of worker 1 to task 0 are her own
     np.testing.assert_allclose(q[[1, 2]], np.tile(others / others.sum(), (2, 1)))
     np.testing.assert_allclose(q[6], [1, 0])  # the truth
-    outside = found.from_others(labels, np.array([True, True, False]))
+    outside = found.posterior_without_worker(labels, np.array([True, True, False]))
     np.testing.assert_allclose(outside[0], prior)
     others = prior * a[2, :, 0]
     np.testing.assert_allclose(outside[3], others / others.sum())
@@ -149,7 +151,7 @@ def test_rates_undo_the_errors_of_the_consensus() -> None:
     truth = (rng.random(n) > sure).astype(int)
     label = (rng.random(n) > matrix[truth, 0]).astype(int)
     q = np.stack([sure, 1 - sure], axis=1)
-    np.testing.assert_allclose(rates(q.T @ q, q.T @ np.eye(2)[label]), matrix, atol=0.01)
+    np.testing.assert_allclose(solve_rates(q.T @ q, q.T @ np.eye(2)[label]), matrix, atol=0.01)
     blurred = [label[q.argmax(axis=1) == k].mean() for k in (0, 1)]
     assert abs(blurred[0] - 0.1) > 0.05
 

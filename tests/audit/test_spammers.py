@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from crowdwise.aggregate.dawid_skene import DawidSkene
-from crowdwise.audit.attention import dependence, fit_mixture, slopes, usual_attention
+from crowdwise.audit.attention import attention_slopes, fit_attention_mixture, measure_label_dependence, usual_attention
 from crowdwise.audit.audit import audit_crowd, screen_workers
-from crowdwise.audit.covariance import covariance_spammers, covariances
-from crowdwise.audit.leave_out_consensus import others_say
-from crowdwise.audit.low_rank import factorise
-from crowdwise.audit.spammers import attention_of_bits, find_spammers, rank_chances
+from crowdwise.audit.covariance_spammers import find_covariance_spammers, label_covariances
+from crowdwise.audit.leave_out_consensus import posterior_from_others
+from crowdwise.audit.low_rank_factorisation import factorise_low_rank
+from crowdwise.audit.spammers import bits_to_attention, cumulative_mean_chances, find_spammers
 from crowdwise.datasets import load
 from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate.adversaries import spammers
 from crowdwise.simulate.dawid_skene import simulate_crowd
-from crowdwise.simulate.known import simulate_workers
+from crowdwise.simulate.known_workers import simulate_workers
 from crowdwise.simulate.workers import constant_confusion, symmetric_confusion, unrelated_confusion
 
 NEEDS_DATA = [
@@ -48,7 +48,7 @@ def flagged(screen, kind="spammer"):
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
 def test_attention_of_bits_tells_so_many_bits(n_classes):
-    share = attention_of_bits(0.08, n_classes)
+    share = bits_to_attention(0.08, n_classes)
     rest = (1 - share) / n_classes
     assert np.log2(n_classes) - entropy(share + rest, *[rest] * (n_classes - 1)) == pytest.approx(0.08, abs=1e-6)
 
@@ -63,13 +63,13 @@ def test_low_rank_is_recovered_from_off_diagonal_entries():
     weights = np.triu(rng.random((30, 30)) < 0.7, 1).astype(float)
     weights += weights.T
     values[weights == 0] = 1e6  # nothing that was not observed is read
-    found = factorise(values, weights, 2, 1e-9, tol=1e-10)
+    found = factorise_low_rank(values, weights, 2, 1e-9, tol=1e-10)
     assert np.abs(found @ found.T - true @ true.T).max() < 1e-5
 
 
 def test_covariances_by_hand():
     labels = CrowdLabels.from_dense(np.array([[0, 0, -1], [1, 1, 0], [0, 1, 0], [1, 1, -1]]), classes=[0, 1])
-    values, shared = covariances(labels)
+    values, shared = label_covariances(labels)
     assert shared.tolist() == [[0, 4, 2], [4, 0, 2], [2, 2, 0]]
     assert values[0, 1] == pytest.approx(3 / 4 - (0.5 * 0.25 + 0.5 * 0.75))
     assert values[0, 2] == pytest.approx(1 / 2 - 1 / 2)
@@ -78,13 +78,13 @@ def test_covariances_by_hand():
 
 def test_covariance_method_says_what_it_needs():
     with pytest.raises(InputError, match="at least three workers who share tasks"):
-        covariance_spammers(CrowdLabels.from_arrays([1, 2, 3], ["a", "b", "c"], ["x", "y", "x"]))
+        find_covariance_spammers(CrowdLabels.from_arrays([1, 2, 3], ["a", "b", "c"], ["x", "y", "x"]))
 
 
 @pytest.mark.parametrize("share", [0.2, 0.4])
 def test_covariance_method_finds_simulated_spammers(share):
     crowd = spammers(n_tasks=3000, share=share, random_state=1)
-    assert (covariance_spammers(crowd.labels) == (np.array(crowd.kinds) == "spammer")).all()
+    assert (find_covariance_spammers(crowd.labels) == (np.array(crowd.kinds) == "spammer")).all()
 
 
 # Published: .899 with 22 removed, .834 with 12, .91 with 158. The slides do not say how the covariance of two workers
@@ -94,7 +94,7 @@ def test_covariance_method_finds_simulated_spammers(share):
 )
 def test_pruning_by_covariance_before_em(name, removed, at_least):
     dataset = load(name)
-    spam = covariance_spammers(dataset.labels)
+    spam = find_covariance_spammers(dataset.labels)
     assert spam.sum() == pytest.approx(removed, abs=2)
     known = dataset.truth_codes >= 0
     model = DawidSkene(max_iter=5000).fit(dataset.labels.keep(~spam[dataset.labels.worker]))
@@ -138,7 +138,7 @@ def test_mixture_finds_two_kinds_of_workers():
     rng = np.random.default_rng(0)
     grid = np.linspace(0.05, 0.95, 10)
     right = rng.binomial(12, np.where(rng.random(2000) < 0.3, 0.15, 0.75))[:, None]
-    share = fit_mixture(right * np.log(grid) + (12 - right) * np.log(1 - grid), np.full(10, 0.1))
+    share = fit_attention_mixture(right * np.log(grid) + (12 - right) * np.log(1 - grid), np.full(10, 0.1))
     assert share[grid < 0.45].sum() == pytest.approx(0.3, abs=0.03)
     assert share.sum() == pytest.approx(1)
 
@@ -146,14 +146,14 @@ def test_mixture_finds_two_kinds_of_workers():
 def test_weights_are_bounded_whatever_a_workers_slope():
     """A worker with four labels beside which the others hardly vary must not decide what is usual."""
     labels = simulate_crowd(200, 6, 2, None, random_state=0).labels
-    said = np.clip(others_say(labels)[0], 0.02, 0.98)
+    said = np.clip(posterior_from_others(labels)[0], 0.02, 0.98)
     few = labels.keep((labels.worker != 5) | (labels.task < 4))
     kept = said[(labels.worker != 5) | (labels.task < 4)]
     odd = few.worker == 5
     kept[odd] = 0.5 + 1e-5 * np.array([[1, -1], [-1, 1], [1, -1], [-1, 1]]) * np.where(few.label[odd], -1, 1)[:, None]
-    assert abs(slopes(few, kept).slope[5]) > 1e3
-    usual, overall = usual_attention(few, slopes(few, kept))
-    without = usual_attention(few.keep(~odd), slopes(few.keep(~odd), kept[~odd]))[1]
+    assert abs(attention_slopes(few, kept).slope[5]) > 1e3
+    usual, overall = usual_attention(few, attention_slopes(few, kept))
+    without = usual_attention(few.keep(~odd), attention_slopes(few.keep(~odd), kept[~odd]))[1]
     assert overall == pytest.approx(without, abs=0.001)
     assert np.abs(usual - overall).max() < 0.1
 
@@ -161,7 +161,7 @@ def test_weights_are_bounded_whatever_a_workers_slope():
 def test_rank_chances_is_the_running_mean_of_the_smallest():
     chances = np.random.default_rng(0).random(50)
     chances[7] = np.nan
-    found = rank_chances(chances)
+    found = cumulative_mean_chances(chances)
     for worker in range(50):
         if worker != 7:
             assert found[worker] == pytest.approx(chances[chances <= chances[worker]].mean())
@@ -173,9 +173,9 @@ def test_slope_and_trace_have_the_moments_of_all_permutations():
     sums, traces = [], []
     for label in itertools.permutations([0, 0, 1, 1, 2, 2]):
         labels, _ = one_worker(np.array(label), said)
-        found = slopes(labels, said)
+        found = attention_slopes(labels, said)
         sums.append(found.above.sum())
-        depends = dependence(labels, said, found)
+        depends = measure_label_dependence(labels, said, found)
         traces.append(depends.trace[0])
     sums = np.array(sums)
     assert sums.mean() == pytest.approx(0, abs=1e-12)
@@ -185,14 +185,14 @@ def test_slope_and_trace_have_the_moments_of_all_permutations():
 
 def test_nobody_is_compared_with_themselves():
     labels = simulate_crowd(60, 12, 3, 4, random_state=1).labels
-    said, told = others_say(labels)
+    said, told = posterior_from_others(labels)
     worker = 5
     codes = labels.label.copy()
     codes[labels.worker == worker] = (codes[labels.worker == worker] + 1) % 3
     other = CrowdLabels.from_codes(labels.task, labels.worker, codes, tasks=60, workers=12, classes=3)
     assert told.all()
-    assert (said[labels.worker == worker] == others_say(other)[0][labels.worker == worker]).all()
-    assert not (said == others_say(other)[0]).all()
+    assert (said[labels.worker == worker] == posterior_from_others(other)[0][labels.worker == worker]).all()
+    assert not (said == posterior_from_others(other)[0]).all()
 
 
 # ---- who is flagged ------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_level_is_kept_at_the_bound_itself():
             for seed in range(20)
         )
 
-    assert crowds_with_flags(attention_of_bits(0.08, 2)) <= 4
+    assert crowds_with_flags(bits_to_attention(0.08, 2)) <= 4
     assert crowds_with_flags(0.02) >= 19
 
 

@@ -9,10 +9,15 @@ import pytest
 from tests.audit.crowds import Crowd, honest, relabelled, varied
 
 import crowdwise as cw
-from crowdwise.audit.confused_classes import find_confused_classes, follow_shares
-from crowdwise.audit.hard_tasks import differing, expected_differing, find_hard_tasks, hardness
+from crowdwise.audit.confused_classes import find_confused_classes, share_following_class_shares
+from crowdwise.audit.hard_tasks import (
+    disagreement_share,
+    excess_disagreement,
+    expected_disagreement_share,
+    find_hard_tasks,
+)
 from crowdwise.audit.leave_out_consensus import fit_reference
-from crowdwise.audit.mislabels import doubts, find_mislabels, given_labels
+from crowdwise.audit.mislabels import find_mislabels, given_labels, label_doubts
 from crowdwise.labels import CrowdLabels, read_labels
 
 
@@ -27,7 +32,7 @@ def guessed(crowd: Crowd, tasks: np.ndarray, rng: np.random.Generator) -> CrowdL
 def test_expected_disagreement_by_brute_force() -> None:
     labels = honest(12, 6, 3, 4, np.random.default_rng(0)).labels
     reference = fit_reference(labels)
-    expected = expected_differing(labels, reference)
+    expected = expected_disagreement_share(labels, reference)
     prior = np.exp(reference.log_prior)
     for t in range(12):
         who = labels.worker[labels.task_ptr[t] : labels.task_ptr[t + 1]]
@@ -38,7 +43,7 @@ def test_expected_disagreement_by_brute_force() -> None:
             if a != b
         ]
         assert expected[t] == pytest.approx(np.mean(differ))
-    np.testing.assert_allclose(hardness(labels), differing(labels, labels.label) - expected)
+    np.testing.assert_allclose(excess_disagreement(labels), disagreement_share(labels, labels.label) - expected)
 
 
 def test_hard_tasks_are_found() -> None:
@@ -52,7 +57,7 @@ def test_hard_tasks_are_found() -> None:
         found += len(names & set(range(10)))
         wrong += len(names - set(range(10)))
         assert all(0 <= f.score <= 1 for f in screen.findings)
-        ranked = np.argsort(-hardness(guessed(crowd, hard, rng)))
+        ranked = np.argsort(-excess_disagreement(guessed(crowd, hard, rng)))
         first += len(set(ranked[:10]) & set(range(10)))
     assert first >= 46  # of 50
     assert found >= 44
@@ -71,7 +76,7 @@ def test_wrong_gold_labels_are_found() -> None:
         names = {f.names[0] for f in screen.findings if f.kind == "mislabel"}
         found += len(names & set(range(20)))
         wrong += len({f.names[0] for f in screen.findings} - set(range(20)))
-        ranked += len(set(np.argsort(-doubts(crowd.labels, truth))[:20]) & set(range(20)))
+        ranked += len(set(np.argsort(-label_doubts(crowd.labels, truth))[:20]) & set(range(20)))
     assert found >= 60  # of 120, with six labels a task
     assert wrong <= 1
     assert ranked >= 100  # of 120
@@ -101,8 +106,8 @@ def test_the_words_of_a_mislabel() -> None:
     assert 0.75 < found.score < 0.99  # one task alone may also mislead everybody
     assert "5 of its 5 labels say 'dog'" in found.evidence
     assert "%" not in found.evidence + found.verdict
-    assert np.nanargmax(doubts(labels, truth)) == 7
-    some = doubts(labels, {7: "=cat\n"})
+    assert np.nanargmax(label_doubts(labels, truth)) == 7
+    some = label_doubts(labels, {7: "=cat\n"})
     assert np.isnan(some).sum() == 59
 
 
@@ -157,7 +162,7 @@ def test_no_alarm_in_honest_crowds(find: object) -> None:
 def test_what_cannot_be_tested() -> None:
     pairs = honest(30, 4, 2, 2, np.random.default_rng(0)).labels
     assert "No task has 3 labels" in find_hard_tasks(pairs).skipped
-    assert np.isnan(hardness(pairs)).all()
+    assert np.isnan(excess_disagreement(pairs)).all()
     assert "two classes" in find_confused_classes(pairs).skipped
     few = honest(30, 4, 3, 2, np.random.default_rng(0)).labels
     assert "needs 5 workers" in find_confused_classes(few).skipped
@@ -208,10 +213,12 @@ def test_how_far_wrong_answers_follow_the_shares() -> None:
     wrong = np.array([[1, 2], [0, 2], [0, 1]])
     beyond = shares[wrong] / shares[wrong].sum(axis=1, keepdims=True) - 0.5
     total = np.array([1e6, 1e6, 1e6])
-    np.testing.assert_allclose(follow_shares(beyond, 0.3 * beyond * total[:, None], total), 0.3, atol=0.01)
+    np.testing.assert_allclose(
+        share_following_class_shares(beyond, 0.3 * beyond * total[:, None], total), 0.3, atol=0.01
+    )
     # Where k is true is not asked about k itself.
     lean = np.array([[5e5, -5e5], [0, 0], [0, 0]])
-    assert follow_shares(beyond, lean, total)[0] < 0.01
+    assert share_following_class_shares(beyond, lean, total)[0] < 0.01
 
 
 def test_classes_that_nobody_says_make_no_confusion() -> None:

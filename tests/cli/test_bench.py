@@ -16,7 +16,7 @@ from tests.reproduction.small import SMALL
 from crowdwise.cli.commands.bench import choose_methods
 from crowdwise.labels.errors import InputError
 from crowdwise.registry import learners
-from crowdwise.reproduction import runs
+from crowdwise.reproduction import run_table
 from crowdwise.reproduction.table_files import parse_table, table_names
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_the_small_version_is_not_compared(cw: Callable[..., Any], table: Path, 
         "mine-quick-1.svg",
         "mine-quick.jsonl",
     }
-    rows = runs.read_rows(tmp_path / "mine-quick.jsonl")
+    rows = run_table.read_rows(tmp_path / "mine-quick.jsonl")
     assert len(rows) == 4
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from crowdwise import __version__
 from crowdwise.cli.commands.demo import METHODS
-from crowdwise.cli.escaping import display_name, escape_unprintable, quote_command
+from crowdwise.cli.terminal_names import display_name, escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError
 from crowdwise.registry import learners, methods
 from crowdwise.saved import load

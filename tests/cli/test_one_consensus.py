@@ -12,11 +12,11 @@ import pytest
 
 import crowdwise
 from crowdwise.audit.audit import Audit
-from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.cli.commands.audit import AuditPage
 from crowdwise.cli.label_files import LabelFiles
 from crowdwise.cli.options import AuditOptions
-from crowdwise.report.items import read_items
+from crowdwise.report.task_items import read_items
 from crowdwise.simulate import simulate
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import typer
 
 from crowdwise.cli import commands
 from crowdwise.cli.options import AuditOptions, EngineName, expand_option_groups, option_words
-from crowdwise.kernels.choice import ENGINES, choose_engine
+from crowdwise.kernels.engine_choice import ENGINES, choose_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,9 +51,9 @@ def test_a_group_is_its_options() -> None:
 
 
 def test_words_leave_out_defaults() -> None:
-    assert AuditOptions().words() == []
+    assert AuditOptions().command_words() == []
     options = AuditOptions(gold="gold.csv", engine=EngineName.numpy, level=0.1)
-    assert options.words() == ["--gold", "gold.csv", "--engine", "numpy", "--level", "0.1"]
+    assert options.command_words() == ["--gold", "gold.csv", "--engine", "numpy", "--level", "0.1"]
     assert option_words({"a_b": 0, "c": None}) == ["--a-b", "0"]
 
 

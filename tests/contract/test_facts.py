@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.fitting.facts import FAMILIES, LEARNER_FAMILIES, read_facts
+from crowdwise.fitting.method_facts import FAMILIES, LEARNER_FAMILIES, read_facts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.fitting.knowledge import knowledge_of
+from crowdwise.fitting.prior_knowledge import align_knowledge
 from crowdwise.labels import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def labels_with(classes: list[str], workers: list[str]) -> CrowdLabels:
 
 
 def counts_of(labels: CrowdLabels, known: object) -> FloatArray:
-    found = knowledge_of(
+    found = align_knowledge(
         labels, gold=None, class_prior=None, known_workers=known, known_weight=10.0, slug="any",
         uses=frozenset({"known_workers"}),
     )  # fmt: skip

@@ -12,12 +12,12 @@ from tests.dependence.test_groups import with_copies
 
 import crowdwise as cw
 from crowdwise.dependence.effective_size import (
-    bounds_without_truth,
     effective_size,
     estimate_size,
-    judged_labels,
-    kish_size,
+    kish_effective_size,
     pool_sizes,
+    select_judged_labels,
+    size_bounds_without_truth,
 )
 from crowdwise.dependence.family_model import arrange_edges, error_correlation
 from crowdwise.labels import CrowdLabels
@@ -32,7 +32,7 @@ NEEDS_DATA = [
 def true_size(crowd: Simulation) -> float:
     matrix = crowd.extras["error_correlation"]
     n = matrix.shape[0]
-    return float(kish_size(n, (matrix.sum() - n) / (n * (n - 1))))
+    return float(kish_effective_size(n, (matrix.sum() - n) / (n * (n - 1))))
 
 
 def gold_of(crowd: Simulation, n: int) -> dict[int, int]:
@@ -43,9 +43,9 @@ def test_kish_is_the_variance_of_a_mean() -> None:
     matrix = np.full((8, 8), 0.1)
     matrix[:4, :4] = 0.5
     np.fill_diagonal(matrix, 1.0)
-    assert kish_size(8, (matrix.sum() - 8) / 56) == pytest.approx(64 / matrix.sum())
-    assert kish_size(20, 0) == 20
-    assert kish_size(20, 1) == 1
+    assert kish_effective_size(8, (matrix.sum() - 8) / 56) == pytest.approx(64 / matrix.sum())
+    assert kish_effective_size(20, 0) == 20
+    assert kish_effective_size(20, 1) == 1
 
 
 @pytest.mark.parametrize("sharing", ["draw", "factor"])
@@ -75,7 +75,7 @@ def test_tasks_with_some_of_the_workers() -> None:
     """Against the errors that were made: matrices make some classes harder for all."""
     crowd = simulate("dawid-skene", n_tasks=400, n_workers=15, n_classes=3, labels_per_task=8, random_state=0)
     edges = arrange_edges(crowd.labels, np.full(15, -1), np.full(400, -1))
-    made = kish_size(15, error_correlation(edges, crowd.truth, np.ones(400)))
+    made = kish_effective_size(15, error_correlation(edges, crowd.truth, np.ones(400)))
     found = estimate_size(crowd.labels, None, 0)
     assert found.size == pytest.approx(made, rel=0.15)
     assert found.low <= made <= found.high
@@ -115,7 +115,7 @@ def test_a_crowd_of_copies_is_one_worker_for_all_that_labels_tell() -> None:
 def test_bounds_without_truth_hold_what_any_truth_gives() -> None:
     crowd = simulate("families", n_tasks=300, n_workers=6, sizes=(6,), correlation=0.6, random_state=1)
     edges = arrange_edges(crowd.labels, np.full(6, -1), np.full(300, -1))
-    low, high = bounds_without_truth(edges, np.random.default_rng(0))
+    low, high = size_bounds_without_truth(edges, np.random.default_rng(0))
     assert 1 <= low < true_size(crowd) < high <= 6
 
 
@@ -135,7 +135,7 @@ def test_same_seed_same_answer() -> None:
 def test_workers_of_few_labels_are_not_judged() -> None:
     labels = simulate("families", n_tasks=100, n_workers=6, sizes=(3,), random_state=0).labels
     few = labels.keep((labels.worker != 2) | (labels.task < 10))
-    judged, kept = judged_labels(few)
+    judged, kept = select_judged_labels(few)
     assert judged.tolist() == [0, 1, 3, 4, 5]
     assert kept.n_workers == 5
     found = estimate_size(few, None, 0)

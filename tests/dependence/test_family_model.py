@@ -11,14 +11,14 @@ from crowdwise.dependence.family_model import (
     MOST_CLASSES,
     FamilyParameters,
     arrange_edges,
-    climb_families,
     draw_truths,
     error_correlation,
-    narrow_classes,
+    limit_classes,
+    run_family_em,
     start_families,
 )
 from crowdwise.dependence.family_search import number_families, search_families
-from crowdwise.kernels.family_model import expect_families, sample_hidden
+from crowdwise.kernels.family_model import expected_family_counts, sample_hidden
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
@@ -70,7 +70,7 @@ def enumerated(labels: CrowdLabels, parameters: FamilyParameters) -> tuple[float
 def test_the_pass_agrees_with_enumeration() -> None:
     labels, parameters = small()
     edges = arrange_edges(labels, FAMILY, np.full(6, -1))
-    value, counts = expect_families(edges, parameters)
+    value, counts = expected_family_counts(edges, parameters)
     wanted, classes, opinions, followed = enumerated(labels, parameters)
     assert value == pytest.approx(wanted, abs=1e-10)
     np.testing.assert_allclose(counts.classes, classes.sum(axis=0), atol=1e-10)
@@ -95,7 +95,7 @@ def test_known_truths_are_kept() -> None:
     edges = arrange_edges(labels, FAMILY, np.array([2, -1, 1, -1, -1, 0]))
     for seed in range(5):
         assert draw_truths(edges, parameters, np.random.default_rng(seed))[[0, 2, 5]].tolist() == [2, 1, 0]
-    _, counts = expect_families(edges, parameters)
+    _, counts = expected_family_counts(edges, parameters)
     assert (counts.classes > 0.999).all()
 
 
@@ -103,7 +103,7 @@ def test_em_climbs() -> None:
     crowd = simulate("families", n_tasks=200, n_workers=8, sizes=(4,), random_state=0)
     edges = arrange_edges(crowd.labels, crowd.groups, np.full(200, -1))
     begun = start_families(edges, 3)
-    assert climb_families(edges, begun, 30)[0] > climb_families(edges, begun, 3)[0] > climb_families(edges, begun, 1)[0]
+    assert run_family_em(edges, begun, 30)[0] > run_family_em(edges, begun, 3)[0] > run_family_em(edges, begun, 1)[0]
 
 
 def test_error_correlation_is_the_mean_of_numpys() -> None:
@@ -125,7 +125,7 @@ def test_many_classes_keep_who_agrees_with_whom() -> None:
     labels = CrowdLabels.from_dense(said, kind="labels")
     truth = np.where(np.arange(50) < 20, said[:, 2], -1)
     codes = np.searchsorted(labels.classes.to_pylist(), truth)
-    narrow, told = narrow_classes(labels, np.where(truth >= 0, codes, -1), rng)
+    narrow, told = limit_classes(labels, np.where(truth >= 0, codes, -1), rng)
     new = narrow.label.reshape(50, 4)
     assert narrow.n_classes == MOST_CLASSES
     np.testing.assert_array_equal(new[:, :, None] == new[:, None, :], said[:, :, None] == said[:, None, :])

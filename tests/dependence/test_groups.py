@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from tests.conftest import tiny_labels
 
 import crowdwise as cw
-from crowdwise.audit.dependent_workers import find_dependence, screen_of
+from crowdwise.audit.dependent_workers import find_dependence, screen_from_dependence
 from crowdwise.dependence import excess_agreement as excess
 from crowdwise.dependence.groups import cluster_workers, draw_representatives, find_groups
 from crowdwise.kernels.pair_agreement import IndependenceModel, copy_log_ratios, pair_sums, partner_sums
@@ -184,7 +184,7 @@ def test_the_groups_of_the_tutorial_are_found(seed: int) -> None:
     found = find_groups(crowd.labels, level=0.05, random_state=0)
     assert found is not None
     assert adjusted_rand_score(crowd.groups, as_partition(found.groups)) >= 0.9
-    screen = screen_of(crowd.labels, found)
+    screen = screen_from_dependence(crowd.labels, found)
     assert len(screen.findings) == 5
     for finding in screen.findings:
         members = crowd.groups[list(finding.names)]

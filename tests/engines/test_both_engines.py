@@ -10,26 +10,32 @@ import pytest
 from tests.conftest import tiny_labels
 
 from crowdwise.audit import drift, resampling
-from crowdwise.audit.hard_tasks import _add_rows
+from crowdwise.audit.hard_tasks import _sum_labeller_rows
 from crowdwise.kernels import (
     NO_GOLD,
     Triples,
     pair_agreements,
     pair_counts,
-    pair_pass,
+    pair_e_step,
     triple_counts,
     triple_error,
     triple_sweep,
 )
-from crowdwise.kernels.choice import use_engine
+from crowdwise.kernels.engine_choice import use_engine
 from crowdwise.kernels.glad import ability_gradient, ability_posterior
 from crowdwise.kernels.habit_mixture import profile_likelihood
-from crowdwise.kernels.loglinear import climb_tables, table_posterior
-from crowdwise.kernels.margin import Margins, renew_weights, task_sums
+from crowdwise.kernels.loglinear import improve_tables, table_posterior
+from crowdwise.kernels.margin import Margins, gibbs_update_weights, sum_votes_and_logs
 from crowdwise.kernels.simulated_scores import AnswerModel, simulate_scores
 from crowdwise.labels import CrowdLabels
-from crowdwise.labels.describe import _pairs, linked
-from crowdwise.labels.sorting import first_seen, group_by, group_offsets, repeats, sort_by_task
+from crowdwise.labels.describe import _pairs, find_connected_parts
+from crowdwise.labels.sorting import (
+    codes_by_first_appearance,
+    find_repeated_edges,
+    group_by,
+    group_offsets,
+    sort_by_task,
+)
 from crowdwise.labels.string_encoder import Interner
 from crowdwise.metrics.agreement import pairwise_kappas
 from crowdwise.simulate import assignment
@@ -88,18 +94,18 @@ def test_sorting() -> None:
     same(lambda: group_by(task, offsets), exact=True)
     same(lambda: sort_by_task(task, worker, label, offsets), exact=True)
     ordered = sort_by_task(task, worker, label, offsets)
-    same(lambda: repeats(offsets, ordered[1], 8), exact=True)
+    same(lambda: find_repeated_edges(offsets, ordered[1], 8), exact=True)
     for kind in (np.int32, np.int64):
         values = (task - 7).astype(kind)
-        same(lambda values=values: first_seen(values, -7, 30), exact=True)
+        same(lambda values=values: codes_by_first_appearance(values, -7, 30), exact=True)
 
 
 def test_nothing_to_sort() -> None:
     none = np.empty(0, np.int32)
     same(lambda: group_offsets(none, 3), exact=True)
-    same(lambda: repeats(np.zeros(4, np.int64), none, 5), exact=True)
-    same(lambda: first_seen(none, 0, 1), exact=True)
-    same(lambda: linked(np.zeros(1, np.int64), none, 4), exact=True)
+    same(lambda: find_repeated_edges(np.zeros(4, np.int64), none, 5), exact=True)
+    same(lambda: codes_by_first_appearance(none, 0, 1), exact=True)
+    same(lambda: find_connected_parts(np.zeros(1, np.int64), none, 4), exact=True)
 
 
 def test_description() -> None:
@@ -110,12 +116,12 @@ def test_description() -> None:
         chain = rng.permutation(200).astype(np.int32)
         task_ptr = np.append(np.arange(0, 2 * n_tasks, 2), [2 * n_tasks, 2 * n_tasks])  # the last task has none
         worker = chain[np.stack([np.arange(n_tasks), np.arange(1, n_tasks + 1)], axis=1).ravel() % 200]
-        same(lambda ptr=task_ptr, worker=worker: linked(ptr, worker, 200), exact=True)
+        same(lambda ptr=task_ptr, worker=worker: find_connected_parts(ptr, worker, 200), exact=True)
 
 
 def test_texts_keep_their_numbers_when_the_table_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows are numbered by a dict, and those that follow, past the size, by the compiled table."""
-    monkeypatch.setattr("crowdwise.labels.choice.SMALL", 150)
+    monkeypatch.setattr("crowdwise.labels.engine_choice.SMALL", 150)
     monkeypatch.delenv("CROWDWISE_ENGINE", raising=False)
     texts = [f"näme {number % 37}" for number in range(300)]
     interner = Interner()
@@ -140,7 +146,7 @@ def test_pairs(n_classes: int) -> None:
     same(lambda: (pair_counts(labels).first, pair_counts(labels).second, pair_counts(labels).counts), exact=True)
     rng = np.random.default_rng(0)
     prior, table = rng.dirichlet(np.ones(n_classes)), rng.dirichlet(np.ones(n_classes), (12, n_classes))
-    same(lambda: pair_pass(found, prior, table))
+    same(lambda: pair_e_step(found, prior, table))
 
 
 @SIZES
@@ -178,9 +184,9 @@ def test_tables_climb_alike(n_classes: int, ordinal: bool, of_workers: bool) -> 
     others = rng.normal(0, 2, (60 if of_workers else 12, n_classes, n_classes))
     start = np.zeros((12 if of_workers else 60, n_classes, n_classes))
     options = {"of_workers": of_workers, "ordinal": ordinal}
-    same(lambda: climb_tables(labels, posterior, start, others, 0.3, **options), tolerance=1e-10)
+    same(lambda: improve_tables(labels, posterior, start, others, 0.3, **options), tolerance=1e-10)
     far = start + 3 * rng.normal(size=(1, n_classes, n_classes)) * (not ordinal)  # a first step that overshoots
-    same(lambda: climb_tables(labels, posterior, far, others, 0.01, **options), tolerance=1e-10)
+    same(lambda: improve_tables(labels, posterior, far, others, 0.01, **options), tolerance=1e-10)
 
 
 @SIZES
@@ -203,14 +209,14 @@ def test_margins(n_classes: int) -> None:
     labels = crowd(n_classes)
     rng = np.random.default_rng(0)
     weights, table = rng.normal(size=12), rng.normal(size=(12, n_classes, n_classes))
-    same(lambda: task_sums(labels, weights, table), exact=True)  # a sampler goes on from them
+    same(lambda: sum_votes_and_logs(labels, weights, table), exact=True)  # a sampler goes on from them
     truths = rng.integers(0, n_classes, 60)
     rivals, bend, lack = (truths + 1) % n_classes, rng.gamma(1.0, size=60), rng.normal(size=60)
     noise = rng.normal(size=12)
 
     def renewed() -> tuple[Any, Any]:
         short = lack.copy()
-        return renew_weights(labels, weights, noise, Margins(truths, rivals, short, bend, 0.3, 1.7)), short
+        return gibbs_update_weights(labels, weights, noise, Margins(truths, rivals, short, bend, 0.3, 1.7)), short
 
     same(renewed, tolerance=1e-11)
 
@@ -242,17 +248,17 @@ def test_habits(n_classes: int) -> None:
 def test_rows_of_labellers() -> None:
     labels = crowd(3)
     rows = np.random.default_rng(0).dirichlet(np.ones(3), 12)
-    same(lambda: _add_rows(labels, rows))
+    same(lambda: _sum_labeller_rows(labels, rows))
 
 
 def test_deals_use_the_same_random_numbers() -> None:
     code, bounds = np.random.default_rng(0).integers(0, 4, 90), np.array([0, 1, 40, 40, 90])
-    prepared = resampling._Prepared(code, bounds, [])
+    prepared = resampling._PreparedContrast(code, bounds, [])
     generators = []
 
     def dealt() -> Any:
         generators.append(np.random.default_rng(3))
-        return resampling._dealt(prepared, 25, generators[-1])
+        return resampling._permute_groups(prepared, 25, generators[-1])
 
     same(dealt, exact=True)
     assert generators[0].random() == generators[1].random()
@@ -262,7 +268,8 @@ def test_deals_use_the_same_random_numbers() -> None:
     for share in (0.5, 1.0, 1.5):
         observed = float(np.abs(np.cumsum(z)).max()) * share
         same(
-            lambda observed=observed: drift._count_deals(z, moves, observed, np.random.default_rng(4), 200), exact=True
+            lambda observed=observed: drift._count_permutations(z, moves, observed, np.random.default_rng(4), 200),
+            exact=True,
         )
 
 

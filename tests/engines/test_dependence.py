@@ -10,8 +10,8 @@ import pytest
 from crowdwise.dependence.family_model import arrange_edges, start_families
 from crowdwise.dependence.groups import draw_representatives
 from crowdwise.kernels import family_model, pair_agreement
-from crowdwise.kernels.choice import use_engine
-from crowdwise.kernels.family_model import FamilyParameters, expect_families, sample_hidden
+from crowdwise.kernels.engine_choice import use_engine
+from crowdwise.kernels.family_model import FamilyParameters, expected_family_counts, sample_hidden
 from crowdwise.kernels.pair_agreement import IndependenceModel, copy_log_ratios, pair_sums, partner_sums
 from crowdwise.labels import CrowdLabels
 
@@ -78,7 +78,7 @@ def test_passes_over_families(n_classes: int, seed: int, n_groups: int) -> None:
     edges = arrange_edges(labels, grouped(12, n_groups, seed), gold)
     start = start_families(edges, n_classes)
     parameters = FamilyParameters(start.prior, start.own, start.follow * rng.random(12), start.latent)
-    (value, counts), (wanted, compiled) = on_both(lambda: expect_families(edges, parameters))
+    (value, counts), (wanted, compiled) = on_both(lambda: expected_family_counts(edges, parameters))
     assert value == pytest.approx(wanted, rel=1e-12)
     for one, two in zip(counts, compiled, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-12)
@@ -96,7 +96,7 @@ def test_a_family_of_very_many_workers_does_not_underflow() -> None:
     labels = CrowdLabels.from_codes(np.zeros(n, int), np.arange(n), np.arange(n) % 3, tasks=1, workers=n, classes=3)
     edges = arrange_edges(labels, np.zeros(n, int), np.array([-1]))
     parameters = start_families(edges, 3)
-    (value, counts), (wanted, compiled) = on_both(lambda: expect_families(edges, parameters))
+    (value, counts), (wanted, compiled) = on_both(lambda: expected_family_counts(edges, parameters))
     assert value == pytest.approx(wanted, rel=1e-12)
     np.testing.assert_allclose(counts.latent, compiled.latent, rtol=1e-9, atol=1e-12)
 
@@ -106,6 +106,6 @@ def test_negligible_classes_are_left_out_of_expected_counts() -> None:
     edges = arrange_edges(labels, np.full(40, -1), np.array([-1]))
     own = np.tile(np.array([[0.9, 0.1], [0.1, 0.9]]), (40, 1, 1))
     parameters = FamilyParameters(np.array([0.5, 0.5]), own, np.zeros(40), np.empty((0, 2, 3)))
-    (_, counts), (_, compiled) = on_both(lambda: expect_families(edges, parameters))
+    (_, counts), (_, compiled) = on_both(lambda: expected_family_counts(edges, parameters))
     assert counts.classes[1] == compiled.classes[1] == 0.0
     assert family_model.NEGLIGIBLE > 0.1**40

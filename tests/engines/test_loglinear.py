@@ -12,7 +12,7 @@ from tests.conftest import tiny_labels
 
 from crowdwise.kernels import NO_GOLD
 from crowdwise.kernels.compiled.loglinear import sum_block
-from crowdwise.kernels.loglinear import Side, climb_tables, table_posterior
+from crowdwise.kernels.loglinear import Side, improve_tables, table_posterior
 
 SIZES = pytest.mark.parametrize("n_classes", [2, 3, 5])
 
@@ -85,7 +85,7 @@ def test_climbs_reach_what_a_general_optimiser_finds(n_classes: int, ordinal: bo
     others, n_own = (task, 4) if of_workers else (worker, 9)
     found = np.zeros((n_own, n_classes, n_classes))
     for _ in range(50):
-        found = climb_tables(labels, posterior, found, others, 0.7, of_workers=of_workers, ordinal=ordinal)
+        found = improve_tables(labels, posterior, found, others, 0.7, of_workers=of_workers, ordinal=ordinal)
     shape = (n_own, n_classes - 1, 2, 2) if ordinal else (n_own, n_classes, n_classes)
 
     def tables(flat: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import tiny_labels
 
 from crowdwise.kernels import use_threads
-from crowdwise.kernels.margin import Margins, renew_weights, task_sums
+from crowdwise.kernels.margin import Margins, gibbs_update_weights, sum_votes_and_logs
 from crowdwise.simulate import simulate
 
 
@@ -20,7 +20,7 @@ def test_sums(n_classes: int) -> None:
     for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
         votes[task, label] += weights[worker]
         logs[task] += table[worker, :, label]
-    for found, plain in zip(task_sums(labels, weights, table), (votes, logs), strict=True):
+    for found, plain in zip(sum_votes_and_logs(labels, weights, table), (votes, logs), strict=True):
         np.testing.assert_allclose(found, plain, atol=1e-13)
 
 
@@ -38,7 +38,7 @@ def test_weights_are_the_gaussian_conditionals(n_classes: int) -> None:
     weights = generator.normal(size=4)
     noise = generator.normal(size=4)
     lack = margin - gains @ weights
-    found = renew_weights(labels, weights, noise, Margins(truths, rivals, lack, bend, cost, variance))
+    found = gibbs_update_weights(labels, weights, noise, Margins(truths, rivals, lack, bend, cost, variance))
     np.testing.assert_allclose(lack, margin - gains @ found, atol=1e-12)
     precision = np.eye(4) / variance + (gains * bend[:, None]).T @ gains
     pull = gains.T @ (cost + bend * margin)
@@ -53,8 +53,8 @@ def test_threads_change_nothing() -> None:
     labels = simulate("one-coin", n_tasks=20_000, n_workers=50, n_classes=3, labels_per_task=5, random_state=0).labels
     table = np.random.default_rng(0).normal(size=(50, 3, 3))
     with use_threads(1):
-        one = task_sums(labels, table[:, 0, 0], table)
+        one = sum_votes_and_logs(labels, table[:, 0, 0], table)
     with use_threads(3):
-        three = task_sums(labels, table[:, 0, 0], table)
+        three = sum_votes_and_logs(labels, table[:, 0, 0], table)
     for first, second in zip(one, three, strict=True):
         np.testing.assert_array_equal(first, second)

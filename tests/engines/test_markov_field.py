@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from crowdwise.engines import use_engine
-from crowdwise.kernels import field_pass
-from crowdwise.labels.graph import read_graph
+from crowdwise.kernels import mean_field_pass
+from crowdwise.labels.task_graph import read_graph
 
 
 @pytest.mark.parametrize(("n_tasks", "n_pairs", "n_classes"), [(2, 1, 2), (50, 120, 3), (60, 20, 5)])
@@ -22,9 +22,9 @@ def test_numpy_and_the_compiled_loop_agree(n_tasks: int, n_pairs: int, n_classes
     for sweeps in (1, 1, 3):
         expected = posterior.copy()
         with use_engine("numpy"):
-            value = field_pass(graph, order, log_evidence, 0.8, expected, sweeps)
+            value = mean_field_pass(graph, order, log_evidence, 0.8, expected, sweeps)
         with use_engine("numba"):
-            found = field_pass(graph, order, log_evidence, 0.8, posterior, sweeps)
+            found = mean_field_pass(graph, order, log_evidence, 0.8, posterior, sweeps)
         assert found == pytest.approx(value, abs=1e-10)
         np.testing.assert_allclose(posterior, expected, atol=1e-12)
         assert found >= before - 1e-10

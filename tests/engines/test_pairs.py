@@ -52,7 +52,7 @@ def test_pair_pass_equals_plain_loops() -> None:
         class_counts += expected.sum(axis=(0, 1))
         counts[one] += expected.sum(axis=1).T
         counts[two] += expected.sum(axis=0).T
-    log_likelihood, found_classes, found_counts = pairs.pair_pass(found, prior, table)
+    log_likelihood, found_classes, found_counts = pairs.pair_e_step(found, prior, table)
     assert log_likelihood == pytest.approx(total, rel=1e-12)
     np.testing.assert_allclose(found_classes, class_counts, rtol=1e-12)
     np.testing.assert_allclose(found_counts, counts, rtol=1e-12)

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from crowdwise import engines
 from crowdwise.engines import Statistics, load_engine, prepare, use_engine
 from crowdwise.kernels import NO_GOLD, log_rows, use_threads
-from crowdwise.kernels.layout import LANE_LABELS, MOST_LANES, MOST_TASKS, lay_out_blocks
+from crowdwise.kernels.block_layout import LANE_LABELS, MOST_LANES, MOST_TASKS, lay_out_blocks
 from crowdwise.labels import CrowdLabels, InputError
 
 if TYPE_CHECKING:

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from numba import njit
 
 from crowdwise.kernels.compiled.exponential import UNDERFLOW, exp_of_nonpositive
-from crowdwise.labels.sorting import first_repeats, first_seen, group_by, group_offsets, repeats, sort_by_task
+from crowdwise.labels.sorting import (
+    codes_by_first_appearance,
+    find_repeated_edges,
+    first_repeats,
+    group_by,
+    group_offsets,
+    sort_by_task,
+)
 
 
 @njit
@@ -87,7 +94,7 @@ def test_repeats_are_found(n_tasks: int, n_workers: int, size: int, seed: int) -
         last[pair] = edge
     offsets = group_offsets(task, n_tasks)
     np.testing.assert_array_equal(first_repeats(offsets, worker, n_workers), expected)
-    later, earlier = repeats(offsets, worker, n_workers)
+    later, earlier = find_repeated_edges(offsets, worker, n_workers)
     np.testing.assert_array_equal(later, np.flatnonzero(expected >= 0))
     np.testing.assert_array_equal(earlier, expected[expected >= 0])
 
@@ -95,6 +102,6 @@ def test_repeats_are_found(n_tasks: int, n_workers: int, size: int, seed: int) -
 @settings(max_examples=50, deadline=None)
 @given(values=st.lists(st.integers(-7, 40), max_size=60))
 def test_codes_by_first_appearance(values: list[int]) -> None:
-    codes, seen = first_seen(np.array(values, np.int64), -7, 48)
+    codes, seen = codes_by_first_appearance(np.array(values, np.int64), -7, 48)
     assert seen.tolist() == list(dict.fromkeys(values))
     assert [int(seen[code]) for code in codes] == values

@@ -10,9 +10,9 @@ from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.engines import prepare
-from crowdwise.evaluate import auto, held_out, hierarchical, tempering
-from crowdwise.fitting.intervals import shrink_rows_to_crowd
-from crowdwise.fitting.knowledge import Knowledge
+from crowdwise.evaluate import auto, held_out, hierarchical_dawid_skene, tempering
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
+from crowdwise.fitting.skill_intervals import shrink_rows_to_crowd
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
 
@@ -35,27 +35,29 @@ def test_the_prior_of_workers_by_plain_loops() -> None:
     np.fill_diagonal(errors, 0)
     errors /= errors.sum(axis=1, keepdims=True)
     counts = prepare(labels).accumulate_votes(labels.class_shares).counts
-    found = hierarchical.prior_answers(counts, Knowledge(), 6.0)
+    found = hierarchical_dawid_skene.prior_pseudo_answers(counts, PriorKnowledge(), 6.0)
     for worker in range(4):
         accuracy = (agrees[worker] + 8 * crowd) / (total[worker] + 8)
         expected = 6 * ((1 - accuracy) * errors + accuracy * np.eye(3))
         np.testing.assert_allclose(found[worker], expected, atol=1e-12)
     known = np.zeros((4, 3, 3))
     known[2] = 9.0
-    told = hierarchical.prior_answers(counts, Knowledge(worker_counts=known), 6.0)
+    told = hierarchical_dawid_skene.prior_pseudo_answers(counts, PriorKnowledge(worker_counts=known), 6.0)
     np.testing.assert_allclose(told[2], known[2] + 0.01 * found[2])
     np.testing.assert_array_equal(told[1], found[1])
 
 
 def test_who_stays_is_not_told_apart_from_the_best(crowd: CrowdLabels, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gaps and their errors over tasks, from each member's hidden labels on its own."""
-    weights, scores = auto.compete(crowd, Knowledge(), 0)
+    weights, scores = auto.weigh_members(crowd, PriorKnowledge(), 0)
     assert weights.sum() == pytest.approx(1)
     logs = np.empty((crowd.n_labels, len(auto.SHORTLIST)))
-    for part in held_out.parts(crowd, auto.FOLDS, 0):
+    for part in held_out.split_into_folds(crowd, auto.FOLDS, 0):
         for place, member in enumerate(auto.SHORTLIST):
-            model = member.fit(part.kept, Knowledge(), 0, False)
-            logs[part.hidden, place] = np.log(held_out.said(held_out.predict_held_out(model, part), part))
+            model = member.fit(part.kept, PriorKnowledge(), 0, False)
+            logs[part.hidden, place] = np.log(
+                held_out.given_answer_probabilities(held_out.predict_held_out(model, part), part)
+            )
     np.testing.assert_allclose(scores[:, 0], logs.mean(axis=0), atol=1e-12)
     gaps = logs[:, [logs.mean(axis=0).argmax()]] - logs
     for place, gap in enumerate(gaps.T):
@@ -63,7 +65,7 @@ def test_who_stays_is_not_told_apart_from_the_best(crowd: CrowdLabels, monkeypat
         told_apart = gap.sum() > auto.TOLD_APART * np.sqrt(np.sum(np.square(by_task)))
         assert not (told_apart and weights[place] > 0), auto.SHORTLIST[place].name
     monkeypatch.setattr(auto, "TOLD_APART", 0.0)
-    alone, _ = auto.compete(crowd, Knowledge(), 0)
+    alone, _ = auto.weigh_members(crowd, PriorKnowledge(), 0)
     assert (alone > 0).sum() == 1
     assert alone.argmax() == scores[:, 0].argmax()
 
@@ -86,7 +88,7 @@ def test_hard_tasks_are_seen() -> None:
 def test_hierarchical_dawid_skene_by_plain_loops() -> None:
     """One EM step after another with dense arrays: the prior is estimated anew in each."""
     labels = tiny_labels(3, 1, n_tasks=12, n_workers=5)
-    found = hierarchical.HierarchicalDawidSkene(4.0).fit_known(labels, Knowledge())
+    found = hierarchical_dawid_skene.HierarchicalDawidSkene(4.0).fit_known(labels, PriorKnowledge())
     shares = np.sqrt(labels.class_shares + 0.01 / 3)
     shares /= shares.sum()
     counts_of_tasks = labels.labels_per_task[:, None]
@@ -112,11 +114,11 @@ def test_tempering_is_the_power_of_a_likelihood() -> None:
     n_labels = np.array([3, 8])
     expected = prior * likelihood ** ((n_labels + 1.0) ** -0.5)[:, None]
     expected = 0.998 * expected / expected.sum(axis=1, keepdims=True) + 0.002 * prior
-    found = tempering.temper(posterior, n_labels, exponent=0.5, class_prior=prior)
+    found = tempering.temper_posterior(posterior, n_labels, exponent=0.5, class_prior=prior)
     np.testing.assert_allclose(found, expected, atol=1e-12)
-    unchanged = tempering.temper(posterior, n_labels, exponent=0.0)
+    unchanged = tempering.temper_posterior(posterior, n_labels, exponent=0.0)
     np.testing.assert_allclose(unchanged, 0.998 * posterior + 0.001, atol=1e-12)
-    assert (tempering.temper(posterior, n_labels).argmax(axis=1) == posterior.argmax(axis=1)).all()
+    assert (tempering.temper_posterior(posterior, n_labels).argmax(axis=1) == posterior.argmax(axis=1)).all()
 
 
 def test_less_sure_than_its_members_but_not_timid() -> None:

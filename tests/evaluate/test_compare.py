@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.evaluate.comparison import Standing
-from crowdwise.evaluate.independence import Independence
+from crowdwise.evaluate.comparison_result import MethodStanding
+from crowdwise.evaluate.independence_check import Independence
 from crowdwise.simulate import simulate
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def test_families_of_workers_are_a_caution() -> None:
 
 def standing(
     method: str, held_out: float, ranks: tuple[int, int], accuracy: float, by_truth: tuple[int, int]
-) -> Standing:
-    return Standing(
+) -> MethodStanding:
+    return MethodStanding(
         method, held_out=held_out, rank_low=ranks[0], rank_high=ranks[1], accuracy=accuracy,
         accuracy_low=accuracy - 0.05, accuracy_high=accuracy + 0.05,
         truth_rank_low=by_truth[0], truth_rank_high=by_truth[1],
@@ -203,6 +203,6 @@ def test_real_workers_who_err_together() -> None:
 
 
 def test_many_ties_are_counted() -> None:
-    standings = tuple(Standing(f"m{place}", held_out=-place, rank_low=1, rank_high=9) for place in range(9))
+    standings = tuple(MethodStanding(f"m{place}", held_out=-place, rank_low=1, rank_high=9) for place in range(9))
     told = cw.Comparison(standings, np.eye(9), 0).conclusions()[0]
     assert told.endswith("apart from m1, m2, m3, m4, m5, m6 and 2 more.")

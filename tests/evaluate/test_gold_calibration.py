@@ -11,7 +11,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.evaluate.gold_calibration import GoldCalibration, calibrate_from_gold
 from crowdwise.evaluate.penalised_logistic import fit_logistic, leave_one_out_scores
-from crowdwise.evaluate.top_label import draw_to_levels, find_levels, set_confidence
+from crowdwise.evaluate.top_label_calibration import find_confidence_levels, set_confidence, shrink_to_levels
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate import simulate
@@ -32,7 +32,7 @@ def too_sure(seed: int, n_tasks: int = 600) -> tuple[CrowdLabels, FloatArray, In
     """A crowd, a posterior that is surer than right (the fourth power of a calibrated one), and the truth."""
     crowd = simulate("dawid-skene", n_tasks=n_tasks, n_workers=12, n_classes=3, labels_per_task=3, random_state=seed)
     right = cw.DawidSkene().fit(crowd.labels, gold=dict(enumerate(crowd.truth.tolist())))
-    posterior = right._posterior_of(right._align_labels(crowd.labels)) ** 4
+    posterior = right._compute_posterior(right._align_labels(crowd.labels)) ** 4
     return crowd.labels, posterior / posterior.sum(axis=1, keepdims=True), crowd.truth
 
 
@@ -187,13 +187,13 @@ def test_the_mode_has_no_slope() -> None:
 
 def test_levels_keep_the_order_and_the_mean() -> None:
     sure = np.sort(np.random.default_rng(0).beta(5, 2, 3000))
-    levels = find_levels(sure, 100)
-    drawn = draw_to_levels(sure, levels)
+    levels = find_confidence_levels(sure, 100)
+    drawn = shrink_to_levels(sure, levels)
     assert len(levels) == 5
     assert (np.diff(drawn) > 0).all()
     assert drawn.mean() == pytest.approx(sure.mean(), abs=0.002)
-    assert len(find_levels(sure, 1000)) == 50
-    assert len(find_levels(np.full(10, 0.5), 100)) == 1
+    assert len(find_confidence_levels(sure, 1000)) == 50
+    assert len(find_confidence_levels(np.full(10, 0.5), 100)) == 1
 
 
 def test_confidence_is_set_and_order_kept() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def test_a_hidden_label_is_foretold_by_task_and_worker() -> None:
     """Σ_k q[t, k] A[w, k, l], where A counts the worker's kept answers and is drawn towards the crowd's."""
     labels = tiny_labels(3, 4, n_tasks=12, n_workers=4, repeats=True)
-    part = next(held_out.parts(labels, 3, 0))
+    part = next(held_out.split_into_folds(labels, 3, 0))
     model = cw.DawidSkene(smoothing=0.3).fit(part.kept)
     found = held_out.predict_held_out(model, part)
     kept = list(zip(part.kept.task, part.kept.worker, part.kept.label, strict=True))
@@ -46,7 +46,7 @@ def test_a_hidden_label_is_foretold_by_task_and_worker() -> None:
 def test_every_label_is_hidden_once() -> None:
     labels = tiny_labels(2, 1, n_tasks=20)
     hidden = np.zeros(labels.n_labels, int)
-    for part in held_out.parts(labels, 4, 7):
+    for part in held_out.split_into_folds(labels, 4, 7):
         hidden += part.hidden
         assert part.kept.n_labels + part.held.n_labels == labels.n_labels
         np.testing.assert_array_equal(part.held.label, labels.label[part.hidden])
@@ -65,11 +65,11 @@ def test_tasks_and_workers_that_lose_all_labels() -> None:
 def test_every_method_can_be_scored(method: Method) -> None:
     """Hidden labels are foretold better than by guessing, and the probabilities of all answers sum to one."""
     crowd = simulate("one-coin", n_tasks=150, n_workers=10, n_classes=3, labels_per_task=6, random_state=0).labels
-    part = next(held_out.parts(crowd, 5, 0))
+    part = next(held_out.split_into_folds(crowd, 5, 0))
     model = method.load()().fit(part.kept)
     every = held_out.predict_held_out(model, part)
     np.testing.assert_allclose(every.sum(axis=1), 1, atol=1e-9)
-    assert np.log(held_out.said(every, part)).mean() > -np.log(crowd.n_classes)
+    assert np.log(held_out.given_answer_probabilities(every, part)).mean() > -np.log(crowd.n_classes)
 
 
 @pytest.mark.parametrize("folds", [1, 0, 10**6, 2.5])
@@ -97,7 +97,7 @@ def test_the_error_counts_tasks_not_labels() -> None:
         np.repeat(np.arange(50), 4), np.tile(np.arange(4), 50), np.zeros(200, int), tasks=50, workers=4, classes=2
     )
     by_task = np.repeat(np.random.default_rng(0).normal(size=50), 4)
-    assert held_out.error_over_tasks(labels.task, by_task) == pytest.approx(by_task[::4].std() / np.sqrt(50))
+    assert held_out.standard_error_over_tasks(labels.task, by_task) == pytest.approx(by_task[::4].std() / np.sqrt(50))
 
 
 @pytest.mark.parametrize("engine", ["numpy", "numba"])

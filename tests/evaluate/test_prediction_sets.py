@@ -9,8 +9,8 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.evaluate.gold_calibration import calibrate_from_gold
-from crowdwise.evaluate.gold_tables import cross_fitted_gold
-from crowdwise.evaluate.prediction_sets import conformal_threshold, fewest_gold, sets_from_posterior
+from crowdwise.evaluate.gold_tables import cross_fit_gold
+from crowdwise.evaluate.prediction_sets import conformal_threshold, min_gold_answers, sets_from_posterior
 from crowdwise.labels.errors import InputError
 from crowdwise.simulate import simulate
 
@@ -49,7 +49,7 @@ def test_the_threshold_is_the_order_statistic() -> None:
     with pytest.raises(InputError, match=r"coverage 0\.96 need at least 24 gold answers; there are 19"):
         conformal_threshold(rows, truth, 0.96)
     for coverage in (0.5, 0.8, 0.9, 0.95, 0.99):
-        n = fewest_gold(coverage)
+        n = min_gold_answers(coverage)
         conformal_threshold(np.full((n, 2), 0.5), np.zeros(n, int), coverage)
         with pytest.raises(InputError):
             conformal_threshold(np.full((n - 1, 2), 0.5), np.zeros(n - 1, int), coverage)
@@ -81,12 +81,12 @@ def test_tables_of_a_fitted_model(tmp_path: Path) -> None:
 def test_cross_fitting_keeps_the_truth_from_the_model() -> None:
     """A wrong gold answer pins its own task, but its cross-fitted posterior does not follow it."""
     crowd, gold = crowd_and_gold()
-    right = cross_fitted_gold(cw.DawidSkene().fit(crowd.labels, gold=gold))
+    right = cross_fit_gold(cw.DawidSkene().fit(crowd.labels, gold=gold))
     sure = int(right.posterior.max(axis=1).argmax())
     wrong = (gold[sure] + 1) % 3
     model = cw.DawidSkene().fit(crowd.labels, gold=gold | {sure: wrong})
     assert model.posterior_[sure, wrong] == 1
-    assert cross_fitted_gold(model).posterior[sure, wrong] < 0.5
+    assert cross_fit_gold(model).posterior[sure, wrong] < 0.5
 
 
 def test_a_set_may_be_empty() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crowdwise.evaluate.held_out import error_over_tasks
+from crowdwise.evaluate.held_out import standard_error_over_tasks
 from crowdwise.evaluate.rank_intervals import FEWEST_TASKS, rank_intervals, score_covariance
 
 
@@ -62,9 +62,9 @@ def test_the_covariance_is_over_tasks_of_unequal_size() -> None:
     values = generator.normal(size=(200, 2)) + generator.normal(size=40)[task, None]
     sums = np.stack([np.bincount(task, column, minlength=40) for column in values.T], axis=1)
     covariance = score_covariance(sums, np.bincount(task, minlength=40).astype(float))
-    assert covariance[0, 0] == pytest.approx(error_over_tasks(task, values[:, 0]) ** 2)
+    assert covariance[0, 0] == pytest.approx(standard_error_over_tasks(task, values[:, 0]) ** 2)
     gap = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
-    assert gap == pytest.approx(error_over_tasks(task, values[:, 0] - values[:, 1]) ** 2)
+    assert gap == pytest.approx(standard_error_over_tasks(task, values[:, 0] - values[:, 1]) ** 2)
 
 
 def test_same_seed_same_intervals() -> None:

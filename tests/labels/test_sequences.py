@@ -10,7 +10,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.labels.sequences import read_sequences
-from crowdwise.labels.tags import followers, parse_tag
+from crowdwise.labels.tags import allowed_followers, parse_tag
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,8 +92,8 @@ def test_tags() -> None:
     assert parse_tag("B-") is None
     assert parse_tag(3) is None
     for classes in (["B", "O"], ["B", "I"], ["B", "I", "O", "x"], [0, 1], ["yes", "no"]):
-        assert followers(classes) is None
-    rule = followers(["O", "B-x", "I-x", "I-y", "B-y"])
+        assert allowed_followers(classes) is None
+    rule = allowed_followers(["O", "B-x", "I-x", "I-y", "B-y"])
     assert rule is not None
     assert rule[:, 2].tolist() == [False, True, True, False, False, False]  # what may come before I-x
     assert rule[:, [0, 1, 4]].all()

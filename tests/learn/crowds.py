@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from crowdwise.labels import CrowdLabels
-from crowdwise.learn.batches import Batch, Crowd, Seen
+from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
 from crowdwise.simulate import simulate_workers
 
 N_CLASSES, N_WORKERS, N_TASKS, WIDTH = 3, 5, 5, 4  # worker 4 has no label
@@ -75,11 +75,11 @@ def one_task(crowd: Crowd, task: int) -> Batch:
     return Batch(torch.zeros(1, 1), torch.tensor([task]), owner, crowd.worker[edge], crowd.label[edge], edge)
 
 
-def seen_of(n_tasks: int, n_classes: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Seen:
+def seen_of(n_tasks: int, n_classes: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> NetworkOutput:
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(n_tasks, n_classes, generator=generator).to(dtype).requires_grad_()
     features = torch.randn(n_tasks, WIDTH, generator=generator).to(dtype).requires_grad_()
-    return Seen(logits, features)
+    return NetworkOutput(logits, features)
 
 
 def shaken(module: Any, seed: int = 1) -> Any:

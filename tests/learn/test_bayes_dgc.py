@@ -8,9 +8,9 @@ import torch
 from scipy.special import digamma, softmax
 
 import crowdwise as cw
-from crowdwise.learn.batches import Batch, Crowd, Seen, batches
+from crowdwise.learn.batches import Batch, Crowd, NetworkOutput, batches
 from crowdwise.learn.bayes_dgc import BayesDgcObjective, step_shares, step_workers
-from crowdwise.learn.features import features_of
+from crowdwise.learn.features import make_features
 from crowdwise.simulate import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
@@ -23,7 +23,7 @@ def problem(n_classes: int = 2, seed: int = 0, n_tasks: int = 240) -> tuple[np.n
 
 
 def whole(crowd: Crowd, tasks: list[int]) -> Batch:
-    features = features_of(np.zeros((crowd.n_tasks, 1)))
+    features = make_features(np.zeros((crowd.n_tasks, 1)))
     return next(batches(features, crowd, torch.tensor(tasks, dtype=torch.int64), max(len(tasks), 1)))
 
 
@@ -38,7 +38,7 @@ def test_a_batch_against_dense_sums(n_classes):
     beta, gamma = objective.beta.numpy().copy(), objective.gamma.numpy().copy()
     logits = torch.tensor(rng.normal(size=(5, n_classes)), requires_grad=True)
     tasks = [3, 7, 1, 19, 4]
-    loss = objective.loss(Seen(logits, logits), whole(crowd, tasks))
+    loss = objective.loss(NetworkOutput(logits, logits), whole(crowd, tasks))
     loss.backward()
 
     f = softmax(logits.detach().numpy(), axis=1)
@@ -88,9 +88,9 @@ def test_batches_of_one_task_and_of_none_are_finite_and_evaluation_moves_nothing
     objective = BayesDgcObjective(Crowd(labels), None, 1.0, 0.1)
     logits = torch.zeros(1, 2, requires_grad=True)
     for task in (0, 1):  # the second has no labels
-        assert torch.isfinite(objective.loss(Seen(logits, logits), whole(objective.crowd, [task])))
+        assert torch.isfinite(objective.loss(NetworkOutput(logits, logits), whole(objective.crowd, [task])))
     before = objective.beta.clone()
-    objective.eval().loss(Seen(logits, logits), whole(objective.crowd, [0]))
+    objective.eval().loss(NetworkOutput(logits, logits), whole(objective.crowd, [0]))
     assert torch.equal(before, objective.beta)
 
 

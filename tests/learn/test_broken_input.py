@@ -19,7 +19,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels, InputError
-from crowdwise.learn.features import features_of
+from crowdwise.learn.features import make_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -181,14 +181,14 @@ def test_fits_in_two_threads_are_what_they_are_alone() -> None:
 )
 def test_features_that_are_no_table_of_numbers(given: Any) -> None:
     with pytest.raises(InputError):
-        features_of(given)
+        make_features(given)
 
 
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
 @pytest.mark.filterwarnings("ignore:Sparse")
 def test_sparse_tensors(layout: torch.layout) -> None:
     dense = torch.eye(3) * 2
-    found = features_of(dense.to_sparse(layout=layout))
+    found = make_features(dense.to_sparse(layout=layout))
     torch.testing.assert_close(next(found.batches(torch.arange(3), 3)), dense)
 
 
@@ -202,7 +202,7 @@ def test_units_do_not_matter(unit: float) -> None:
 def test_what_hardly_varies_beside_its_mean_is_not_blown_up_nor_left_large() -> None:
     rng = np.random.default_rng(0)
     X = np.column_stack([1e9 + 700 * rng.normal(size=200), rng.normal(size=200), np.full(200, 6.0)])
-    features = features_of(X)
+    features = make_features(X)
     mean, deviation = features.moments()
     scaled = (next(features.batches(torch.arange(200), 200)) - mean) / deviation
     assert scaled.abs().max() < 6
@@ -245,12 +245,12 @@ def test_datasets_that_cannot_be_used(dataset: Any, message: str) -> None:
 def test_datasets_of_tensors_with_gradients_and_of_single_numbers() -> None:
     rows = Items(lambda at: torch.tensor(DATA.X[at], requires_grad=True))
     np.testing.assert_array_equal(fitted(rows, epochs=1).posterior_, fitted(epochs=1).posterior_)
-    assert features_of(Items(lambda at: torch.tensor(float(at)))).shape == (1,)
+    assert make_features(Items(lambda at: torch.tensor(float(at)))).shape == (1,)
 
 
 def test_pictures_of_a_dataset_have_their_channels_first_as_those_of_an_array() -> None:
     pixels = np.random.default_rng(0).integers(256, size=(24, 8, 6, 3), dtype=np.uint8)
-    held, streamed = features_of(pixels), features_of(Items(lambda at: pixels[at]))
+    held, streamed = make_features(pixels), make_features(Items(lambda at: pixels[at]))
     assert held.shape == streamed.shape == (3, 8, 6)
     some = torch.arange(4)
     torch.testing.assert_close(next(held.batches(some, 4)), next(streamed.batches(some, 4)))

@@ -18,7 +18,7 @@ from tests.learn.crowds import (
 
 import crowdwise as cw
 from crowdwise.learn.batches import Batch
-from crowdwise.learn.coinnet import CoinObjective, odd_probability, outlier_penalty, zero_sum
+from crowdwise.learn.coinnet import CoinObjective, outlier_label_probability, outlier_penalty, project_to_zero_sum
 from crowdwise.learn.geo_crowd_net import RIDGE
 
 
@@ -53,8 +53,12 @@ def one_label() -> Batch:
 def test_an_outlier_by_hand() -> None:
     """A f = (.9, .1), e = (−.3, .3): the label 1 has probability .4. With e = (−1.2, 1.2), the clip leaves 1."""
     f, confusion = torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.9, 0.1], [0.1, 0.9]]])
-    assert odd_probability(f, confusion, zero_sum(torch.tensor([[0.0, 0.6]])), one_label()).item() == pytest.approx(0.4)
-    assert odd_probability(f, confusion, zero_sum(torch.tensor([[0.0, 2.4]])), one_label()).item() == pytest.approx(1.0)
+    assert outlier_label_probability(
+        f, confusion, project_to_zero_sum(torch.tensor([[0.0, 0.6]])), one_label()
+    ).item() == pytest.approx(0.4)
+    assert outlier_label_probability(
+        f, confusion, project_to_zero_sum(torch.tensor([[0.0, 2.4]])), one_label()
+    ).item() == pytest.approx(1.0)
 
 
 def test_the_price_by_hand() -> None:

@@ -16,7 +16,7 @@ import crowdwise as cw
 from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.learn.batches import Batch, Crowd
 from crowdwise.learn.checkpoints import Checkpoint
-from crowdwise.learn.features import features_of
+from crowdwise.learn.features import make_features
 from crowdwise.learn.networks import build_network
 from crowdwise.registry import learners
 
@@ -105,12 +105,12 @@ def test_one_label_a_task(entry: LearnerEntry) -> None:
 @pytest.mark.parametrize("kind", ["whole", "single task", "no labels"])
 def test_loss_and_gradient_are_finite(entry: LearnerEntry, kind: str) -> None:
     data = crowded(16, skill=0.9)
-    features, crowd = features_of(data.X), Crowd(data.labels)
+    features, crowd = make_features(data.X), Crowd(data.labels)
     torch.manual_seed(0)
     classifier = build_network("linear", features, 3)
     objective = made(entry, data)._objective(crowd, classifier, features)
     objective.n_epochs = 3
-    seen = classifier.see(torch.as_tensor(data.X).float())
+    seen = classifier.logits_and_representation(torch.as_tensor(data.X).float())
     objective.begin_epoch(0, lambda: objective.log_f(seen).detach())
     n_tasks = {"whole": 16, "single task": 1, "no labels": 4}[kind]
     task = torch.arange(n_tasks)
@@ -123,7 +123,7 @@ def test_loss_and_gradient_are_finite(entry: LearnerEntry, kind: str) -> None:
         crowd.label[edge],
         edge,
     )
-    loss = objective.loss(classifier.see(batch.x), batch)
+    loss = objective.loss(classifier.logits_and_representation(batch.x), batch)
     assert loss.shape == ()
     assert loss.isfinite()
     if loss.requires_grad:

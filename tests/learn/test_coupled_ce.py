@@ -8,7 +8,7 @@ import torch
 from tests.learn.crowds import N_CLASSES, N_WORKERS, ragged, whole, without_labels
 
 import crowdwise as cw
-from crowdwise.learn.batches import Crowd, Seen
+from crowdwise.learn.batches import Crowd, NetworkOutput
 from crowdwise.learn.coupled_ce import CoupledObjective
 from crowdwise.learn.trace import TraceObjective
 from crowdwise.simulate import simulate_workers
@@ -32,7 +32,7 @@ def test_loss_and_gradients_are_those_of_the_dense_formula(n_classes: int) -> No
     torch.manual_seed(1)
     objective.workers.rho.data += torch.randn_like(objective.workers.rho)
     logits = torch.randn(5, n_classes, dtype=torch.float64, requires_grad=True)
-    loss = objective.loss(Seen(logits, logits), whole(crowd))
+    loss = objective.loss(NetworkOutput(logits, logits), whole(crowd))
     expected = dense_loss(logits, objective.workers.rho, labels)
     assert loss.item() == pytest.approx(expected.item(), abs=1e-12)
     ours = torch.autograd.grad(loss, [logits, objective.workers.rho])
@@ -46,7 +46,7 @@ def test_a_worked_example() -> None:
     labels = cw.CrowdLabels.from_codes([0, 0, 1], [0, 1, 0], [0, 1, 1], tasks=2, workers=2, classes=2)
     crowd = Crowd(labels)
     even = torch.zeros(2, 2)
-    loss = CoupledObjective(crowd, 0.9).loss(Seen(even, even), whole(crowd))
+    loss = CoupledObjective(crowd, 0.9).loss(NetworkOutput(even, even), whole(crowd))
     assert loss.item() == pytest.approx(np.log(2), abs=1e-6)
 
 
@@ -62,14 +62,14 @@ def test_a_mean_over_labels_where_trace_has_one_over_tasks() -> None:
     coupled, trace = CoupledObjective(crowd, 0.8), TraceObjective(crowd, 0.0, log=False)
     coupled.workers.rho.data = trace.confusion().detach().log()
     logits = torch.randn(5, N_CLASSES)
-    seen, batch = Seen(logits, logits), whole(crowd)
+    seen, batch = NetworkOutput(logits, logits), whole(crowd)
     assert trace.loss(seen, batch).item() == pytest.approx(2 * coupled.loss(seen, batch).item(), rel=1e-5)
 
 
 def test_a_batch_without_labels_costs_nothing() -> None:
     crowd = Crowd(ragged())
     logits = torch.randn(1, N_CLASSES)
-    loss = CoupledObjective(crowd, 0.8).loss(Seen(logits, logits), without_labels())
+    loss = CoupledObjective(crowd, 0.8).loss(NetworkOutput(logits, logits), without_labels())
     assert loss.item() == 0
 
 

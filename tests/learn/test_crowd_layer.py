@@ -8,7 +8,7 @@ import torch
 
 import crowdwise as cw
 from crowdwise.labels.errors import InputError
-from crowdwise.learn.batches import Batch, Crowd, Seen
+from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
 from crowdwise.learn.crowd_layer import CrowdLayerObjective
 
 KINDS = ("MW", "VW", "VB", "VW+B")
@@ -47,7 +47,7 @@ def test_loss_and_gradients_are_those_of_the_masked_dense_layer(kind, n_classes)
     edge = torch.arange(crowd.n_labels)
     batch = Batch(torch.zeros(20, 1), torch.arange(20), crowd.task, crowd.worker, crowd.label, edge)
     leaves = (logits, *objective.parameters())
-    loss = objective.loss(Seen(logits, logits), batch)
+    loss = objective.loss(NetworkOutput(logits, logits), batch)
     found = torch.autograd.grad(loss, leaves)
 
     said = np.full((20, 5), -1)
@@ -68,7 +68,7 @@ def test_the_identity_start_says_what_the_paper_s_first_step_says():
     batch = Batch(torch.zeros(1, 1), torch.arange(1), *(torch.tensor([value]) for value in (0, 1, 2, 0)))
     logits = torch.tensor([[0.2, 0.3, 0.5]]).log()
     # softmax of (0.2, 0.3, 0.5): its last is e^0.5 / (e^0.2 + e^0.3 + e^0.5) = 0.3907
-    assert objective.loss(Seen(logits, logits), batch).item() == pytest.approx(-np.log(0.390694), abs=1e-5)
+    assert objective.loss(NetworkOutput(logits, logits), batch).item() == pytest.approx(-np.log(0.390694), abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,7 +92,7 @@ def test_a_batch_without_labels_costs_nothing(kind, dtype):
     objective = CrowdLayerObjective(crowd, kind, "identity").to(dtype)
     nobody = torch.zeros(0, dtype=torch.int64)
     logits = torch.randn(3, 2, dtype=dtype, requires_grad=True)
-    loss = objective.loss(Seen(logits, logits), Batch(torch.zeros(3, 1), torch.arange(3), *(nobody,) * 4))
+    loss = objective.loss(NetworkOutput(logits, logits), Batch(torch.zeros(3, 1), torch.arange(3), *(nobody,) * 4))
     loss.backward()
     assert loss.item() == 0
     assert torch.isfinite(logits.grad).all()

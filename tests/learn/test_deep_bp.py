@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 import crowdwise as cw
-from crowdwise.learn.batches import Crowd, Seen, batches
+from crowdwise.learn.batches import Crowd, NetworkOutput, batches
+from crowdwise.learn.classifier_trust import clip_probabilities, limit_trust
 from crowdwise.learn.deep_bp import DeepBeliefPropagationObjective, crowd_nodes, propagate_beliefs
-from crowdwise.learn.features import features_of
-from crowdwise.learn.trust import clip_probabilities, limit_trust
+from crowdwise.learn.features import make_features
 from crowdwise.simulate import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
@@ -139,12 +139,12 @@ def test_the_loss_is_cross_entropy_to_q(dtype):
     X, labels, _ = problem(3, n_tasks=30)
     crowd = Crowd(labels)
     objective = DeepBeliefPropagationObjective(crowd, 0.9, {"prior": "one-coin", "alpha": None}).to(dtype=dtype)
-    features = features_of(X).to(torch.device("cpu"), dtype)
+    features = make_features(X).to(torch.device("cpu"), dtype)
     objective.begin_epoch(0, lambda: torch.zeros(30, 3, dtype=dtype))
     assert objective.q.dtype == dtype
     batch = next(batches(features, crowd, torch.tensor([4, 2, 9]), 3))
     logits = torch.randn(3, 3, dtype=dtype, requires_grad=True)
-    objective.loss(Seen(logits, logits), batch).backward()
+    objective.loss(NetworkOutput(logits, logits), batch).backward()
     f = logits.detach().softmax(dim=1)
     np.testing.assert_allclose(logits.grad.numpy(), (f - objective.q[[4, 2, 9]]).numpy() / 3, atol=1e-6)
 

@@ -9,15 +9,15 @@ from scipy import integrate, stats
 from torch import nn
 
 import crowdwise as cw
-from crowdwise.learn.batches import Batch, Crowd, Seen, batches
+from crowdwise.learn.batches import Batch, Crowd, NetworkOutput, batches
 from crowdwise.learn.deep_mf import (
     DeepMeanFieldObjective,
     DirichletWorkers,
-    bound,
-    divergence_from,
+    evidence_lower_bound,
     expected_log_likelihood,
+    kl_from_classifier,
 )
-from crowdwise.learn.features import features_of
+from crowdwise.learn.features import make_features
 from crowdwise.learn.losses import coupled_sum
 from crowdwise.learn.worker_models import log_bayes, soft_counts
 from crowdwise.simulate import simulate
@@ -54,7 +54,7 @@ def drawn(n_classes: int, labels_per_task: int, seed: int = 0) -> tuple[Crowd, t
 
 
 def whole(crowd: Crowd) -> Batch:
-    features = features_of(np.zeros((crowd.n_tasks, 1)))
+    features = make_features(np.zeros((crowd.n_tasks, 1)))
     return next(batches(features, crowd, torch.arange(crowd.n_tasks), crowd.n_tasks))
 
 
@@ -65,7 +65,7 @@ def whole(crowd: Crowd) -> Batch:
 def test_with_points_and_q_of_the_classifier_the_bound_is_what_004_says(n_classes):
     """(34): KL(q ‖ f) vanishes, and E_f[log θ] is left, written out label by label; Jensen bounds coupled CE by it."""
     crowd, f, matrices = drawn(n_classes, 3)
-    value = expected_log_likelihood(crowd, f, matrices.log()) - divergence_from(f.log(), f)
+    value = expected_log_likelihood(crowd, f, matrices.log()) - kl_from_classifier(f.log(), f)
     by_hand = sum(
         float(f[t, k] * torch.log(matrices[w, k, label]))
         for t, w, label in zip(crowd.task.tolist(), crowd.worker.tolist(), crowd.label.tolist(), strict=True)
@@ -82,7 +82,7 @@ def test_with_points_and_the_best_q_the_bound_is_the_likelihood_of_the_labels(n_
     crowd, f, matrices = drawn(n_classes, labels_per_task)
     logs = matrices.log()
     q = log_bayes(f.log(), crowd.task, logs[crowd.worker, :, crowd.label]).exp()
-    value = expected_log_likelihood(crowd, q, logs) - divergence_from(f.log(), q)
+    value = expected_log_likelihood(crowd, q, logs) - kl_from_classifier(f.log(), q)
     dense = torch.ones_like(f)
     for t, w, label in zip(crowd.task.tolist(), crowd.worker.tolist(), crowd.label.tolist(), strict=True):
         dense[t] *= matrices[w, :, label]
@@ -148,9 +148,9 @@ def test_every_update_raises_the_bound(coin, n_classes):
     for _ in range(6):
         logs = workers.expected_logs(counts)
         q = log_bayes(log_f, crowd.task, logs[crowd.worker, :, crowd.label]).exp()
-        values.append(float(bound(crowd, log_f, q, workers, counts)))
+        values.append(float(evidence_lower_bound(crowd, log_f, q, workers, counts)))
         counts = soft_counts(crowd, q)
-        values.append(float(bound(crowd, log_f, q, workers, counts)))
+        values.append(float(evidence_lower_bound(crowd, log_f, q, workers, counts)))
     assert (np.diff(values) > -1e-9).all()
     assert values[-1] > values[0] + 0.1
 
@@ -175,7 +175,7 @@ def test_the_loss_is_cross_entropy_to_q(dtype):
     )
     objective.begin_epoch(0, lambda: torch.zeros(30, 3, dtype=dtype))
     logits = torch.randn(30, 3, dtype=dtype, requires_grad=True)
-    objective.loss(Seen(logits, logits), whole(crowd)).backward()
+    objective.loss(NetworkOutput(logits, logits), whole(crowd)).backward()
     expected = (logits.detach().softmax(dim=1) - objective.q) / 30
     assert objective.q.dtype == dtype
     np.testing.assert_allclose(logits.grad.numpy(), expected.numpy(), atol=1e-6)

@@ -9,7 +9,7 @@ import torch
 import crowdwise as cw
 from crowdwise.labels.errors import InputError
 from crowdwise.learn import doctor_net
-from crowdwise.learn.batches import Batch, Crowd, Seen
+from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
 from crowdwise.learn.doctor_net import DoctorObjective, weighting_cost
 
 ignore_identifiability = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
@@ -22,7 +22,7 @@ def whole(crowd):
 
 
 def seen_of(features, n_classes):
-    return Seen(torch.zeros(len(features), n_classes, dtype=features.dtype), features)
+    return NetworkOutput(torch.zeros(len(features), n_classes, dtype=features.dtype), features)
 
 
 @pytest.mark.parametrize("n_classes", [2, 7])

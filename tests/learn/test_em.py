@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from tests.learn.crowds import N_CLASSES, N_TASKS, N_WORKERS, crowded, logits_of, ragged, whole, without_labels
 
 import crowdwise as cw
-from crowdwise.learn.batches import Crowd, Seen
+from crowdwise.learn.batches import Crowd, NetworkOutput
 from crowdwise.learn.em import EmObjective, begins_step, e_step, fit_weighted, log_likelihood, m_step
 from crowdwise.simulate import simulate_workers
 
@@ -115,13 +115,13 @@ def test_loss_and_gradient_are_those_of_the_m_step() -> None:
     crowd = Crowd(ragged())
     objective = EmObjective(crowd, None, 0.01).double()
     logits = logits_of()
-    loss = objective.loss(Seen(logits, logits), whole(crowd))
+    loss = objective.loss(NetworkOutput(logits, logits), whole(crowd))
     log_f = torch.log(logits.exp() / logits.exp().sum(dim=1, keepdim=True))
     assert loss.item() == pytest.approx(-(objective.posterior * log_f).sum().item() / N_TASKS, abs=1e-12)
     expected = (logits.softmax(dim=1) - objective.posterior).detach() / N_TASKS
     torch.testing.assert_close(torch.autograd.grad(loss, logits)[0], expected, atol=1e-7, rtol=0)
     one = logits[2:3].detach()
-    assert torch.isfinite(objective.loss(Seen(one, one), without_labels()))
+    assert torch.isfinite(objective.loss(NetworkOutput(one, one), without_labels()))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import torch
 import crowdwise as cw
 from crowdwise.labels.sequences import read_sequences
 from crowdwise.learn import em_crf
-from crowdwise.learn.batches import Batch, Crowd, Seen, batches
+from crowdwise.learn.batches import Batch, Crowd, NetworkOutput, batches
 from crowdwise.learn.em_crf import EmCrfObjective, log_partition, marginals, pad_sequences
-from crowdwise.learn.features import features_of
+from crowdwise.learn.features import make_features
 
 QUIET = "ignore::crowdwise.learn.identifiability.NotIdentifiable"
 LENGTHS = (3, 1, 4)
@@ -91,8 +91,8 @@ def test_loss_is_the_likelihood_of_the_labels() -> None:
     crowd, objective, said, names = crowd_and_objective()
     logits = torch.randn(len(names), 3, dtype=torch.float64, requires_grad=True)
     order, sizes = objective.arrange_batches(torch.arange(len(names)), 100)
-    (batch,) = batches(features_of(np.zeros((len(names), 1))), crowd, order, sizes)
-    seen = Seen(logits[batch.task], logits[batch.task])
+    (batch,) = batches(make_features(np.zeros((len(names), 1))), crowd, order, sizes)
+    seen = NetworkOutput(logits[batch.task], logits[batch.task])
     found = objective.loss(seen, batch)
     matrices, nodes = objective.matrices.numpy(), logits.detach().numpy()
     wanted = 0.0
@@ -108,7 +108,7 @@ def test_loss_is_the_likelihood_of_the_labels() -> None:
 
     def loss_of(values: torch.Tensor, start: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
         given = {"objective.start": start, "objective.steps": steps}
-        return torch.func.functional_call(_Loss(objective), given, (Seen(values[batch.task], values), batch))
+        return torch.func.functional_call(_Loss(objective), given, (NetworkOutput(values[batch.task], values), batch))
 
     free_inputs = [value.detach().clone().requires_grad_() for value in (logits, objective.start, objective.steps)]
     assert torch.autograd.gradcheck(loss_of, free_inputs)
@@ -119,7 +119,7 @@ class _Loss(torch.nn.Module):
         super().__init__()
         self.objective = objective
 
-    def forward(self, seen: Seen, batch: Batch) -> torch.Tensor:
+    def forward(self, seen: NetworkOutput, batch: Batch) -> torch.Tensor:
         return self.objective.loss(seen, batch)
 
 
@@ -181,7 +181,7 @@ def test_a_batch_without_labels_costs_nothing() -> None:
     crowd, objective, _, names = crowd_and_objective()
     logits = torch.randn(len(names), 3, dtype=torch.float64, requires_grad=True)
     none = torch.zeros(0, dtype=torch.long)
-    cost = objective.loss(Seen(logits, logits), Batch(logits, objective.order, none, none, none, none))
+    cost = objective.loss(NetworkOutput(logits, logits), Batch(logits, objective.order, none, none, none, none))
     cost.backward()
     assert cost.item() == pytest.approx(0, abs=1e-12)
     assert logits.grad is not None
@@ -263,7 +263,7 @@ def test_names_that_the_features_came_with_say_who_follows_whom() -> None:
     said = np.where(rng.random((80, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
     labels = cw.CrowdLabels.from_dense(said, tasks=words)
     model = cw.EmCrf(sequences="names", network="linear", learning_rate=0.05, epochs=5).fit(X, labels, tasks=words)
-    features = features_of(X)
+    features = make_features(X)
     features.names = (pa.array(words),)
     for given in (None, labels):
         named = model.predict_proba(X, given, tasks=words)

@@ -19,12 +19,12 @@ from torch.utils.data import Dataset
 
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels, InputError
-from crowdwise.learn import loop
+from crowdwise.learn import training_loop
 from crowdwise.learn.batches import Crowd, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.features import HeldFeatures
-from crowdwise.learn.loop import Diverged
-from crowdwise.learn.plan import Plan
+from crowdwise.learn.training_loop import Diverged
+from crowdwise.learn.training_plan import TrainingPlan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability
 QUICK: dict[str, Any] = {"network": "linear", "epochs": 4, "batch_size": 16, "learning_rate": 0.05, "device": "cpu"}
 
 
-def plan(**changes: Any) -> Plan:
+def plan(**changes: Any) -> TrainingPlan:
     given = cw.TraceRegularized(**changes)
     return given._plan()
 
@@ -170,7 +170,7 @@ def test_gradients_are_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
             norms.append(float(torch.stack([grad.norm() for grad in every]).norm()))
             super().step(closure)
 
-    monkeypatch.setattr(loop.torch.optim, "Adam", Watched)
+    monkeypatch.setattr(training_loop.torch.optim, "Adam", Watched)
     data = crowded(24)
     for precision in ("32-true", "bf16-mixed"):
         for clip, most in ((None, np.inf), (0.01, 0.0101)):
@@ -226,7 +226,7 @@ def test_an_interrupt_without_a_checkpoint_is_just_that(monkeypatch: pytest.Monk
     def stops(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loop, "_scores", stops)
+    monkeypatch.setattr(training_loop, "_epoch_scores", stops)
     data = crowded(24)
     with pytest.raises(KeyboardInterrupt) as stopped:
         cw.TraceRegularized(**QUICK).fit(data.X, data.labels)
@@ -271,7 +271,7 @@ def test_a_network_that_does_not_fit_says_so() -> None:
 
 
 def test_a_plan_has_every_shared_parameter() -> None:
-    shared = {field.name for field in fields(Plan)} - {"name", "own"}
+    shared = {field.name for field in fields(TrainingPlan)} - {"name", "own"}
     assert shared <= set(cw.TraceRegularized().get_params())
 
 
@@ -340,6 +340,6 @@ def test_what_goes_wrong_in_another_process_is_said_as_in_this_one(
     data = crowded(40)
     settings = QUICK | {"checkpoint": tmp_path / "run"}
     cw.TraceRegularized(**settings).fit(data.X, data.labels)
-    monkeypatch.setattr("crowdwise.learn.loop._fabric", lambda *_: Launcher(accelerator="cpu", devices=1))
+    monkeypatch.setattr("crowdwise.learn.training_loop._fabric", lambda *_: Launcher(accelerator="cpu", devices=1))
     with pytest.raises(InputError, match=r"^The checkpoint in .* another random_state"):
         cw.TraceRegularized(**settings | {"random_state": 1}, devices=2).fit(data.X, data.labels)

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset, IterableDataset
 from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.learn import features as module
 from crowdwise.learn.alignment import true_classes
-from crowdwise.learn.features import HeldFeatures, StreamedFeatures, features_of
+from crowdwise.learn.features import HeldFeatures, StreamedFeatures, make_features
 from crowdwise.learn.networks import NETWORKS, Classifier, build_network
 
 ROWS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def whole(given: Any) -> Any:
-    found = features_of(given)
+    found = make_features(given)
     return torch.cat(list(found.batches(torch.arange(len(found)), 2))).numpy()
 
 
@@ -57,7 +57,7 @@ def test_rows_of_every_kind(given: Any) -> None:
 @pytest.mark.parametrize("shape", [(4, 8, 6), (4, 8, 6, 3), (4, 3, 8, 6)], ids=["grey", "channels last", "first"])
 def test_images_of_bytes(shape: tuple[int, ...]) -> None:
     pixels = np.random.default_rng(0).integers(256, size=shape, dtype=np.uint8)
-    found = features_of(pixels)
+    found = make_features(pixels)
     assert isinstance(found, HeldFeatures)
     assert found.values.dtype == torch.uint8
     assert found.shape == ((1, 8, 6) if len(shape) == 3 else (3, 8, 6))
@@ -66,20 +66,20 @@ def test_images_of_bytes(shape: tuple[int, ...]) -> None:
 
 
 def test_batches_follow_the_order() -> None:
-    found = list(features_of(ROWS).batches(torch.tensor([2, 0, 1]), 2))
+    found = list(make_features(ROWS).batches(torch.tensor([2, 0, 1]), 2))
     assert [len(x) for x in found] == [2, 1]
     np.testing.assert_array_equal(torch.cat(found).numpy(), ROWS[[2, 0, 1]])
 
 
 def test_moments_scale_rows_and_channels() -> None:
-    mean, deviation = features_of(np.column_stack([ROWS, [6.0, 6.0, 6.0]])).moments()
+    mean, deviation = make_features(np.column_stack([ROWS, [6.0, 6.0, 6.0]])).moments()
     np.testing.assert_allclose(mean, [3, 13 / 3, 6])
     alike = np.sqrt((8 / 3 + ROWS[:, 1].var()) / 2)  # features of one kind share a deviation
     np.testing.assert_allclose(deviation, [alike, alike, 1])  # what is constant is left alone
     units = np.column_stack([ROWS[:, 0], 1e4 * ROWS[:, 1]])
-    np.testing.assert_allclose(features_of(units).moments()[1], units.std(axis=0), rtol=1e-6)  # others have their own
+    np.testing.assert_allclose(make_features(units).moments()[1], units.std(axis=0), rtol=1e-6)  # others have their own
     pixels = np.random.default_rng(1).random((5, 3, 6, 7))
-    mean, deviation = features_of(torch.tensor(pixels)).moments()
+    mean, deviation = make_features(torch.tensor(pixels)).moments()
     assert mean.shape == (3, 1, 1)
     np.testing.assert_allclose(mean[:, 0, 0], pixels.mean(axis=(0, 2, 3)), atol=1e-6)
     np.testing.assert_allclose(deviation[:, 0, 0], np.full(3, np.sqrt(pixels.var(axis=(0, 2, 3)).mean())), atol=1e-6)
@@ -98,7 +98,7 @@ class _Set(Dataset[Any]):
 
 def test_datasets_are_streamed() -> None:
     for items in (list(ROWS), [(row, 0) for row in torch.tensor(ROWS)], [[row] for row in ROWS]):
-        found = features_of(_Set(items))
+        found = make_features(_Set(items))
         assert isinstance(found, StreamedFeatures)
         assert found.shape == (2,)
         order = torch.tensor([2, 0])
@@ -132,13 +132,13 @@ class _Endless(IterableDataset[Any]):
 )
 def test_bad_features(given: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        features_of(given)
+        make_features(given)
 
 
 def test_sparse_features_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_DENSE", 20)
     with pytest.raises(InputError, match=r"sparse matrix of shape \(3, 2\) would fill .*TruncatedSVD"):
-        features_of(scipy.sparse.csr_matrix(ROWS))
+        make_features(scipy.sparse.csr_matrix(ROWS))
 
 
 # ---- names --------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ CNN = conv(1, 32) + conv(32, 32) + conv(32, 64) + conv(64, 64) + 64 * 10 + 10
 )
 def test_networks(name: str, shape: tuple[int, ...], parameters: int | None) -> None:
     network = NETWORKS[name](shape, 8).eval()
-    seen = Classifier(network).see(torch.zeros(2, *shape))
+    seen = Classifier(network).logits_and_representation(torch.zeros(2, *shape))
     assert seen.logits.shape == (2, 8)
     assert seen.features.ndim == 2
     if parameters is not None:
@@ -238,21 +238,21 @@ def test_networks(name: str, shape: tuple[int, ...], parameters: int | None) -> 
 def test_what_the_last_layer_saw() -> None:
     network = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
     x = torch.tensor(ROWS).float()
-    seen = Classifier(network).see(x)
+    seen = Classifier(network).logits_and_representation(x)
     torch.testing.assert_close(seen.features, network[1](network[0](x)))
     torch.testing.assert_close(seen.logits, network[2](seen.features))
 
 
 def test_networks_by_default_and_scaling() -> None:
-    rows = build_network(None, features_of(ROWS), 2)
+    rows = build_network(None, make_features(ROWS), 2)
     assert isinstance(rows.network[1], nn.Linear)  # type: ignore[index]
     assert rows.network[1].out_features == 128  # type: ignore[index]
-    images = build_network(None, features_of(np.zeros((2, 9, 9), np.uint8)), 2)
+    images = build_network(None, make_features(np.zeros((2, 9, 9), np.uint8)), 2)
     assert isinstance(images.network[0], nn.Conv2d)  # type: ignore[index]
     scaled = (torch.tensor(ROWS).float() - rows.mean) / rows.deviation
     np.testing.assert_allclose(scaled.mean(dim=0), 0, atol=1e-6)
     own = nn.Linear(2, 2)
-    copy = build_network(own, features_of(ROWS), 2)
+    copy = build_network(own, make_features(ROWS), 2)
     assert copy.mean is None
     assert copy.network is not own
 
@@ -260,7 +260,7 @@ def test_networks_by_default_and_scaling() -> None:
 @pytest.mark.parametrize("name", ["cnn", "cnn-pooled", "resnet-18", "resnet-50", "vgg-16"])
 def test_images_are_needed(name: str) -> None:
     with pytest.raises(InputError, match=f"network '{name}' is for images"):
-        build_network(name, features_of(ROWS), 2)
+        build_network(name, make_features(ROWS), 2)
 
 
 def test_small_images_are_refused() -> None:

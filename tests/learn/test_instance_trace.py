@@ -18,7 +18,7 @@ from tests.learn.crowds import (
 from torch.nn import functional
 
 import crowdwise as cw
-from crowdwise.learn.batches import Batch, Seen
+from crowdwise.learn.batches import Batch, NetworkOutput
 from crowdwise.learn.instance_trace import InstanceObjective, losses_of_labels
 from crowdwise.learn.worker_models import Confusions
 
@@ -79,8 +79,8 @@ def test_learns_on_which_tasks_a_worker_errs() -> None:
     objective = model.module_
     three, zero = torch.full((2,), 3), torch.zeros(2, dtype=torch.int64)
     points = torch.tensor([[0.0, 1.5], [0.0, -1.5]])
-    seen = model.network_.see(points)
-    assert isinstance(seen, Seen)
+    seen = model.network_.logits_and_representation(points)
+    assert isinstance(seen, NetworkOutput)
     above, below = objective.head(seen.features, Batch(points, zero, torch.arange(2), three, zero, zero))
     assert above.diagonal().mean() > 0.7
     assert below.diagonal().mean() < 0.3

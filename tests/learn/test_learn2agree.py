@@ -7,20 +7,20 @@ import pytest
 import torch
 
 import crowdwise as cw
-from crowdwise.learn.batches import Batch, Crowd, Seen
+from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
 from crowdwise.learn.learn2agree import (
     AgreementObjective,
-    Distributional,
-    Linear,
+    DistributionalAgreement,
+    LinearAgreement,
     agreement_cost,
-    agreement_of,
     focal_cost,
-    focus,
+    focal_gammas,
     kappa_cost,
     log_odds,
-    over_workers,
-    positive,
+    mark_positive_labels,
+    mean_over_workers,
     regularise,
+    task_agreement,
 )
 from crowdwise.metrics import agreement_ratio, cohen_kappa
 
@@ -43,15 +43,18 @@ def whole(crowd: Crowd) -> Batch:
 def objective_of(crowd: Crowd, stream: str, loss: str, agreement_loss: str = "ar", width: int = 3):
     torch.manual_seed(1)
     n_streams = 1 if crowd.n_classes == 2 else crowd.n_classes
-    made = [Distributional(width, 4) if stream == "distributional" else Linear(width) for _ in range(n_streams)]
+    made = [
+        DistributionalAgreement(width, 4) if stream == "distributional" else LinearAgreement(width)
+        for _ in range(n_streams)
+    ]
     return AgreementObjective(crowd, [] if stream == "none" else made, 3.0, agreement_loss, loss).double()
 
 
-def seen_of(crowd: Crowd, width: int = 3) -> Seen:
+def seen_of(crowd: Crowd, width: int = 3) -> NetworkOutput:
     generator = torch.Generator().manual_seed(2)
     logits = torch.randn(crowd.n_tasks, crowd.n_classes, generator=generator, dtype=torch.float64)
     features = torch.randn(crowd.n_tasks, width, generator=generator, dtype=torch.float64)
-    return Seen(logits.requires_grad_(), features.requires_grad_())
+    return NetworkOutput(logits.requires_grad_(), features.requires_grad_())
 
 
 # ---- numbers worked by hand -----------------------------------------------------------------------------------------
@@ -83,7 +86,7 @@ def test_gamma_by_hand() -> None:
     # Ann says 1 three times in four: β = 3/4, γ = (1 − 27/64) / (1 − 3/4) = 37/16. Bob is balanced. Cy says 0 alone,
     # and counts as if 1 had been said once: β = 2/3, γ = (1 − 8/27) / (1/3) = 19/9. Dee says one thing once.
     said = [[1, 0, 0, -1], [1, 1, 0, -1], [1, -1, 0, -1], [0, -1, -1, 1]]
-    assert focus(crowd_of(said))[:, 0].tolist() == pytest.approx([37 / 16, 1, 19 / 9, 1])
+    assert focal_gammas(crowd_of(said))[:, 0].tolist() == pytest.approx([37 / 16, 1, 19 / 9, 1])
 
 
 def test_focal_loss_by_hand() -> None:
@@ -98,7 +101,7 @@ def test_focal_loss_by_hand() -> None:
 def test_every_worker_weighs_the_same() -> None:
     # Worker 0 has three labels of cost 1, 2, 6; worker 2 has one of cost 5; worker 1 has none in the batch.
     cost = torch.tensor([[1.0], [2.0], [6.0], [5.0]])
-    assert float(over_workers(cost, torch.tensor([0, 0, 0, 2]), 3)) == pytest.approx((3 + 5) / 2)
+    assert float(mean_over_workers(cost, torch.tensor([0, 0, 0, 2]), 3)) == pytest.approx((3 + 5) / 2)
 
 
 def test_kappa_loss_by_hand() -> None:
@@ -161,7 +164,7 @@ def test_log_odds_of_one_class_against_the_rest() -> None:
 
 def test_agreement_divides_by_those_who_labelled() -> None:
     crowd = crowd_of(RAGGED)
-    agreement, labelled = agreement_of(positive(crowd.label, 2).double(), crowd.task, crowd.n_tasks)
+    agreement, labelled = task_agreement(mark_positive_labels(crowd.label, 2).double(), crowd.task, crowd.n_tasks)
     np.testing.assert_allclose(agreement[:, 0], [2 / 3, 1 / 2, 0, 0, 1, 1, 1 / 3])
     assert labelled.tolist() == [True, True, False, True, True, True, True]
 
@@ -169,7 +172,7 @@ def test_agreement_divides_by_those_who_labelled() -> None:
 # ---- the whole loss, task by task and worker by worker -------------------------------------------------------------
 
 
-def written_out(objective: AgreementObjective, seen: Seen, said) -> torch.Tensor:
+def written_out(objective: AgreementObjective, seen: NetworkOutput, said) -> torch.Tensor:
     """The paper's formulas with loops over tasks, workers and binary tasks."""
     said = np.array(said)
     n_tasks, n_workers = said.shape
@@ -222,7 +225,7 @@ def written_out(objective: AgreementObjective, seen: Seen, said) -> torch.Tensor
 def test_loss_and_gradient_are_the_papers(said, loss: str, stream: str, agreement_loss: str) -> None:
     crowd = crowd_of(said)
     objective, seen = objective_of(crowd, stream, loss, agreement_loss), seen_of(crowd)
-    objective.gamma = focus(crowd).double()
+    objective.gamma = focal_gammas(crowd).double()
     found, wanted = objective.loss(seen, whole(crowd)), written_out(objective, seen, said)
     torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-7)
     inputs = [seen.logits, *objective.parameters()]
@@ -244,7 +247,7 @@ def test_finite_for_any_batch(loss: str, stream: str, n_classes: int, kept: list
     logits = (40 * seen.logits).float().detach().requires_grad_()
     edges = torch.tensor(kept, dtype=torch.long)
     batch = Batch(logits, torch.arange(2), crowd.task[edges], crowd.worker[edges], crowd.label[edges], edges)
-    cost = objective.loss(Seen(logits, seen.features.float()), batch)
+    cost = objective.loss(NetworkOutput(logits, seen.features.float()), batch)
     assert cost.shape == ()
     assert torch.isfinite(cost)
     (grad,) = torch.autograd.grad(cost, logits, allow_unused=True)
@@ -268,7 +271,7 @@ def test_log_f_is_the_regularised_probability(n_classes: int) -> None:
 
 
 def test_predicted_agreement_is_the_mean_of_the_distribution() -> None:
-    stream = Distributional(3, 4).double()
+    stream = DistributionalAgreement(3, 4).double()
     x = torch.randn(5, 3, dtype=torch.float64)
     share = stream.distribution(x).softmax(dim=1)
     predicted, indicator = stream(x)
@@ -314,7 +317,7 @@ def test_the_prediction_is_regularised() -> None:
     X, _, labels = raters()
     model = cw.LearnToAgree(network="linear", learning_rate=0.02, epochs=5, held_out=0).fit(X, labels)
     with torch.no_grad():
-        seen = model.network_.see(torch.tensor(X, dtype=torch.float32))
+        seen = model.network_.logits_and_representation(torch.tensor(X, dtype=torch.float32))
         _, indicator = model.module_.streams[0](seen.features)
         wanted = (seen.logits[:, 1] - seen.logits[:, 0] + 6 * (indicator - 0.5)).sigmoid()
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], wanted, rtol=1e-5)

@@ -10,14 +10,14 @@ import torch
 
 import crowdwise as cw
 from crowdwise.labels.errors import InputError
-from crowdwise.learn.batches import Batch, Crowd, Seen
+from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
 from crowdwise.learn.max_mig import (
     MigObjective,
     aggregate_labels,
     information_gain,
-    names_of_classes,
-    punishment,
-    reward,
+    match_outputs_to_classes,
+    negative_pair_penalty,
+    positive_pair_reward,
     start_weights,
 )
 from crowdwise.simulate.experts import copied_coin
@@ -58,7 +58,9 @@ def expected_gain(log_f, log_g, log_p, joint, divergence):
     """Equation (1) with expectations for means: f (X, K) for every x, g (S, K) for every pattern of labels."""
     log_k = (log_f[:, None] + log_g[None] - log_p).logsumexp(dim=2)
     together, apart = torch.as_tensor(joint), torch.as_tensor(np.outer(joint.sum(axis=1), joint.sum(axis=0)))
-    return (together * reward(log_k, divergence)).sum() - (apart * punishment(log_k.exp(), divergence)).sum()
+    return (together * positive_pair_reward(log_k, divergence)).sum() - (
+        apart * negative_pair_penalty(log_k.exp(), divergence)
+    ).sum()
 
 
 def mutual_information(joint, divergence):
@@ -83,8 +85,8 @@ def whole(labels, dtype=torch.float64):
 @pytest.mark.parametrize("k", [0.01, 0.5, 1.0, 3.0])
 def test_rewards_and_punishments_are_those_of_table_1(divergence, k):
     value = torch.tensor(k, dtype=torch.float64)
-    assert reward(value.log(), divergence).item() == pytest.approx(DERIVATIVES[divergence](k), abs=1e-12)
-    assert punishment(value, divergence).item() == pytest.approx(DUALS[divergence](k), abs=1e-12)
+    assert positive_pair_reward(value.log(), divergence).item() == pytest.approx(DERIVATIVES[divergence](k), abs=1e-12)
+    assert negative_pair_penalty(value, divergence).item() == pytest.approx(DUALS[divergence](k), abs=1e-12)
 
 
 @pytest.mark.parametrize("divergence", DIVERGENCES)
@@ -98,7 +100,7 @@ def test_loss_and_gradients_are_those_of_the_paper_s_double_sum(divergence, n_cl
         objective.prior_logits += torch.linspace(-1, 1, n_classes)
     logits = torch.randn(12, n_classes, dtype=torch.float64, requires_grad=True)
     leaves = (logits, objective.weights, objective.prior_logits)
-    loss = objective.loss(Seen(logits, logits), whole(sparse))
+    loss = objective.loss(NetworkOutput(logits, logits), whole(sparse))
     found = torch.autograd.grad(loss, leaves)
 
     said = np.full((12, 5), -1)
@@ -208,8 +210,8 @@ def test_a_batch_of_one_task_or_without_labels_costs_a_finite_number(divergence,
     logits = torch.randn(3, 2, dtype=dtype, requires_grad=True)
     none = Batch(torch.zeros(3, 1), torch.arange(3), nobody, nobody, nobody, nobody)
     one = Batch(torch.zeros(1, 1), torch.arange(1), *(torch.zeros(1, dtype=torch.int64),) * 4)
-    assert objective.loss(Seen(logits, logits), none).item() == pytest.approx(0, abs=1e-6)
-    loss = objective.loss(Seen(logits[:1], logits[:1]), one)
+    assert objective.loss(NetworkOutput(logits, logits), none).item() == pytest.approx(0, abs=1e-6)
+    loss = objective.loss(NetworkOutput(logits[:1], logits[:1]), one)
     loss.backward()
     assert loss.item() == 0
     assert torch.isfinite(objective.weights.grad).all()
@@ -222,7 +224,7 @@ def test_extreme_weights_and_logits_stay_finite():
         with torch.no_grad():
             objective.weights *= 1000
         logits = torch.tensor([[-500.0, 500.0], [500.0, -500.0], [500.0, -500.0]], requires_grad=True)
-        loss = objective.loss(Seen(logits, logits), whole(labels, torch.float32))
+        loss = objective.loss(NetworkOutput(logits, logits), whole(labels, torch.float32))
         loss.backward()
         assert torch.isfinite(loss)
         assert torch.isfinite(objective.weights.grad).all()
@@ -291,8 +293,8 @@ def test_classes_are_named_by_what_is_said():
     weights[1] = torch.eye(3)
     weights[1, :, 2] += 50  # a constant in a column says nothing
     counts = torch.full((2, 3), 10.0)
-    assert names_of_classes(weights, counts).tolist() == [2, 0, 1]
-    assert names_of_classes(weights.flip(1), torch.tensor([[0.0, 0, 0], [5, 5, 5]])).tolist() == [2, 1, 0]
+    assert match_outputs_to_classes(weights, counts).tolist() == [2, 0, 1]
+    assert match_outputs_to_classes(weights.flip(1), torch.tensor([[0.0, 0, 0], [5, 5, 5]])).tolist() == [2, 1, 0]
 
 
 @ignore_identifiability

@@ -8,7 +8,7 @@ import torch
 from tests.learn.crowds import N_CLASSES, N_TASKS, logits_of, ragged, whole
 
 import crowdwise as cw
-from crowdwise.learn.batches import Crowd, Seen
+from crowdwise.learn.batches import Crowd, NetworkOutput
 from crowdwise.learn.mbem import MbemObjective
 from crowdwise.simulate import simulate_workers
 
@@ -50,7 +50,7 @@ def test_loss_and_gradient_are_those_of_the_m_step() -> None:
     objective = MbemObjective(crowd, None, 0.2).double()
     objective.alternate(logits_of(seed=5).detach())
     logits = logits_of()
-    loss = objective.loss(Seen(logits, logits), whole(crowd))
+    loss = objective.loss(NetworkOutput(logits, logits), whole(crowd))
     log_f = torch.log(logits.exp() / logits.exp().sum(dim=1, keepdim=True))
     assert loss.item() == pytest.approx(-(objective.posterior * log_f).sum().item() / N_TASKS, abs=1e-12)
     expected = (logits.softmax(dim=1) - objective.posterior).detach() / N_TASKS

@@ -13,7 +13,7 @@ import torch
 from tests.learn.crowds import N_CLASSES, N_TASKS, N_WORKERS, logits_of, ragged, whole, without_labels
 
 import crowdwise as cw
-from crowdwise.learn.batches import Crowd, Seen
+from crowdwise.learn.batches import Crowd, NetworkOutput
 from crowdwise.learn.learn_from_all import AllObjective
 from crowdwise.learn.losses import noisy_log_likelihood, winning_classes
 from crowdwise.learn.oracle import OracleObjective
@@ -30,16 +30,18 @@ SIZES = pytest.mark.parametrize("n_classes", [2, 3, 7])
 
 def compare(objective: Objective, logits: torch.Tensor, crowd: Crowd, dense: torch.Tensor) -> None:
     """Value and gradients of the loss against a dense one; a lone task without labels costs a finite number."""
-    loss = objective.loss(Seen(logits, logits), whole(crowd))
+    loss = objective.loss(NetworkOutput(logits, logits), whole(crowd))
     assert loss.item() == pytest.approx(dense.item(), abs=1e-12)
     wanted = [logits, *objective.parameters()]
     ours, theirs = torch.autograd.grad(loss, wanted), torch.autograd.grad(dense, wanted)
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, atol=1e-10, rtol=0)
     alone = logits[2:3].detach()
-    assert torch.isfinite(objective.loss(Seen(alone, alone), without_labels()))
+    assert torch.isfinite(objective.loss(NetworkOutput(alone, alone), without_labels()))
     small = logits.detach().float()
-    assert objective.float().loss(Seen(small, small), whole(crowd)).item() == pytest.approx(dense.item(), rel=1e-5)
+    assert objective.float().loss(NetworkOutput(small, small), whole(crowd)).item() == pytest.approx(
+        dense.item(), rel=1e-5
+    )
 
 
 def majority(labels: cw.CrowdLabels) -> np.ndarray:

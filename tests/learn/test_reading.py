@@ -16,7 +16,7 @@ from scipy import sparse
 
 import crowdwise as cw
 from crowdwise.learn import reading
-from crowdwise.learn.features import HeldFeatures, StreamedFeatures, features_of
+from crowdwise.learn.features import HeldFeatures, StreamedFeatures, make_features
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,12 +40,12 @@ def test_arrays(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "two.npz", X=X, more=X + 1, id=np.array(NAMES))
     sparse.save_npz(tmp_path / "sparse.npz", sparse.csr_matrix(X))
     for file in ("x.npy", "one.npz", "sparse.npz"):
-        features = features_of(tmp_path / file)
+        features = make_features(tmp_path / file)
         assert values(features) == X.tolist()
         assert features.names == ()
-    both = features_of(str(tmp_path / "two.npz"))
+    both = make_features(str(tmp_path / "two.npz"))
     assert (values(both), names(both)) == (X.tolist(), [NAMES])
-    assert values(features_of(f"{tmp_path / 'two.npz'}:more")) == (X + 1).tolist()
+    assert values(make_features(f"{tmp_path / 'two.npz'}:more")) == (X + 1).tolist()
 
 
 def test_tables(tmp_path: Path) -> None:
@@ -63,10 +63,10 @@ def test_tables(tmp_path: Path) -> None:
         )
     )
     for file in ("x.parquet", "x.arrow", "x.csv", "x.tsv", "x.csv.gz", "x.jsonl"):
-        features = features_of(tmp_path / file)
+        features = make_features(tmp_path / file)
         assert (values(features), names(features)) == (X.tolist(), [NAMES]), file
     (tmp_path / "plain.csv").write_text("one,two\n1,2\n3,4\n")
-    assert features_of(tmp_path / "plain.csv").names == ()
+    assert make_features(tmp_path / "plain.csv").names == ()
 
 
 @pytest.mark.parametrize(
@@ -100,15 +100,15 @@ def test_refused(make: Any, message: str, tmp_path: Path) -> None:
     with (tmp_path / "file").open("wb") as file:
         make(file)
     with pytest.raises(cw.InputError, match=message):
-        features_of(tmp_path / "file")
+        make_features(tmp_path / "file")
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", X=X)
     with pytest.raises(cw.InputError, match="has no array 'Y'; it has 'X'"):
-        features_of(f"{tmp_path / 'x.npz'}:Y")
+        make_features(f"{tmp_path / 'x.npz'}:Y")
     with pytest.raises(cw.InputError, match="There is no file"):
-        features_of(tmp_path / "gone.npz")
+        make_features(tmp_path / "gone.npz")
     with pytest.raises(cw.InputError, match="An image size is for a folder of images"):
         reading.read_features(tmp_path / "x.npz", image_size=8)
 
@@ -128,7 +128,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_images(folder: Path) -> None:
-    features = features_of(str(folder))
+    features = make_features(str(folder))
     assert isinstance(features, HeldFeatures)
     assert (features.shape, features.values.dtype) == ((1, 4, 6), torch.uint8)
     assert names(features) == [["a.png", "b.png", "c.PNG"], ["a", "b", "c"]]
@@ -138,7 +138,7 @@ def test_images(folder: Path) -> None:
 def test_colour_size_and_large_folders(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.new("RGB", (3, 3), (255, 0, 0)).save(folder / "d.jpg")
     with pytest.raises(cw.InputError, match=r"'d.jpg' has 3 × 3 pixels, 'a.png' has 6 × 4.*--image-size"):
-        features_of(folder)
+        make_features(folder)
     held = reading.read_features(folder, image_size=2)
     assert held.shape == (3, 2, 2)
     monkeypatch.setattr(reading, "MOST_HELD", 10)
@@ -150,10 +150,10 @@ def test_colour_size_and_large_folders(folder: Path, monkeypatch: pytest.MonkeyP
 
 def test_images_of_one_stem(folder: Path) -> None:
     Image.new("L", (6, 4)).save(folder / "a.jpg")
-    assert names(features_of(folder)) == [["a.jpg", "a.png", "b.png", "c.PNG"]]
+    assert names(make_features(folder)) == [["a.jpg", "a.png", "b.png", "c.PNG"]]
     Image.new("L", (6, 4)).save(folder / "more" / "a.png")
     with pytest.raises(cw.InputError, match=r"The task names repeat 'a.png'"):
-        features_of(folder)
+        make_features(folder)
 
 
 def test_bad_images(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,19 +161,19 @@ def test_bad_images(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         reading.read_features(folder, image_size=0)
     (tmp_path / "empty").mkdir()
     with pytest.raises(cw.InputError, match="holds no images"):
-        features_of(tmp_path / "empty")
+        make_features(tmp_path / "empty")
     whole = (folder / "b.png").read_bytes()
     for bad in (b"nonsense", whole[: len(whole) - 20]):
         (folder / "b.png").write_bytes(bad)
         with pytest.raises(cw.InputError, match=r"The image 'b\.png' cannot be read"):
-            features_of(folder)
+            make_features(folder)
     # Where images are streamed, one that is cut short is found when it is needed.
     monkeypatch.setattr(reading, "MOST_HELD", 10)
     with pytest.raises(cw.InputError, match=r"The image 'b\.png' cannot be read"):
-        values(features_of(folder))
+        values(make_features(folder))
     Image.fromarray(np.zeros((4, 6), np.uint16)).save(folder / "b.png")
     with pytest.raises(cw.InputError, match=r"b\.png' has pixels of type I;16, not of 8 bits"):
-        features_of(folder)
+        make_features(folder)
 
 
 # ---- names --------------------------------------------------------------------------------------------------

@@ -20,7 +20,16 @@ from tests.learn.crowds import (
 )
 
 import crowdwise as cw
-from crowdwise.learn.tai_dtm import CORRECTED, GLOBAL, INDIVIDUAL, NONE, WARM_UP, TransitionObjective, anchors, stage_of
+from crowdwise.learn.tai_dtm import (
+    CORRECTED,
+    GLOBAL,
+    INDIVIDUAL,
+    NONE,
+    WARM_UP,
+    TransitionObjective,
+    find_anchors,
+    training_stage,
+)
 
 
 def objective_at(stage: int, n_classes: int) -> tuple[Any, Any]:
@@ -65,16 +74,16 @@ def test_loss_and_gradient_are_those_of_all_pairs_and_a_mask(stage: int, n_class
 
 
 def test_stages_of_twenty_epochs() -> None:
-    stages = [stage_of(epoch, 20) for epoch in range(20)]
+    stages = [training_stage(epoch, 20) for epoch in range(20)]
     assert stages == 4 * [WARM_UP] + 3 * [GLOBAL] + 3 * [INDIVIDUAL] + 10 * [CORRECTED]
 
 
 def test_anchors_by_hand() -> None:
     """Above .75; and of each class the surest quarter, at least one."""
     f = torch.tensor([[0.9, 0.1], [0.3, 0.7], [0.2, 0.8]])
-    assert anchors(f.log(), 0.75).tolist() == [0, NONE, 1]
-    assert anchors(f.log(), 0.95).tolist() == [0, NONE, 1]
-    assert anchors(f[:2].log(), 0.95).tolist() == [0, 1]
+    assert find_anchors(f.log(), 0.75).tolist() == [0, NONE, 1]
+    assert find_anchors(f.log(), 0.95).tolist() == [0, NONE, 1]
+    assert find_anchors(f[:2].log(), 0.95).tolist() == [0, 1]
 
 
 def test_the_crowds_matrices_are_handed_to_those_with_enough_labels() -> None:

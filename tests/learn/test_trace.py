@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels, InputError
-from crowdwise.learn.batches import Batch, Crowd, Seen
+from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
 from crowdwise.learn.trace import TraceObjective
 from crowdwise.learn.worker_models import Confusions, LabelEntriesAndDiagonal
 from crowdwise.simulate.annotators import pairwise_flippers
@@ -64,7 +64,7 @@ def test_loss_and_gradient_are_listing_3s(n_workers: int, share: float, n_classe
     crowd = objective.crowd
     edge = torch.arange(crowd.n_labels)
     batch = Batch(logits.detach(), torch.arange(9), crowd.task, crowd.worker, crowd.label, edge)
-    loss = objective.loss(Seen(logits, logits), batch)
+    loss = objective.loss(NetworkOutput(logits, logits), batch)
     ours = torch.autograd.grad(loss, [logits, objective.workers.rho])
     rho = objective.workers.rho.detach().clone().requires_grad_()
     dense = dense_loss(rho, logits, labels, 0.3, log=log)

@@ -10,8 +10,8 @@ import torch
 from tests.learn.crowds import N_CLASSES, crowded, logits_of, ragged, whole
 
 import crowdwise as cw
-from crowdwise.learn.batches import Crowd, Seen
-from crowdwise.learn.two_stage import TargetObjective, TwoStage, consensus_of
+from crowdwise.learn.batches import Crowd, NetworkOutput
+from crowdwise.learn.two_stage import TargetObjective, TwoStage, fit_consensus
 from crowdwise.registry import learner
 from crowdwise.simulate import simulate
 
@@ -42,7 +42,7 @@ def test_any_aggregator_by_name_or_instance_gives_its_posterior() -> None:
     posterior = cw.DawidSkene().fit(crowd.labels).predict_proba()
     unfitted = cw.DawidSkene()
     for aggregator in ("dawid-skene", unfitted):
-        np.testing.assert_array_equal(consensus_of(aggregator, crowd.labels), posterior)
+        np.testing.assert_array_equal(fit_consensus(aggregator, crowd.labels), posterior)
     assert not hasattr(unfitted, "posterior_")  # a copy was fitted
 
 
@@ -56,7 +56,7 @@ def test_a_fitted_aggregator_is_used_as_it_is_by_the_names_of_workers_and_classe
     )
     model = cw.DawidSkene(smoothing=0.1).fit(old)
     new = cw.read_labels({"task": [0, 1], "worker": ["dee", "ann"], "label": ["n", "y"]}, classes=["n", "y"])
-    found = consensus_of(model, new)
+    found = fit_consensus(model, new)
     flipped = [model.classes_.tolist().index(name) for name in ("n", "y")]
     np.testing.assert_allclose(found, model.predict_proba(new)[:, flipped])
     assert found[1, 1] > 0.9  # ann said y, and is right
@@ -75,21 +75,21 @@ def test_an_aggregator_of_the_users_is_named_before_it_is_saved(tmp_path: Path) 
 def test_no_consensus_is_found_again_on_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = crowded(20)
     TwoStage(network="linear", epochs=1).fit(data.X, data.labels).save(tmp_path / "model")
-    monkeypatch.setattr("crowdwise.learn.two_stage.consensus_of", None)
+    monkeypatch.setattr("crowdwise.learn.two_stage.fit_consensus", None)
     assert cw.load(tmp_path / "model").slug == "two-stage"
 
 
 def test_a_fitted_aggregator_of_other_classes_is_refused() -> None:
     model = cw.MajorityVote().fit(ragged(4))
     with pytest.raises(cw.InputError, match=r"The aggregator was fitted to the classes .* and the labels have"):
-        consensus_of(model, HAND)
+        fit_consensus(model, HAND)
 
 
 def test_loss_and_gradient_are_those_of_the_dense_formula() -> None:
     crowd = Crowd(ragged())
     target = torch.softmax(torch.randn(5, N_CLASSES, dtype=torch.float64), dim=1)
     logits = logits_of()
-    loss = TargetObjective(crowd, target).loss(Seen(logits, logits), whole(crowd))
+    loss = TargetObjective(crowd, target).loss(NetworkOutput(logits, logits), whole(crowd))
     dense = sum(
         -target[t, k] * torch.log(logits[t].exp()[k] / logits[t].exp().sum()) for t in range(5) for k in range(3)
     )

@@ -17,7 +17,7 @@ from tests.learn.crowds import (
 from torch.nn import functional
 
 import crowdwise as cw
-from crowdwise.learn.union_net import Union, UnionObjective
+from crowdwise.learn.union_net import UnionObjective, UnionTransition
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -35,7 +35,7 @@ def test_loss_and_gradient_are_those_of_the_concatenated_labels(n_classes: int) 
 
 def test_sums_to_one_over_workers_and_labels() -> None:
     """Two workers, two classes, ε = 0: given truth 0, either says 0 with e / (2 e + 2), 1 with 1 / (2 e + 2)."""
-    table = Union(2, 2, 0.0)()
+    table = UnionTransition(2, 2, 0.0)()
     share = np.e / (2 * np.e + 2)
     torch.testing.assert_close(table[1, 0], torch.tensor([share, 0.5 - share]).float())
     torch.testing.assert_close(table.sum(dim=(0, 2)), torch.ones(2))

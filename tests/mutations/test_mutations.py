@@ -114,7 +114,7 @@ MUTATIONS = (
     ),
     Mutation(
         "smoothing counted twice in the rows: numpy",
-        "kernels/rows.py",
+        "kernels/confusion_rows.py",
         "mass = counts + pseudo",
         "mass = counts + 2 * pseudo",
         (STEPS + "test_dawid_skene_m_step",),
@@ -135,7 +135,7 @@ MUTATIONS = (
     ),
     Mutation(
         "places in a block wrap",
-        "kernels/layout.py",
+        "kernels/block_layout.py",
         "slot=np.empty(labels.n_labels, np.uint16)",
         "slot=np.empty(labels.n_labels, np.uint8)",
         (PASSES + "test_lanes_are_cut_by_the_labels[19999]",),
@@ -150,8 +150,8 @@ MUTATIONS = (
     Mutation(
         "confusion transposed at prediction",
         "fitting/crowd_model.py",
-        "np.log(self._with_stranger(self.confusion_))",
-        "np.log(self._with_stranger(self.confusion_)).transpose(0, 2, 1)",
+        "np.log(self._append_unknown_worker(self.confusion_))",
+        "np.log(self._append_unknown_worker(self.confusion_)).transpose(0, 2, 1)",
         (CONTRACT + "test_prediction_on_the_same_labels_is_the_posterior[dawid-skene]",),
     ),
     Mutation(
@@ -227,8 +227,8 @@ MUTATIONS = (
     Mutation(
         "rows sampled without their prior",
         "aggregate/bcc.py",
-        "draw_rows(prepared.accumulate(truths).counts + rows_prior, generator)",
-        "draw_rows(prepared.accumulate(truths).counts + 0.5, generator)",
+        "draw_confusion_rows(prepared.accumulate(truths).counts + rows_prior, generator)",
+        "draw_confusion_rows(prepared.accumulate(truths).counts + 0.5, generator)",
         (BAYESIAN + "test_gibbs_against_every_truth[2-0]",),
     ),
     Mutation(
@@ -276,8 +276,8 @@ MUTATIONS = (
     Mutation(
         "transitions not learnt",
         "aggregate/hmm_crowd.py",
-        "step_rows(steps, allowed))",
-        "step_rows(0 * steps, allowed))",
+        "estimate_transitions(steps, allowed))",
+        "estimate_transitions(0 * steps, allowed))",
         ("tests/oracles/test_sequences.py::test_the_chain_is_learnt_from_pairs_of_neighbours",),
     ),
     Mutation(
@@ -338,7 +338,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what is clipped is lost",
-        "learn/trust.py",
+        "learn/classifier_trust.py",
         "f = f + free * cut /",
         "f = f + 0 * free * cut /",
         (LEARN + "deep_bp.py::test_clipping_is_the_even_rise_that_fits_under_the_limit[3]",),
@@ -352,7 +352,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the worst epoch chosen",
-        "learn/loop.py",
+        "learn/training_loop.py",
         'row.get("held_out", float(epoch))',
         '-row.get("held_out", -float(epoch))',
         (LEARN + "engine.py::test_the_best_epoch_is_that_of_the_labels_held_out",),

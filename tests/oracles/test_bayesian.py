@@ -15,8 +15,8 @@ import crowdwise as cw
 from crowdwise.aggregate import cbcc, ebcc
 from crowdwise.engines import load_engine, use_engine
 from crowdwise.kernels import expected_logs
+from crowdwise.kernels.block_layout import lay_out_blocks
 from crowdwise.kernels.compiled.dirichlet import log_gamma_and_digamma
-from crowdwise.kernels.layout import lay_out_blocks
 
 if TYPE_CHECKING:
     from crowdwise.labels import CrowdLabels
@@ -436,7 +436,7 @@ def test_communities_step_rises() -> None:
         return float(total)
 
     for _ in range(20):
-        risen = cbcc.communities_step(counts, chance, alpha, prior)
+        risen = cbcc.update_communities(counts, chance, alpha, prior)
         assert value(risen) >= value(alpha) - 1e-9
         alpha = risen
 

@@ -12,7 +12,7 @@ from scipy import stats
 from tests.conftest import tiny_labels
 
 import crowdwise as cw
-from crowdwise.labels.graph import read_graph
+from crowdwise.labels.task_graph import read_graph
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.aggregate import cnmf, coupled_cpd, multi_spa, spectral, sym_nmf
-from crowdwise.fitting import moments
+from crowdwise.fitting import moment_estimates
 from crowdwise.kernels import NO_GOLD, PairCounts, pair_counts
 from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.registry import method
@@ -48,10 +48,10 @@ def blurred(confusion: Any, seed: int = 0) -> Any:
 def test_multi_spa_has_no_error_on_exact_moments(n_classes: int, n_workers: int) -> None:
     prior, confusion = crowd_of_experts(n_classes, n_workers, seed=n_classes)
     pairs = exact_pairs(prior, confusion, left_out=[(0, n_workers - 1)])
-    found, whose = multi_spa.project(pairs, blurred(confusion), draw=0.0)
+    found, whose = multi_spa.matrices_from_corners(pairs, blurred(confusion), draw=0.0)
     assert whose.all()
     np.testing.assert_allclose(found, confusion, atol=1e-9)
-    np.testing.assert_allclose(moments.prior_of_pairs(pairs, confusion), prior, atol=1e-9)
+    np.testing.assert_allclose(moment_estimates.estimate_prior_from_pairs(pairs, confusion), prior, atol=1e-9)
 
 
 @pytest.mark.parametrize(("n_classes", "n_workers"), [(2, 5), (3, 7), (4, 9)])
@@ -61,7 +61,7 @@ def test_cnmf_finds_the_truth_from_exact_moments(n_classes: int, n_workers: int)
     pairs = exact_pairs(prior, confusion, left_out=[(0, n_workers - 1)])
     first = cnmf.Factors(np.full(n_classes, 1 / n_classes), blurred(confusion))
     assert np.abs(first.confusion - confusion).max() > 0.2
-    found = cnmf.climb_pairs(pairs, first, fixed=False, max_iter=5000, tol=0.0, name="cnmf").parameters
+    found = cnmf.update_factors(pairs, first, fixed=False, max_iter=5000, tol=0.0, name="cnmf").parameters
     np.testing.assert_allclose(found.confusion, confusion, atol=1e-6)
     np.testing.assert_allclose(found.prior, prior, atol=1e-6)
 
@@ -76,8 +76,8 @@ def test_divergence_of_cnmf_is_the_plain_formula() -> None:
         model = factors.confusion[one].T @ np.diag(factors.prior) @ factors.confusion[two]
         for seen, law in zip((joint / joint.sum()).ravel(), model.ravel(), strict=True):
             expected += joint.sum() * seen * np.log(seen / law) if seen else 0.0
-    assert cnmf.divergence(pairs, factors) == pytest.approx(expected, rel=1e-12)
-    ended = cnmf.climb_pairs(pairs, factors, fixed=True, max_iter=1, tol=0.0, name="cnmf")
+    assert cnmf.kl_divergence(pairs, factors) == pytest.approx(expected, rel=1e-12)
+    ended = cnmf.update_factors(pairs, factors, fixed=True, max_iter=1, tol=0.0, name="cnmf")
     assert ended.objective[0] == pytest.approx(-expected, rel=1e-12)
 
 
@@ -89,7 +89,7 @@ def test_cnmf_keeps_a_given_prior_and_finds_matrices_that_fit_it() -> None:
     np.testing.assert_allclose(model.confusion_, confusion, atol=0.03)
 
 
-def three_views(n_classes: int) -> tuple[Any, Any, spectral.Moments]:
+def three_views(n_classes: int) -> tuple[Any, Any, spectral.CrossMoments]:
     """Prior, matrices [view, truth, label] with no experts among them, and their exact cross-moments by plain loops."""
     generator = np.random.default_rng(n_classes)
     prior = generator.dirichlet(np.full(n_classes, 5.0))
@@ -101,22 +101,22 @@ def three_views(n_classes: int) -> tuple[Any, Any, spectral.Moments]:
         for one, two in second:
             second[one, two] += share * np.outer((a, b, c)[one], (a, b, c)[two])
         third += share * a[:, None, None] * b[:, None] * c
-    return prior, views, spectral.Moments(second[0, 1], second[0, 2], second[1, 2], third)
+    return prior, views, spectral.CrossMoments(second[0, 1], second[0, 2], second[1, 2], third)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5, 8])
 def test_spectral_has_no_error_on_exact_moments(n_classes: int) -> None:
     prior, views, exact = three_views(n_classes)
-    found = spectral.third_view(exact)
+    found = spectral.estimate_third_view(exact)
     assert found is not None
     matrix = found[1].T
-    order = moments.align_together(matrix[None], views[2][None])
+    order = moment_estimates.align_all_rows(matrix[None], views[2][None])
     np.testing.assert_allclose(matrix[order], views[2], atol=1e-9)
     np.testing.assert_allclose(found[0][order], prior, atol=1e-9)
     worker = np.random.default_rng(9).dirichlet(np.ones(n_classes), n_classes)
     beside = np.stack([7.0 * view.T @ np.diag(prior) @ worker for view in views])[:, None]
     for group in range(3):
-        matrices = spectral.worker_matrices(beside, np.array([group]), prior, views)
+        matrices = spectral.estimate_worker_matrices(beside, np.array([group]), prior, views)
         assert matrices is not None
         np.testing.assert_allclose(matrices[0], worker, atol=1e-9)
 
@@ -124,17 +124,17 @@ def test_spectral_has_no_error_on_exact_moments(n_classes: int) -> None:
 def test_singular_moments_are_refused() -> None:
     _, _, exact = three_views(3)
     flat = np.ones((3, 3)) / 9
-    assert spectral.third_view(exact._replace(ab=flat)) is None
-    assert spectral.third_view(spectral.Moments(flat, flat, flat, np.ones((3, 3, 3)) / 27)) is None
+    assert spectral.estimate_third_view(exact._replace(ab=flat)) is None
+    assert spectral.estimate_third_view(spectral.CrossMoments(flat, flat, flat, np.ones((3, 3, 3)) / 27)) is None
 
 
 def test_moments_of_views_equal_plain_loops() -> None:
     labels = cw.simulate.simulate(
         "dawid-skene", n_tasks=150, n_workers=7, n_classes=2, labels_per_task=4, random_state=4
     ).labels
-    group = spectral.deal(np.array([3, 1, 0, 2, 6, 5, 4]))
+    group = spectral.deal_into_three_groups(np.array([3, 1, 0, 2, 6, 5, 4]))
     assert group.tolist() == [2, 1, 2, 0, 0, 0, 1]
-    views = spectral.views_of(labels, group, np.arange(2))
+    views = spectral.group_views(labels, group, np.arange(2))
     answers: dict[tuple[int, int], list[int]] = {}
     for task, worker, label in zip(labels.task, labels.worker, labels.label, strict=True):
         answers.setdefault((int(group[worker]), int(task)), []).append(int(label))
@@ -146,7 +146,7 @@ def test_moments_of_views_equal_plain_loops() -> None:
             ab.append(np.outer(means[0], means[1]))
             if means[2] is not None:
                 abc.append(np.einsum("a,b,c->abc", *means))
-    found = spectral.moments_of(*views)
+    found = spectral.cross_moments(*views)
     assert found is not None
     assert 0 < len(abc) < len(ab) < 150
     np.testing.assert_allclose(found.ab, np.mean(ab, axis=0), atol=1e-12)
@@ -159,8 +159,8 @@ def test_sym_nmf_finds_the_truth_from_exact_moments(n_classes: int, n_workers: i
     prior, confusion = crowd_of_experts(n_classes, n_workers, seed=n_classes)
     pairs = exact_pairs(prior, confusion, left_out=[(0, n_workers - 1), (1, 2)])
     reference = blurred(confusion)
-    seen = sym_nmf.seen_of(pairs, n_workers)
-    ended = sym_nmf.climb_blocks(
+    seen = sym_nmf.collect_observed_blocks(pairs, n_workers)
+    ended = sym_nmf.fit_factor(
         seen,
         reference.transpose(0, 2, 1) * np.sqrt(prior[::-1]),
         hold=0.0,
@@ -171,7 +171,7 @@ def test_sym_nmf_finds_the_truth_from_exact_moments(n_classes: int, n_workers: i
     whole = ended.parameters.reshape(-1, n_classes)
     stacked = confusion.transpose(0, 2, 1).reshape(-1, n_classes)
     np.testing.assert_allclose(whole @ whole.T, stacked * prior @ stacked.T, atol=1e-9)
-    found_prior, found = sym_nmf.matrices(pairs, ended.parameters, reference)
+    found_prior, found = sym_nmf.confusion_from_factor(pairs, ended.parameters, reference)
     np.testing.assert_allclose(found, confusion, atol=1e-6)
     np.testing.assert_allclose(found_prior, prior, atol=1e-6)
 
@@ -188,11 +188,11 @@ def test_objective_of_sym_nmf_is_the_plain_formula_and_a_sweep_is_at_its_least()
             error += joint.sum() / pairs.counts.sum() * (left**2).sum()
         return float(error)
 
-    seen = sym_nmf.seen_of(pairs, 5)
-    ended = sym_nmf.climb_blocks(seen, first, hold=0.01, max_iter=3, tol=0.0, name="sym-nmf")
+    seen = sym_nmf.collect_observed_blocks(pairs, 5)
+    ended = sym_nmf.fit_factor(seen, first, hold=0.01, max_iter=3, tol=0.0, name="sym-nmf")
     assert ended.objective[-1] == pytest.approx(-plain(ended.parameters), rel=1e-12)
     assert sym_nmf.squared_error(seen, first) == pytest.approx(plain(first), rel=1e-12)
-    swept = sym_nmf.sweep(seen, factor, first, 0.01)
+    swept = sym_nmf.sweep_factors(seen, factor, first, 0.01)
     for _ in range(20):
         other = swept.copy()
         other[4] += generator.normal(0, 1e-3, (3, 3))  # the last worker of a sweep: her factor fits all the others
@@ -211,7 +211,7 @@ def test_coupled_cpd_finds_the_truth_from_exact_moments(n_classes: int, n_worker
     share = np.array([np.einsum("k,ka,kb,kc->abc", prior, *confusion[triple]) for triple in workers])
     triples = coupled_cpd.Triples(workers, share, np.full(len(workers), 1 / len(workers)))
     first = coupled_cpd.Factors(np.full(n_classes, 1 / n_classes), blurred(confusion))
-    found = coupled_cpd.climb_triples(triples, first, fixed=False, max_iter=600, tol=0.0, name="cpd").parameters
+    found = coupled_cpd.fit_triplets(triples, first, fixed=False, max_iter=600, tol=0.0, name="cpd").parameters
     np.testing.assert_allclose(found.confusion, confusion, atol=1e-6)
     np.testing.assert_allclose(found.prior, prior, atol=1e-6)
 
@@ -227,7 +227,7 @@ def test_triplets_that_share_most_are_chosen() -> None:
         least = {triple: min(len(tasks[a] & tasks[b]) for a, b in combinations(triple, 2)) for triple in mine}
         threshold = sorted(least.values(), reverse=True)[2]
         expected |= {triple for triple in mine if least[triple] > threshold}
-    chosen = {tuple(triple) for triple in coupled_cpd.choose(pair_counts(labels), 6, 3).tolist()}
+    chosen = {tuple(triple) for triple in coupled_cpd.choose_triplets(pair_counts(labels), 6, 3).tolist()}
     assert expected <= chosen
     assert all(sum(worker in triple for triple in chosen) >= 3 for worker in range(6))
     assert len(chosen) <= 18
@@ -250,17 +250,17 @@ def test_corners_of_a_cloud_are_found_and_flat_clouds_refused() -> None:
     vertices = np.array([[0.8, 0.1, 0.2], [0.1, 0.7, 0.2], [0.1, 0.2, 0.6]])
     inside = vertices @ generator.dirichlet(np.ones(3), 40).T
     cloud = np.concatenate([inside[:, :20], vertices, inside[:, 20:]], axis=1)
-    chosen = multi_spa.corners(cloud, 3)
+    chosen = multi_spa.find_corners(cloud, 3)
     assert chosen is not None
     assert sorted(chosen.tolist()) == [20, 21, 22]
-    assert multi_spa.corners(vertices[:, [0, 0, 1, 1]], 3) is None
+    assert multi_spa.find_corners(vertices[:, [0, 0, 1, 1]], 3) is None
 
 
 def test_columns_of_joint_answers() -> None:
     joint = np.array([[[3.0, 1.0], [0.0, 4.0]], [[2.0, 0.0], [2.0, 0.0]]])
-    np.testing.assert_allclose(multi_spa.stack(joint, 0.0), [[1.0, 0.2, 0.5], [0.0, 0.8, 0.5]])
+    np.testing.assert_allclose(multi_spa.stack_joint_answers(joint, 0.0), [[1.0, 0.2, 0.5], [0.0, 0.8, 0.5]])
     own = np.array([6.0, 6.0]) / 12
-    np.testing.assert_allclose(multi_spa.stack(joint, 5.0)[:, 0], (np.array([3.0, 0.0]) + 5 * own) / 8)
+    np.testing.assert_allclose(multi_spa.stack_joint_answers(joint, 5.0)[:, 0], (np.array([3.0, 0.0]) + 5 * own) / 8)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
@@ -271,8 +271,10 @@ def test_rows_are_matched_with_the_reference(n_classes: int) -> None:
     reference = generator.dirichlet(np.ones(n_classes), (4, n_classes))
     orders = [list(order) for order in permutations(range(n_classes))]
     best = max(orders, key=lambda order: (found[:, order] * reference).sum())
-    assert moments.align_together(found, reference).tolist() == best
-    for mine, hers, matched in zip(found, reference, moments.align_each(found, reference), strict=True):
+    assert moment_estimates.align_all_rows(found, reference).tolist() == best
+    for mine, hers, matched in zip(
+        found, reference, moment_estimates.align_rows_of_each(found, reference), strict=True
+    ):
         order = max(orders, key=lambda order: (mine[order] * hers).sum())
         np.testing.assert_array_equal(matched, mine[order])
 
@@ -292,7 +294,9 @@ def test_prior_of_pairs_is_the_least_squares_fit() -> None:
                 targets.append(weight * joint[one, two] / joint.sum())
     best = np.linalg.lstsq(np.array(rows), np.array(targets), rcond=None)[0]
     assert (best > 0).all()
-    np.testing.assert_allclose(moments.prior_of_pairs(noisy, confusion), best / best.sum(), atol=1e-10)
+    np.testing.assert_allclose(
+        moment_estimates.estimate_prior_from_pairs(noisy, confusion), best / best.sum(), atol=1e-10
+    )
 
 
 def test_the_core_is_those_who_answer_beside_others() -> None:
@@ -303,7 +307,7 @@ def test_the_core_is_those_who_answer_beside_others() -> None:
         sum(int((labels.task == task).sum()) - 1 for task in labels.task[labels.worker == worker])
         for worker in range(9)
     ]
-    order, counted = moments.rank_workers(labels, NO_GOLD)
+    order, counted = moment_estimates.rank_workers(labels, NO_GOLD)
     np.testing.assert_array_equal(counted, beside)
     assert np.array(beside)[order].tolist() == sorted(beside, reverse=True)
 
@@ -314,7 +318,7 @@ def test_workers_outside_the_core_get_an_m_step() -> None:
         "dawid-skene", n_tasks=300, n_workers=8, n_classes=3, labels_per_task=5, random_state=2
     ).labels
     model = cw.MultiSpa(max_workers=3).fit(labels)
-    core = moments.rank_workers(labels, NO_GOLD)[0][:3]
+    core = moment_estimates.rank_workers(labels, NO_GOLD)[0][:3]
     others = np.setdiff1d(np.arange(8), core)
     votes = labels.vote_counts()
     shares = votes / votes.sum(axis=1, keepdims=True)

@@ -128,7 +128,7 @@ def test_rows_between_answers_and_habit(precision: float) -> None:
     counts = generator.gamma(1.0, 4.0, (2, 4, 4)) * (generator.random((2, 4, 4)) < 0.8)
     counts[1, 2] = 0
     habits = generator.dirichlet(np.ones(4), 2)
-    found = spammer_em.rows(counts, habits, np.full(2, precision))
+    found = spammer_em.maximise_rows(counts, habits, np.full(2, precision))
     for worker, truth in np.ndindex(2, 4):
         answers, habit = counts[worker, truth], habits[worker]
 
@@ -149,12 +149,12 @@ def test_rows_between_answers_and_habit(precision: float) -> None:
 
 def test_spammer_score_is_that_of_the_paper() -> None:
     matrices = np.random.default_rng(1).dirichlet(np.ones(3), (5, 3))
-    for matrix, found in zip(matrices, spammer_em.score(matrices), strict=True):
+    for matrix, found in zip(matrices, spammer_em.spammer_scores(matrices), strict=True):
         pairs = [((matrix[a] - matrix[b]) ** 2).sum() for a in range(3) for b in range(a)]
         assert found == pytest.approx(sum(pairs) / 6)
     two = np.array([[[0.8, 0.2], [0.4, 0.6]]])
-    assert spammer_em.score(two)[0] == pytest.approx((0.8 + 0.6 - 1) ** 2)
-    assert spammer_em.score(np.eye(4)[None])[0] == pytest.approx(1)
+    assert spammer_em.spammer_scores(two)[0] == pytest.approx((0.8 + 0.6 - 1) ** 2)
+    assert spammer_em.spammer_scores(np.eye(4)[None])[0] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -212,8 +212,8 @@ def test_crh(seed: int) -> None:
 
 def test_weights_of_crh_are_those_of_the_paper_where_all_answer_alike() -> None:
     loss = np.array([1.0, 2.0, 5.0])
-    np.testing.assert_allclose(crh.weights_of(loss, np.ones(3)), -np.log(loss / 8))
-    one = crh.weights_of(np.array([1.0, 1.0, 0.9]), np.array([1.5, 1.45, 0.05]))
+    np.testing.assert_allclose(crh.optimal_weights(loss, np.ones(3)), -np.log(loss / 8))
+    one = crh.optimal_weights(np.array([1.0, 1.0, 0.9]), np.array([1.5, 1.45, 0.05]))
     assert one[2] == 0
     assert np.array([1.5, 1.45, 0.05]) @ np.exp(-one) == pytest.approx(1)
 

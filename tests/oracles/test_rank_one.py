@@ -12,8 +12,8 @@ from tests.conftest import tiny_labels
 import crowdwise as cw
 from crowdwise.aggregate import dalvi, ghosh_svd, kos, m_msr, pgd, sml
 from crowdwise.fitting import rank_one
-from crowdwise.fitting.one_vs_rest import confusion_of_rates
-from crowdwise.fitting.rank_one import Pairs
+from crowdwise.fitting.one_vs_rest import confusion_from_rates
+from crowdwise.fitting.rank_one import PairValues
 from crowdwise.kernels import pair_counts
 from crowdwise.simulate import simulate_workers
 from crowdwise.simulate.workers import symmetric_confusion
@@ -34,12 +34,12 @@ def coded(label: int, kind: int, n_classes: int) -> float:
     return 1.0 if label == kind else -1 / (n_classes - 1)
 
 
-def exact_pairs(value: Any, edges: Any = None, weight: float = 7.0) -> Pairs:
+def exact_pairs(value: Any, edges: Any = None, weight: float = 7.0) -> PairValues:
     """All pairs, or some, of a matrix that is known."""
     size = len(value)
     chosen = list(itertools.combinations(range(size), 2)) if edges is None else edges
     first, second = np.array(chosen).T
-    return Pairs(first, second, np.array([value[i][j] for i, j in chosen]), np.full(len(chosen), weight), size)
+    return PairValues(first, second, np.array([value[i][j] for i, j in chosen]), np.full(len(chosen), weight), size)
 
 
 # ---- moments ------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def exact_pairs(value: Any, edges: Any = None, weight: float = 7.0) -> Pairs:
 def test_agreement_is_the_mean_product_of_coded_answers(n_classes: int, seed: int) -> None:
     labels = tiny_labels(n_classes, seed, n_tasks=9, n_workers=5, repeats=seed % 2 == 1)
     edges = list(zip(labels.task.tolist(), labels.worker.tolist(), labels.label.tolist(), strict=True))
-    pairs = rank_one.agreement(labels)
+    pairs = rank_one.pairwise_agreement(labels)
     found = {(i, j): (v, w) for i, j, v, w in zip(pairs.first, pairs.second, pairs.value, pairs.weight, strict=True)}
     for one, other in itertools.combinations(range(5), 2):
         same = [a == b for t, w, a in edges for s, v, b in edges if t == s and w == one and v == other]
@@ -61,14 +61,14 @@ def test_agreement_is_the_mean_product_of_coded_answers(n_classes: int, seed: in
 
 
 def test_the_squared_loss_and_its_value_at_each_step(crowd: CrowdLabels) -> None:
-    pairs = rank_one.agreement(crowd)
+    pairs = rank_one.pairwise_agreement(crowd)
     model = cw.RankOneCompletion().fit(crowd)
     skill = (crowd.n_classes * model.skill_ - 1) / (crowd.n_classes - 1)
     value = 0.0
     for i, j, c, n in zip(pairs.first, pairs.second, pairs.value, pairs.weight, strict=True):
         value += 0.5 * n * (c - skill[i] * skill[j]) ** 2
     assert model.objective_[-1] == pytest.approx(-value, abs=1e-10)
-    start = rank_one.starting_skills(pairs)
+    start = rank_one.equal_starting_skills(pairs)
     value = sum(
         0.5 * n * (c - start[0] ** 2) ** 2 for c, n in zip(pairs.value.tolist(), pairs.weight.tolist(), strict=True)
     )
@@ -76,8 +76,8 @@ def test_the_squared_loss_and_its_value_at_each_step(crowd: CrowdLabels) -> None
 
 
 def test_the_descent_ends_where_the_gradient_is_zero(crowd: CrowdLabels) -> None:
-    pairs = rank_one.agreement(crowd)
-    ended = pgd.complete(pairs, low=-0.5, max_iter=1000, tol=1e-15, name="pgd").parameters
+    pairs = rank_one.pairwise_agreement(crowd)
+    ended = pgd.fit_rank_one(pairs, low=-0.5, max_iter=1000, tol=1e-15, name="pgd").parameters
     assert np.abs(ended).max() < 1
     gradient = np.zeros(crowd.n_workers)
     for i, j, c, n in zip(pairs.first, pairs.second, pairs.value, pairs.weight, strict=True):
@@ -95,13 +95,13 @@ RING = [(i, (i + step) % 7) for i in range(7) for step in (1, 2)]  # everybody m
 @pytest.mark.parametrize("edges", [None, RING], ids=["all pairs", "some pairs"])
 def test_gradient_descent_is_exact_on_exact_agreements(edges: Any) -> None:
     pairs = exact_pairs(np.outer(SKILL, SKILL), edges)
-    ended = pgd.complete(pairs, low=-1.0, max_iter=5000, tol=0.0, name="pgd")
+    ended = pgd.fit_rank_one(pairs, low=-1.0, max_iter=5000, tol=0.0, name="pgd")
     np.testing.assert_allclose(ended.parameters, SKILL, atol=1e-7)
     assert ended.objective[-1] == pytest.approx(0, abs=1e-12)
 
 
 def test_the_eigenvector_of_ratios_is_exact_where_all_met() -> None:
-    found, _, converged = dalvi.ratio_of_eigenvectors(exact_pairs(np.outer(SKILL, SKILL)), max_iter=5000, tol=1e-13)
+    found, _, converged = dalvi.eigenvector_ratio_skills(exact_pairs(np.outer(SKILL, SKILL)), max_iter=5000, tol=1e-13)
     assert converged
     np.testing.assert_allclose(found, SKILL, atol=1e-9)
 
@@ -114,7 +114,7 @@ def test_the_leading_factor_is_the_eigenvector_of_dense_algebra() -> None:
     diagonal = generator.random(7)
     dense = matrix - np.diag(np.diag(matrix)) + np.diag(diagonal)
     values, vectors = np.linalg.eigh(dense)
-    found, _, _ = dalvi.leading_factor(
+    found, _, _ = dalvi.scaled_leading_eigenvector(
         pairs.matrix(pairs.value), lambda _: diagonal, np.ones(7), np.zeros(7, int), max_iter=5000, tol=1e-14
     )
     wanted = np.sqrt(values[-1]) * vectors[:, -1]
@@ -124,9 +124,9 @@ def test_the_leading_factor_is_the_eigenvector_of_dense_algebra() -> None:
 @pytest.mark.parametrize("corrupted", [0, 1, 2])
 def test_trimmed_means_are_exact_on_exact_agreements(corrupted: int) -> None:
     pairs = exact_pairs(np.outer(SKILL, SKILL))
-    size, _, converged = m_msr.complete(pairs, corrupted=corrupted, floor=1e-9, max_iter=2000, tol=1e-12)
+    size, _, converged = m_msr.estimate_skill_sizes(pairs, corrupted=corrupted, floor=1e-9, max_iter=2000, tol=1e-12)
     assert converged
-    np.testing.assert_allclose(size * m_msr.signs_of(pairs), SKILL, atol=1e-9)
+    np.testing.assert_allclose(size * m_msr.estimate_skill_signs(pairs), SKILL, atol=1e-9)
 
 
 def test_trimmed_means_bear_a_corrupt_worker_and_gradient_descent_does_not() -> None:
@@ -135,9 +135,9 @@ def test_trimmed_means_bear_a_corrupt_worker_and_gradient_descent_does_not() -> 
     matrix = np.outer(skill, skill)
     matrix[10, :10] = matrix[:10, 10] = np.where(np.arange(10) % 2 == 0, 1.0, -0.9)
     pairs = exact_pairs(matrix)
-    size, _, _ = m_msr.complete(pairs, corrupted=1, floor=1e-9, max_iter=3000, tol=1e-13)
+    size, _, _ = m_msr.estimate_skill_sizes(pairs, corrupted=1, floor=1e-9, max_iter=3000, tol=1e-13)
     np.testing.assert_allclose(size[:10], skill[:10], atol=1e-6)
-    plain = pgd.complete(pairs, low=-1.0, max_iter=3000, tol=0.0, name="pgd").parameters
+    plain = pgd.fit_rank_one(pairs, low=-1.0, max_iter=3000, tol=0.0, name="pgd").parameters
     assert np.abs(plain[:10] - skill[:10]).max() > 0.01
 
 
@@ -154,9 +154,9 @@ def test_trimming_in_plain_words() -> None:
 
 
 def test_corrupt_partners_follow_the_paper() -> None:
-    assert m_msr.corrupt_partners(np.array([0, 8, 12])) == 3
-    assert m_msr.corrupt_partners(np.array([0, 1])) == 0
-    assert m_msr.corrupt_partners(np.array([0, 0])) == 0
+    assert m_msr.max_corrupt_partners(np.array([0, 8, 12])) == 3
+    assert m_msr.max_corrupt_partners(np.array([0, 1])) == 0
+    assert m_msr.max_corrupt_partners(np.array([0, 0])) == 0
 
 
 @pytest.mark.parametrize("balance", [-0.6, 0.0, 0.4])
@@ -167,14 +167,14 @@ def test_rates_and_imbalance_are_exact_on_exact_moments(balance: float) -> None:
     mean = chance @ says
     second = np.einsum("k,ki,kj->ij", chance, says - mean, says - mean)
     third = np.einsum("k,ki,kj,kl->ijl", chance, says - mean, says - mean, says - mean)
-    descent = rank_one.Descent(exact_pairs(second), low=-1.0, high=1.0)
+    descent = rank_one.ProjectedGradientDescent(exact_pairs(second), low=-1.0, high=1.0)
     vector, _, _ = descent.run(np.full(4, 0.5), max_iter=20_000, tol=1e-15)
     np.testing.assert_allclose(
         np.outer(vector, vector)[~np.eye(4, dtype=bool)], second[~np.eye(4, dtype=bool)], atol=1e-9
     )
     alpha = third[0, 1, 3] / (vector[0] * vector[1] * vector[3])
-    assert sml.imbalance(alpha) == pytest.approx(balance, abs=1e-7)
-    found = sml.rates(mean, vector, sml.imbalance(alpha))
+    assert sml.class_imbalance(alpha) == pytest.approx(balance, abs=1e-7)
+    found = sml.sensitivity_and_specificity(mean, vector, sml.class_imbalance(alpha))
     np.testing.assert_allclose(found, (sensitivity, specificity), atol=1e-7)
 
 
@@ -184,7 +184,7 @@ def test_covariances_and_third_moment_in_plain_loops() -> None:
         (t, w): 1 if a == 1 else -1 for t, w, a in zip(labels.task, labels.worker, labels.label, strict=True)
     }
     mean = np.array([np.mean([f for (_, v), f in answers.items() if v == w]) for w in range(5)])
-    pairs = sml.covariances(pair_counts(labels), (mean + 1) / 2, 1)
+    pairs = sml.answer_covariances(pair_counts(labels), (mean + 1) / 2, 1)
     for i, j, value, weight in zip(pairs.first, pairs.second, pairs.value, pairs.weight, strict=True):
         products = [
             (answers[t, i] - mean[i]) * (answers[t, j] - mean[j])
@@ -198,17 +198,17 @@ def test_covariances_and_third_moment_in_plain_loops() -> None:
         for trio in itertools.combinations([w for w in range(5) if (t, w) in answers], 3):
             seen += float(np.prod([(answers[t, w] - mean[w]) * vector[w] for w in trio]))
             told += float(np.prod([vector[w] ** 2 for w in trio]))
-    merged = rank_one.answers_of(labels)
+    merged = rank_one.merge_answers(labels)
     centred = 2 * merged.share(labels, 1) - 1 - mean[merged.worker]
     assert sml.third_moment(merged.task, merged.worker, centred, vector) == pytest.approx(seen / told, abs=1e-10)
 
 
 def test_confusions_of_two_classes_are_the_rates() -> None:
     sensitivity = np.array([[0.8, 0.7], [0.4, 0.9]])
-    found = confusion_of_rates(sensitivity, np.array([[0.3, 0.2], [0.1, 0.6]]))
+    found = confusion_from_rates(sensitivity, np.array([[0.3, 0.2], [0.1, 0.6]]))
     wanted = [[[0.8, 0.2], [0.3, 0.7]], [[0.4, 0.6], [0.1, 0.9]]]
     np.testing.assert_allclose(found, wanted, atol=1e-12)
-    three = confusion_of_rates(np.full((1, 3), 0.7), np.array([[0.1, 0.2, 0.3]]))
+    three = confusion_from_rates(np.full((1, 3), 0.7), np.array([[0.1, 0.2, 0.3]]))
     np.testing.assert_allclose(three[0, 0], [0.7, 0.12, 0.18], atol=1e-12)
 
 
@@ -230,9 +230,9 @@ def test_messages_in_plain_loops(n_classes: int, seed: int, rounds: int) -> None
         y = {(t, w): sum(answer[s, v] * x[s, v] for s, v in answer if v == w and s != t) for t, w in answer}
         scale = np.sqrt(np.mean([value**2 for value in y.values()]))
         y = {edge: value / scale for edge, value in y.items()}
-    merged = rank_one.answers_of(labels)
+    merged = rank_one.merge_answers(labels)
     cells = list(zip(merged.task.tolist(), merged.worker.tolist(), strict=True))
-    found_x, found_y = kos.messages(
+    found_x, found_y = kos.pass_messages(
         merged.task, merged.worker, merged.coded(labels, 0), np.zeros(len(cells), int), rounds=rounds
     )
     np.testing.assert_allclose(found_y, [y[cell] for cell in cells], atol=1e-10)
@@ -242,9 +242,9 @@ def test_messages_in_plain_loops(n_classes: int, seed: int, rounds: int) -> None
 def test_the_decision_of_messages_is_their_sign(crowd: CrowdLabels) -> None:
     """Two classes: the more probable one is the sign of Σ A y, most workers being reliable."""
     two = simulate_workers(symmetric_confusion(np.linspace(0.55, 0.9, 12), 2), 120, 5, random_state=2).labels
-    merged = rank_one.answers_of(two)
+    merged = rank_one.merge_answers(two)
     answer = merged.coded(two, 0)
-    x, y = kos.messages(merged.task, merged.worker, answer, np.zeros(answer.size, int), rounds=10)
+    x, y = kos.pass_messages(merged.task, merged.worker, answer, np.zeros(answer.size, int), rounds=10)
     heard = np.bincount(merged.worker, answer * x)
     score = np.bincount(merged.task, answer * y) * np.sign(np.sign(heard).sum())
     model = cw.Kos().fit(two)
@@ -257,14 +257,14 @@ def test_weights_are_the_singular_vector_of_dense_algebra() -> None:
     for t, w, a in zip(labels.task, labels.worker, labels.label, strict=True):
         dense[t, w] = coded(a, 0, 2)
     left, size, right = np.linalg.svd(dense)
-    merged = rank_one.answers_of(labels)
+    merged = rank_one.merge_answers(labels)
     cells = merged.task, merged.worker, merged.coded(labels, 0)
-    weight, _, converged = ghosh_svd.leading_weights(*cells, np.zeros(9, int), max_iter=5000, tol=1e-12)
+    weight, _, converged = ghosh_svd.leading_singular_vector(*cells, np.zeros(9, int), max_iter=5000, tol=1e-12)
     assert converged
     wanted = right[0] * 3 * np.sign(right[0].sum())  # mean square 1 over nine workers
     np.testing.assert_allclose(weight, wanted, atol=1e-8)
     own = np.diag(dense.T @ dense)
-    heard = ghosh_svd.others_voice(*cells, weight)
+    heard = ghosh_svd.agreement_with_others(*cells, weight)
     np.testing.assert_allclose(heard, (size[0] ** 2 - own) * wanted, atol=1e-6)
     model = cw.GhoshSvd().fit(labels)
     score = left[:, 0] * np.sign(right[0].sum())
@@ -275,7 +275,7 @@ def test_weights_are_the_singular_vector_of_dense_algebra() -> None:
 def test_skills_follow_from_what_the_others_say(slug: str) -> None:
     """At the scale where Σ N s[i] s[j] is Σ N C[i,j] over the pairs."""
     labels = simulate_workers(symmetric_confusion(np.linspace(0.5, 0.85, 12), 3), 400, 6, random_state=3).labels
-    pairs = rank_one.agreement(labels)
+    pairs = rank_one.pairwise_agreement(labels)
     skill = (3 * fitted(slug, labels).skill_ - 1) / 2
     explained = (pairs.weight * skill[pairs.first] * skill[pairs.second]).sum()
     assert explained == pytest.approx((pairs.weight * pairs.value).sum(), rel=1e-9)
@@ -397,7 +397,7 @@ def test_scraps_of_labels_are_finite_whatever_their_order(slug: str) -> None:
 def test_signs_go_by_heads_then_by_the_sum() -> None:
     part = np.array([0, 0, 0, 1, 1, 2])
     vector = np.array([-0.1, -0.1, 0.9, 0.5, -0.6, 0.0])
-    np.testing.assert_array_equal(rank_one.towards_majority(vector, part), [-1, -1, -1, -1, -1, 1])
+    np.testing.assert_array_equal(rank_one.majority_signs(vector, part), [-1, -1, -1, -1, -1, 1])
 
 
 # ---- parameters -----------------------------------------------------------------------------------------------

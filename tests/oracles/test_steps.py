@@ -87,8 +87,8 @@ def test_mace_m_step_climbs_its_own_objective() -> None:
         assert values[-1] > values[0]
     found = prepare(labels).e_step_votes(np.zeros(3), np.zeros((3, 3)))
     answers = answer_sums(labels)
-    start = mace.point(np.full(3, 0.5), np.full((3, 3), 1 / 3))
-    competent, spam, _ = mace.expected(found, start, answers)
+    start = mace.make_parameters(np.full(3, 0.5), np.full((3, 3), 1 / 3))
+    competent, spam, _ = mace.expected_counts(found, start, answers)
     np.testing.assert_allclose(competent + spam, labels.labels_per_worker)
 
 

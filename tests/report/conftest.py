@@ -9,7 +9,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.audit.audit import Audit
-from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.dependence.groups import detect_groups
 
 if TYPE_CHECKING:

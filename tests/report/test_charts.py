@@ -14,8 +14,8 @@ import crowdwise as cw
 from crowdwise.audit.audit import FINE
 from crowdwise.labels.errors import InputError
 from crowdwise.report import charts
+from crowdwise.report.audit_page.audit_view import AuditView
 from crowdwise.report.audit_page.charts import write_charts
-from crowdwise.report.audit_page.view import Portrait
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,8 +24,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def portrait(audited: Any) -> Portrait:
-    return Portrait(audited()[0])
+def portrait(audited: Any) -> AuditView:
+    return AuditView(audited()[0])
 
 
 def test_charts_of_an_audit_can_be_saved(tmp_path: Path, audited: Any) -> None:
@@ -61,7 +61,9 @@ def test_charts_as_files_are_whole_or_not_there(tmp_path: Path, hostile_audit: A
 
 @pytest.mark.parametrize("what", ["overview", "confidence", "workers", "confusion", "calibration"])
 @pytest.mark.parametrize("kind", ["svg", "png"])
-def test_charts_of_a_model_can_be_saved(tmp_path: Path, portrait: Portrait, audited: Any, what: str, kind: str) -> None:
+def test_charts_of_a_model_can_be_saved(
+    tmp_path: Path, portrait: AuditView, audited: Any, what: str, kind: str
+) -> None:
     options = {"truth": audited()[1]} if what == "calibration" else {}
     path = tmp_path / f"chart.{kind}"
     portrait.model.plot(what, **options).save(str(path))
@@ -82,7 +84,7 @@ def test_calibration_on_the_gold_of_the_fit() -> None:
         cw.DawidSkene().fit(crowd.labels).plot("calibration")
 
 
-def test_a_workers_matrix_is_drawn_by_name(portrait: Portrait) -> None:
+def test_a_workers_matrix_is_drawn_by_name(portrait: AuditView) -> None:
     chart = portrait.model.plot("confusion", worker="worker-0003")
     (values,) = chart.to_dict()["datasets"].values()
     assert values[1] == {
@@ -94,7 +96,7 @@ def test_a_workers_matrix_is_drawn_by_name(portrait: Portrait) -> None:
     }
 
 
-def test_what_cannot_be_drawn(portrait: Portrait) -> None:
+def test_what_cannot_be_drawn(portrait: AuditView) -> None:
     with pytest.raises(InputError, match=r"There is no chart 'pie'\. There are: overview, confidence"):
         portrait.model.plot("pie")
     with pytest.raises(InputError, match="knows no worker 'nobody'"):
@@ -105,7 +107,7 @@ def test_what_cannot_be_drawn(portrait: Portrait) -> None:
         cw.MajorityVote().fit(portrait.labels).plot("confusion")
 
 
-def test_bins_of_confidence_hold_every_task(portrait: Portrait) -> None:
+def test_bins_of_confidence_hold_every_task(portrait: AuditView) -> None:
     chart = charts.confidence_chart(np.array([0.35, 0.4, 1.0, 1.0 + 1e-12, 0.95]))
     (values,) = chart.to_dict()["datasets"].values()
     assert {row["low"]: row["tasks"] for row in values if row["tasks"]} == {0.35: 1, 0.4: 1, 0.95: 3}

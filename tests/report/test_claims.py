@@ -16,10 +16,10 @@ from crowdwise.audit.audit import audit_crowd
 from crowdwise.audit.claims import (
     confidence_claims,
     consensus_claims,
-    measured_accuracy,
+    describe_measured_accuracy,
     skill_sentences,
 )
-from crowdwise.audit.scores import Score, score_consensus
+from crowdwise.audit.consensus_scores import ConsensusScore, score_consensus
 from crowdwise.labels.truth import read_truth
 from crowdwise.metrics import expected_calibration_error
 from crowdwise.report.page import make_report
@@ -113,7 +113,7 @@ def test_measured_accuracy_stands_beside_the_claim(audited: Any) -> None:
     assert score is not None
     chosen = audit.model.predict()
     share = np.mean([chosen[at] == truth[task] for at, task in enumerate(audit.labels.tasks.to_pylist())])
-    text = measured_accuracy(score).text
+    text = describe_measured_accuracy(score).text
     assert f"{round(300 * share)} answers are right, {share:.1%} (90% interval" in text
     codes = [audit.labels.classes.to_pylist().index(truth[task]) for task in audit.labels.tasks.to_pylist()]
     error = expected_calibration_error(codes, audit.model.posterior_)
@@ -133,8 +133,8 @@ def test_measured_accuracy_stands_beside_the_claim(audited: Any) -> None:
     ],
 )
 def test_a_measure_says_more_or_less_only_beyond_chance(sure: float, n_right: int, told: str) -> None:
-    score = Score(np.full(100, sure), np.arange(100) < n_right)
-    text = measured_accuracy(score).text
+    score = ConsensusScore(np.full(100, sure), np.arange(100) < n_right)
+    text = describe_measured_accuracy(score).text
     assert f"{n_right} answers are right, {n_right}.0% (90% interval" in text
     assert f"where its confidence says {sure:.1%}: right {told}. Confidence is off by" in text
     assert score.calibration_error == pytest.approx(abs(sure - n_right / 100))

@@ -16,22 +16,22 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.audit.audit import FINE, Audit, count_confusion
-from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.scores import score_consensus
+from crowdwise.audit.consensus_scores import score_consensus
+from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.audit.summary import list_citations
 from crowdwise.dependence.effective_size import effective_size
-from crowdwise.evaluate.comparing import Comparison, Standing
+from crowdwise.evaluate.compare_methods import Comparison, MethodStanding
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.calibration import reliability_table
 from crowdwise.report.audit_page import tables
-from crowdwise.report.audit_page.view import (
+from crowdwise.report.audit_page.audit_view import (
     MOST_DRAWN,
     MOST_FLAGGED,
-    Portrait,
-    confusion_of,
-    drawn_workers,
+    AuditView,
+    choose_workers_to_draw,
+    worker_confusion,
 )
-from crowdwise.report.names import display_name, distinct_names
+from crowdwise.report.display_names import display_name, distinct_names
 from crowdwise.report.page import escaped_json, make_report, write_report
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def portrait(audited: Any) -> Portrait:
-    return Portrait(audited()[0])
+def portrait(audited: Any) -> AuditView:
+    return AuditView(audited()[0])
 
 
 # ---- numbers ----------------------------------------------------------------------------------------------
 
 
-def test_matrices_counted_from_the_posterior_where_the_model_has_none(portrait: Portrait) -> None:
+def test_matrices_counted_from_the_posterior_where_the_model_has_none(portrait: AuditView) -> None:
     labels, posterior = portrait.labels, portrait.model.posterior_
     bare = SimpleNamespace(posterior_=posterior)
     wanted = np.zeros((labels.n_classes, labels.n_classes))
@@ -59,23 +59,23 @@ def test_matrices_counted_from_the_posterior_where_the_model_has_none(portrait: 
     np.testing.assert_allclose(
         count_confusion(posterior, labels.task, labels.label), wanted / wanted.sum(axis=1, keepdims=True)
     )
-    np.testing.assert_allclose(confusion_of(bare, labels, 7), of_seven / of_seven.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(worker_confusion(bare, labels, 7), of_seven / of_seven.sum(axis=1, keepdims=True))
 
 
-def test_the_crowds_matrix_is_the_workers_mean_by_labels(portrait: Portrait) -> None:
+def test_the_crowds_matrix_is_the_workers_mean_by_labels(portrait: AuditView) -> None:
     weights = portrait.labels.labels_per_worker / portrait.labels.n_labels
     wanted = sum(weight * matrix for weight, matrix in zip(weights, portrait.model.confusion_, strict=True))
     np.testing.assert_allclose(portrait.mean_confusion, wanted)
 
 
-def test_consensus_is_the_models_own(portrait: Portrait) -> None:
+def test_consensus_is_the_models_own(portrait: AuditView) -> None:
     table = portrait.model.consensus()
     np.testing.assert_allclose(portrait.confidence, table["confidence"].to_numpy())
     names = [portrait.classes[at] for at in portrait.chosen]
     assert names == table["label"].to_pylist()
 
 
-def test_disputes_are_the_tasks_whose_votes_differ_most(portrait: Portrait) -> None:
+def test_disputes_are_the_tasks_whose_votes_differ_most(portrait: AuditView) -> None:
     disputes = portrait.disputes(10)
     table = portrait.model.consensus()
     shares = portrait.labels.vote_counts() / portrait.labels.labels_per_task[:, None]
@@ -91,7 +91,7 @@ def test_disputes_are_the_tasks_whose_votes_differ_most(portrait: Portrait) -> N
         assert dispute.n_labels == counts.sum()
 
 
-def test_groups_are_told_with_what_was_seen_and_what_skill_explains(portrait: Portrait) -> None:
+def test_groups_are_told_with_what_was_seen_and_what_skill_explains(portrait: AuditView) -> None:
     labels = portrait.labels
     said = np.full((labels.n_workers, labels.n_tasks), -1)
     said[labels.worker, labels.task] = labels.label
@@ -104,7 +104,7 @@ def test_groups_are_told_with_what_was_seen_and_what_skill_explains(portrait: Po
     assert found[0][4] == pytest.approx(np.sum(same) / np.sum(both))
     assert 1 / 3 < found[0][5] < 1
     unasked = Audit(labels, portrait.model, (), portrait.audit.group, 0.05)
-    assert all(math.isnan(row[4]) for row in tables.group_rows(Portrait(unasked)))
+    assert all(math.isnan(row[4]) for row in tables.group_rows(AuditView(unasked)))
 
 
 def test_the_map_keeps_everyone_flagged_and_some_of_the_others() -> None:
@@ -112,16 +112,16 @@ def test_the_map_keeps_everyone_flagged_and_some_of_the_others() -> None:
     flagged[::10] = 0.5
     counts = np.ones(10_000, np.int64)
     counts[5] = 0
-    chosen = drawn_workers(flagged, counts)
+    chosen = choose_workers_to_draw(flagged, counts)
     assert chosen.size == MOST_DRAWN
     assert set(np.flatnonzero(flagged >= 0)) <= set(chosen)
     assert 5 not in chosen
-    np.testing.assert_array_equal(chosen, drawn_workers(flagged, counts))
-    everyone = drawn_workers(np.linspace(0, 1, 10_000), np.ones(10_000, np.int64))
+    np.testing.assert_array_equal(chosen, choose_workers_to_draw(flagged, counts))
+    everyone = choose_workers_to_draw(np.linspace(0, 1, 10_000), np.ones(10_000, np.int64))
     assert everyone.tolist() == list(range(10_000 - MOST_FLAGGED, 10_000))
 
 
-def test_examples_are_flagged_worst_and_best(portrait: Portrait) -> None:
+def test_examples_are_flagged_worst_and_best(portrait: AuditView) -> None:
     examples = portrait.examples()
     reasons = [why for why, _ in examples]
     assert reasons[:3] == ["flagged: dependent workers", "flagged: spammer", "flagged: dependent workers"]
@@ -130,7 +130,7 @@ def test_examples_are_flagged_worst_and_best(portrait: Portrait) -> None:
     assert len({who for _, who in examples}) == len(examples)
 
 
-def test_bins_of_confidence_are_those_of_the_truth(portrait: Portrait, audited: Any) -> None:
+def test_bins_of_confidence_are_those_of_the_truth(portrait: AuditView, audited: Any) -> None:
     _, truth = audited()
     codes = [int(truth[task].split()[1]) for task in portrait.labels.tasks.to_pylist()]
     score = score_consensus(portrait.audit, truth)
@@ -142,14 +142,14 @@ def test_bins_of_confidence_are_those_of_the_truth(portrait: Portrait, audited: 
     assert all(each.low <= each.right <= each.high for each in score.bins)
 
 
-def test_flagged_scores_and_verdicts_agree(portrait: Portrait) -> None:
+def test_flagged_scores_and_verdicts_agree(portrait: AuditView) -> None:
     assert [score >= 0 for score in portrait.flagged] == [verdict != FINE for verdict in portrait.verdicts]
 
 
 # ---- words ------------------------------------------------------------------------------------------------
 
 
-def test_summary_counts_what_was_found(portrait: Portrait) -> None:
+def test_summary_counts_what_was_found(portrait: AuditView) -> None:
     text = " ".join(claim.text for claim in portrait.audit.summary())
     assert "40 workers gave 1,500 labels on 300 tasks, 5 a task, choosing between 3 classes." in text
     assert "20 of 40 workers are flagged: 12 spammers, 8 dependent workers. False alarms are rare" in text
@@ -159,11 +159,11 @@ def test_summary_counts_what_was_found(portrait: Portrait) -> None:
     assert f"at least 90% sure of {sure} of 300 tasks" in text
 
 
-def test_findings_are_sentences_with_those_they_are_about(portrait: Portrait) -> None:
+def test_findings_are_sentences_with_those_they_are_about(portrait: AuditView) -> None:
     def found(about: str, names: tuple[Any, ...], verdict: str) -> dict[str, Any]:
         finding = Finding("spammer", about, names, 0.5, verdict, "So it is.", 0.01, "how", "Do it.")
         audit = Audit(portrait.labels, portrait.model, (Screen("spammer", (finding,)),), np.full(40, -1), 0.05)
-        (kind,) = tables.told_findings(audit)
+        (kind,) = tables.finding_groups(audit)
         assert kind["title"] == "Spammers"
         told: dict[str, Any] = kind["told"][0]
         return told
@@ -178,26 +178,26 @@ def test_findings_are_sentences_with_those_they_are_about(portrait: Portrait) ->
     assert found("class", ("cat", "dog"), "The crowd takes 'cat' for 'dog'.")["names"] == []
 
 
-def test_tests_are_told_with_what_they_ask(portrait: Portrait) -> None:
-    asked = {title: (asks, result) for title, asks, result in tables.told_tests(portrait.audit)}
+def test_tests_are_told_with_what_they_ask(portrait: AuditView) -> None:
+    asked = {title: (asks, result) for title, asks, result in tables.test_rows(portrait.audit)}
     assert asked["Spammers"] == ("Whose labels carry no information, or say the opposite?", "12 findings")
     assert asked["Drift"][1] == "Not tested: The labels have no order in time."
     assert "at least 95 of 100 such audits would flag no worker at all" in make_report(portrait.audit)
 
 
-def test_what_the_crowd_is_worth_is_told(portrait: Portrait) -> None:
+def test_what_the_crowd_is_worth_is_told(portrait: AuditView) -> None:
     worth = effective_size(portrait.labels)
     assert f"What the crowd is worth: {worth.summary}" in make_report(replace(portrait.audit, effective=worth))
 
 
-def test_a_crowd_of_one_volume_is_told_as_such(portrait: Portrait) -> None:
-    assert tables.map_note(portrait).startswith("Skill against the number of labels.")
+def test_a_crowd_of_one_volume_is_told_as_such(portrait: AuditView) -> None:
+    assert tables.worker_map_note(portrait).startswith("Skill against the number of labels.")
     labels = cw.simulate.simulate("one-coin", n_tasks=50, n_workers=4, n_classes=2, labels_per_task=4).labels
-    whole = Portrait(Audit(labels, cw.DawidSkene().fit(labels), (), np.full(4, -1), 0.05))
-    assert tables.map_note(whole).startswith("Workers by skill; each gave 50 labels.")
+    whole = AuditView(Audit(labels, cw.DawidSkene().fit(labels), (), np.full(4, -1), 0.05))
+    assert tables.worker_map_note(whole).startswith("Workers by skill; each gave 50 labels.")
 
 
-def test_nothing_to_find_is_said_so(portrait: Portrait) -> None:
+def test_nothing_to_find_is_said_so(portrait: AuditView) -> None:
     calm = Audit(portrait.labels, portrait.model, (Screen("spammer"),), np.full(40, -1), 0.05)
     page = make_report(calm)
     assert "No worker is flagged" in page
@@ -220,7 +220,7 @@ def test_doubts_are_told() -> None:
     assert "still changing after 1 iteration" in told[3][1]
 
 
-def test_swapped_classes_are_told(portrait: Portrait) -> None:
+def test_swapped_classes_are_told(portrait: AuditView) -> None:
     swapped = copy(portrait.model)
     swapped.confusion_ = portrait.model.confusion_[:, ::-1]
     audit = Audit(portrait.labels, swapped, (), np.full(40, -1), 0.05)
@@ -229,7 +229,7 @@ def test_swapped_classes_are_told(portrait: Portrait) -> None:
     assert "classes may have been swapped" in told
 
 
-def test_citations_name_method_and_tests(portrait: Portrait) -> None:
+def test_citations_name_method_and_tests(portrait: AuditView) -> None:
     cited = dict(list_citations(portrait.audit))
     assert cited["This software"] == f"Crowdwise, version {cw.__version__}."
     assert cited["The consensus, by dawid-skene"].startswith("Dawid & Skene 1979")
@@ -264,8 +264,8 @@ def test_the_smallest_crowd_has_a_page() -> None:
 
 def test_league_is_shown_with_notes_for_what_failed(audited: Any) -> None:
     audit, truth = audited()
-    done = Standing("majority-vote", -1.25, 0.01, 0.0, 0.0, 0.1, 1.0, 0.75, 0.05, 0.5)
-    league = Comparison((done, Standing("kos", note="needs <two> classes")), np.eye(2), n_truth=300)
+    done = MethodStanding("majority-vote", -1.25, 0.01, 0.0, 0.0, 0.1, 1.0, 0.75, 0.05, 0.5)
+    league = Comparison((done, MethodStanding("kos", note="needs <two> classes")), np.eye(2), n_truth=300)
     page = make_report(audit, league=league, truth=truth)
     row = page[page.index("majority-vote</th>") :].partition("</tr>")[0]
     assert re.findall(r">([^<>]+)</td>", row) == ["-1.250 ± 0.010", "best", "100.0%", "75.0%", "0.050", "0.5"]

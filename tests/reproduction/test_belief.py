@@ -13,8 +13,8 @@ from scipy.stats import beta
 
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels
-from crowdwise.reproduction import problems, runs, table_files, verdicts
-from crowdwise.reproduction.measures import MEASURES, Fitted
+from crowdwise.reproduction import problems, run_table, table_files, verdicts
+from crowdwise.reproduction.measures import MEASURES, FittedModel
 from crowdwise.reproduction.verdicts import FAILS, HOLDS
 from crowdwise.simulate.coins import one_coin
 
@@ -145,7 +145,7 @@ def test_measures_by_hand() -> None:
         confusion_ = np.tile(np.array([[0.3, 0.7], [0.9, 0.1]]), (7, 1, 1))
 
     Model.posterior_[0] = [0.7, 0.3] if crowd.truth[0] else [0.3, 0.7]
-    fitted = Fitted(problem, Model)
+    fitted = FittedModel(problem, Model)
     found = {name: MEASURES[name](fitted) for name in ("inference", "sure", "overconfidence", "spammer")}
     assert found == pytest.approx(
         {"inference": 7 / 8, "sure": 7 / 8, "overconfidence": (7 * 0.96 + 0.7) / 8 - 7 / 8, "spammer": 0.2}
@@ -153,7 +153,7 @@ def test_measures_by_hand() -> None:
     assert MEASURES["spammer_distance"](fitted) == pytest.approx(0.3)
     assert MEASURES["log_score"](fitted) == pytest.approx((7 * np.log(0.96) + np.log(0.3)) / 8)
     with pytest.raises(cw.InputError, match="no spammers"):
-        MEASURES["spammer"](Fitted(problems.Problem(crowd.labels, crowd.truth), Model))
+        MEASURES["spammer"](FittedModel(problems.Problem(crowd.labels, crowd.truth), Model))
 
 
 TEXT = """
@@ -228,7 +228,7 @@ def test_claims_that_fall_and_of_the_worst(at_one: Any, at_two: Any, expected: l
 
 def run_quickly(name: str, out: Path) -> tuple[Any, list[dict[str, Any]]]:
     table = table_files.read_table(name).quick_version()
-    rows = runs.run_table(table, table.jobs(), out / "rows.jsonl")
+    rows = run_table.run_table(table, table.jobs(), out / "rows.jsonl")
     assert len(rows) == len(table.jobs())
     return table, rows
 
@@ -256,7 +256,7 @@ def test_belief_propagation_is_ahead_in_a_small_panel() -> None:
         right = []
         for job in jobs:
             job["run"]["crowd"] |= {"n_tasks": 200, "n_workers": 150}
-            right.append(runs.run_job(job)["measures"]["inference"])
+            right.append(run_table.run_job(job)["measures"]["inference"])
         means[method] = np.mean(right)
     assert means["BP"] > means["MF"] + 0.05
 
@@ -265,7 +265,7 @@ def test_belief_propagation_is_ahead_in_a_small_panel() -> None:
 def test_kept_results_are_whole_and_hold_what_the_table_says(name: str) -> None:
     """The only claims that fail are those that have a note on why."""
     table = table_files.read_table(name)
-    rows = runs.select_rows(table.jobs(), runs.read_rows(RESULTS / f"{name}.jsonl"))
+    rows = run_table.select_rows(table.jobs(), run_table.read_rows(RESULTS / f"{name}.jsonl"))
     assert len(rows) == len(table.jobs())
     for each in verdicts.judge_claims(table, verdicts.compute_cells(table, rows)):
         assert each.verdict == HOLDS or (each.verdict == FAILS and each.claim.note), each.claim.says

@@ -12,7 +12,7 @@ from sklearn.metrics import cohen_kappa_score
 
 import crowdwise as cw
 from crowdwise.labels.errors import InputError
-from crowdwise.reproduction import runs, table_files, verdicts
+from crowdwise.reproduction import run_table, table_files, verdicts
 from crowdwise.reproduction.one_run import run_job
 from crowdwise.reproduction.problems import make_problem
 
@@ -96,7 +96,7 @@ def test_the_ratio_is_equation_10() -> None:
 
 def test_quick(tmp_path: Path) -> None:
     table = table_files.read_table("learn2agree-table-3").quick_version()
-    rows = runs.run_table(table, table.jobs(), tmp_path / "rows.jsonl", device="cpu")
+    rows = run_table.run_table(table, table.jobs(), tmp_path / "rows.jsonl", device="cpu")
     found = verdicts.compute_cells(table, rows)
     assert len(found) == 8
     assert all(0.7 < cell.mean < 1.2 for cell in found)
@@ -120,7 +120,7 @@ def test_tweets_are_scored_by_six_raters() -> None:
 def test_results_are_those_of_the_table_as_it_stands(number: int) -> None:
     table = table_files.read_table(f"learn2agree-table-{number}")
     jobs = table.jobs()
-    rows = runs.select_rows(jobs, runs.read_rows(RESULTS / f"{table.name}.jsonl"))
+    rows = run_table.select_rows(jobs, run_table.read_rows(RESULTS / f"{table.name}.jsonl"))
     assert len(rows) == len(jobs)
     judged = verdicts.judge_claims(table, verdicts.compute_cells(table, rows))
     assert not [each.claim.says for each in judged if each.verdict != verdicts.HOLDS and not each.claim.note]

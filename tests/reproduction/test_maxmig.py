@@ -10,7 +10,7 @@ import pytest
 
 from crowdwise.datasets.pictures import Pictures
 from crowdwise.labels.errors import InputError
-from crowdwise.reproduction import problems, runs, table_files, verdicts
+from crowdwise.reproduction import problems, run_table, table_files, verdicts
 from crowdwise.simulate.annotators import CIFAR10
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def test_the_quick_version_with_labelme_runs(tmp_path: Path) -> None:
 
 def ran(name: str, folder: Path) -> None:
     table = table_files.read_table(name).quick_version()
-    rows = runs.run_table(table, table.jobs(), folder / "runs.jsonl", device="cpu")
+    rows = run_table.run_table(table, table.jobs(), folder / "runs.jsonl", device="cpu")
     assert len(rows) == len(table.jobs())
     for cell in verdicts.compute_cells(table, rows):
         assert 0 <= cell.mean <= 100, cell

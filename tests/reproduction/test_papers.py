@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from crowdwise.labels.errors import InputError
-from crowdwise.reproduction import runs, verdicts
-from crowdwise.reproduction.checks import check_jobs
+from crowdwise.reproduction import run_table, verdicts
+from crowdwise.reproduction.job_checks import check_jobs
 from crowdwise.reproduction.measures import MEASURES
 from crowdwise.reproduction.problems import make_problem
 from crowdwise.reproduction.table_files import read_table, table_names
@@ -50,8 +50,8 @@ def test_models_and_parameters_are_there(name: str) -> None:
 def test_the_small_version_runs(name: str, tmp_path: Path) -> None:
     table = read_table(name).quick_version()
     jobs = table.jobs()
-    rows = runs.run_table(table, jobs, tmp_path / "rows.jsonl", device="cpu")
-    assert runs.select_failures(jobs, runs.read_rows(tmp_path / "rows.jsonl")) == []
+    rows = run_table.run_table(table, jobs, tmp_path / "rows.jsonl", device="cpu")
+    assert run_table.select_failures(jobs, run_table.read_rows(tmp_path / "rows.jsonl")) == []
     assert len(rows) == len(jobs)
     for cell in verdicts.compute_cells(table, rows):
         assert cell.values, (cell.setting, cell.x, cell.method, cell.measure)
@@ -60,7 +60,7 @@ def test_the_small_version_runs(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", table_names())
 def test_what_misses_says_what_was_tried(name: str) -> None:
     table = read_table(name)
-    rows = runs.select_rows(table.jobs(), runs.read_rows(RESULTS / f"{name}.jsonl"))
+    rows = run_table.select_rows(table.jobs(), run_table.read_rows(RESULTS / f"{name}.jsonl"))
     found = verdicts.compute_cells(table, rows)
     silent = [
         (cell.setting, cell.x, cell.method, cell.measure, cell.mean)
@@ -78,7 +78,7 @@ def test_what_misses_says_what_was_tried(name: str) -> None:
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.jsonl")), ids=lambda path: path.stem)
 def test_results_are_those_of_the_table(path: Path) -> None:
     """A row that no job asks for was run with other settings than the table has now."""
-    rows = runs.read_rows(path)
+    rows = run_table.read_rows(path)
     known = {job["digest"] for job in read_table(path.stem).jobs(seeds=1 + max(row["seed"] for row in rows))}
     strange = [row for row in rows if row["digest"] not in known or "error" in row]
     assert strange == []

@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from crowdwise.reproduction.lines import LABEL, WIDTH, Line, draw_lines
-from crowdwise.reproduction.matrices import draw_matrices
+from crowdwise.reproduction.line_chart import LABEL, WIDTH, Line, draw_line_chart
+from crowdwise.reproduction.matrix_chart import draw_matrices
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '<script>alert("x")</script> & more'
@@ -37,7 +37,7 @@ def lines(n: int = 3, name: str = "method") -> list[Line]:
 
 
 def test_a_mark_for_every_point_and_a_bar_where_there_is_a_spread() -> None:
-    root = parse_table(draw_lines(lines(), "Title", "x", "y", "Words."))
+    root = parse_table(draw_line_chart(lines(), "Title", "x", "y", "Words."))
     marks = list(root.iter(f"{SVG}g"))
     assert len(marks) == 9
     assert len([each for each in root.iter(f"{SVG}path") if "bar" in str(each.get("class"))]) == 6
@@ -47,7 +47,7 @@ def test_a_mark_for_every_point_and_a_bar_where_there_is_a_spread() -> None:
 
 
 def test_names_are_escaped_and_kept_whole_in_the_tooltip() -> None:
-    picture = draw_lines(lines(name=HOSTILE), HOSTILE, HOSTILE, HOSTILE, HOSTILE)
+    picture = draw_line_chart(lines(name=HOSTILE), HOSTILE, HOSTILE, HOSTILE, HOSTILE)
     assert "<script>" not in picture
     titles = [said(each) for each in parse_table(picture).iter(f"{SVG}title")]
     assert HOSTILE in titles
@@ -57,7 +57,7 @@ def test_names_are_escaped_and_kept_whole_in_the_tooltip() -> None:
 @pytest.mark.parametrize("n", [1, 2, 8, 13, 30])
 def test_labels_do_not_overlap_and_stay_inside(n: int) -> None:
     same = [Line(f"line {at}", ((0.0, 50 + 0.1 * at, math.nan), (1.0, 50.0, math.nan))) for at in range(n)]
-    root = parse_table(draw_lines(same, "Title", "x", "y"))
+    root = parse_table(draw_line_chart(same, "Title", "x", "y"))
     height = float(str(root.get("viewBox")).split()[3])
     labels = [each for each in texts(root) if re.fullmatch(r"f\d+", str(each.get("class")))]
     ys = sorted(float(str(each.get("y"))) for each in labels)
@@ -70,7 +70,7 @@ def test_labels_do_not_overlap_and_stay_inside(n: int) -> None:
 
 def test_values_that_would_overlap_stand_side_by_side() -> None:
     def places(values: tuple[float, ...]) -> list[float]:
-        root = parse_table(draw_lines([Line("a", tuple((x, 1.0, math.nan) for x in values))], "T", "x", "y"))
+        root = parse_table(draw_line_chart([Line("a", tuple((x, 1.0, math.nan) for x in values))], "T", "x", "y"))
         wanted = {f"{x:g}" for x in values}
         ticks = [each for each in texts(root) if each.get("text-anchor") == "middle" and said(each) in wanted]
         return [float(str(each.get("x"))) for each in ticks]
@@ -83,7 +83,7 @@ def test_values_that_would_overlap_stand_side_by_side() -> None:
 
 def test_texts_keep_their_order() -> None:
     line = Line("a", tuple((x, 1.0, math.nan) for x in ("late", "early", "never")))
-    root = parse_table(draw_lines([line], "T", "x", "y"))
+    root = parse_table(draw_line_chart([line], "T", "x", "y"))
     assert [said(each) for each in texts(root) if said(each) in ("late", "early", "never")] == [
         "late",
         "early",
@@ -92,18 +92,18 @@ def test_texts_keep_their_order() -> None:
 
 
 def test_a_grey_region() -> None:
-    root = parse_table(draw_lines(lines(), "T", "x", "y", grey=[0.0, 1.0]))
+    root = parse_table(draw_line_chart(lines(), "T", "x", "y", grey=[0.0, 1.0]))
     first, second = (each for each in root.iter(f"{SVG}rect") if each.get("class") == "region")
     end = float(str(first.get("x"))) + float(str(first.get("width")))
     assert end == pytest.approx(float(str(second.get("x"))), abs=0.2)
 
 
 def test_one_value_everywhere() -> None:
-    parse_table(draw_lines([Line("a", ((1.0, 5.0, math.nan),))], "T", "x", "y"))
+    parse_table(draw_line_chart([Line("a", ((1.0, 5.0, math.nan),))], "T", "x", "y"))
 
 
 def test_colours_for_both_schemes() -> None:
-    picture = draw_lines(lines(12), "T", "x", "y")
+    picture = draw_line_chart(lines(12), "T", "x", "y")
     light, _, dark = picture.partition("prefers-color-scheme: dark")
     for at in range(12):
         assert f".c{at} " in light

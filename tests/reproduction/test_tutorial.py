@@ -12,7 +12,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.datasets import load
 from crowdwise.labels.errors import InputError
-from crowdwise.reproduction import runs, table_files, verdicts
+from crowdwise.reproduction import run_table, table_files, verdicts
 from crowdwise.reproduction.one_run import run_job
 from crowdwise.reproduction.problems import make_problem
 
@@ -80,7 +80,7 @@ def test_ties_go_at_random_or_to_the_first_class() -> None:
 @pytest.mark.parametrize("name", ["tutorial-spammers", "tutorial-colluders"])
 def test_quick(name: str, tmp_path: Path) -> None:
     table = table_files.read_table(name).quick_version()
-    rows = runs.run_table(table, table.jobs(), tmp_path / "rows.jsonl")
+    rows = run_table.run_table(table, table.jobs(), tmp_path / "rows.jsonl")
     found = {(cell.setting, cell.x, cell.method): cell.mean for cell in verdicts.compute_cells(table, rows)}
     assert not any(np.isnan(value) for value in found.values())
     if name == "tutorial-spammers":
@@ -95,7 +95,7 @@ def test_quick(name: str, tmp_path: Path) -> None:
 def test_results_are_those_of_the_table_as_it_stands(name: str) -> None:
     table = table_files.read_table(name)
     jobs = table.jobs()
-    rows = runs.select_rows(jobs, runs.read_rows(RESULTS / f"{name}.jsonl"))
+    rows = run_table.select_rows(jobs, run_table.read_rows(RESULTS / f"{name}.jsonl"))
     assert len(rows) == len(jobs)
     judged = verdicts.judge_claims(table, verdicts.compute_cells(table, rows))
     open_claims = [each.claim.says for each in judged if each.verdict != verdicts.HOLDS and not each.claim.note]
@@ -109,7 +109,7 @@ def test_votes_of_the_tutorial_are_reproduced() -> None:
     rows = [run_job(job) for job in table.jobs(["MV"], seeds=1)]
     cells = [cell for cell in verdicts.compute_cells(table, rows) if cell.method == "MV" and cell.published is not None]
     assert [cell.verdict for cell in cells] == ["reproduced"] * 3
-    kept = {row["digest"]: row["measures"] for row in runs.read_rows(RESULTS / "tutorial-real-labels.jsonl")}
+    kept = {row["digest"]: row["measures"] for row in run_table.read_rows(RESULTS / "tutorial-real-labels.jsonl")}
     assert all(kept[row["digest"]] == row["measures"] for row in rows)
 
 

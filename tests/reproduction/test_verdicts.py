@@ -12,7 +12,7 @@ from crowdwise.reproduction.table_files import parse_table
 from crowdwise.reproduction.verdicts import Cell, compute_cells, judge_claims
 
 if TYPE_CHECKING:
-    from crowdwise.reproduction.spec import Table
+    from crowdwise.reproduction.table_spec import Table
 
 
 def rows(values: dict[tuple[str, str], list[float]], x: Any = None, measure: str = "consensus") -> list[dict[str, Any]]:

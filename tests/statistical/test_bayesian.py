@@ -10,8 +10,8 @@ from scipy import stats
 from tests.statistical.test_coverage import coins, coverage, covered, matrices, spammers
 
 import crowdwise as cw
-from crowdwise.aggregate.bcc import sweeps
-from crowdwise.fitting.knowledge import Knowledge
+from crowdwise.aggregate.bcc import generate_sweeps
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate_workers
 
@@ -36,9 +36,9 @@ def test_ranks_of_the_sampler_are_uniform(cell: tuple[int, int]) -> None:
     """Simulation-based calibration (Talts et al. 2018): the rank of the true cell among draws is uniform."""
     n_crowds, n_draws, thin = 1500, 19, 12
     labels, prior, shares, rows = crowds_of_the_prior(n_crowds, seed=1)
-    chain = sweeps(
+    chain = generate_sweeps(
         labels,
-        Knowledge(class_prior=shares),
+        PriorKnowledge(class_prior=shares),
         rows_prior=prior[None],
         share_prior=1.0,
         generator=np.random.default_rng(2),
@@ -56,9 +56,9 @@ def test_ranks_of_the_sampler_are_uniform(cell: tuple[int, int]) -> None:
 def test_ranks_of_a_wrong_sampler_are_not_uniform() -> None:
     """The test above can fail: with a prior that is wrong by one pseudo-count it does."""
     labels, prior, shares, rows = crowds_of_the_prior(1500, seed=1)
-    chain = sweeps(
+    chain = generate_sweeps(
         labels,
-        Knowledge(class_prior=shares),
+        PriorKnowledge(class_prior=shares),
         rows_prior=prior[None] + np.eye(2),
         share_prior=1.0,
         generator=np.random.default_rng(2),

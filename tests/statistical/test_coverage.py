@@ -19,7 +19,7 @@ from scipy.special import expit
 import crowdwise as cw
 from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import grade_by_posterior
-from crowdwise.fitting.knowledge import Knowledge
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.fitting.shared_errors import task_effect_evidence
 from crowdwise.fitting.skill_posterior import beta_moments, calibrate_skill
 from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
@@ -219,7 +219,7 @@ def test_sampler_where_every_truth_is_known() -> None:
     """Graded answers: the skill is the share of right ones, drawn to the crowd; its variance is that of tosses."""
     simulation = simulate_workers(symmetric_confusion(np.linspace(0.5, 0.95, 25), 3), 600, 10, random_state=1)
     labels, truth = simulation.labels, np.asarray(simulation.truth, np.int32)
-    known = Knowledge(gold=truth)
+    known = PriorKnowledge(gold=truth)
     right = np.bincount(labels.worker, truth[labels.task] == labels.label)
     share = right / labels.labels_per_worker
     for sample in (sample_skill, sample_coin_skill):
@@ -232,7 +232,7 @@ def test_sampler_where_every_truth_is_known() -> None:
 def test_calibrated_posterior_is_taken_at_its_word() -> None:
     """Skill is graded by that posterior; the interval is wide where it knows of shared errors."""
     labels, skill = hard_crowd(0, 0.0)
-    known, posterior = Knowledge(), cw.DawidSkene().fit(labels).posterior_
+    known, posterior = PriorKnowledge(), cw.DawidSkene().fit(labels).posterior_
     doubtful = 0.8 * posterior + 0.2 / 3
     mean, beta = calibrate_skill(labels, known, posterior, posterior.mean(axis=0))
     lower, wider = calibrate_skill(labels, known, doubtful, doubtful.mean(axis=0))

@@ -16,7 +16,7 @@ from tests.reproduction.small import SMALL
 
 import crowdwise as cw
 from crowdwise.reproduction import table_files
-from crowdwise.reproduction.page import make_report
+from crowdwise.reproduction.table_page import make_report
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,7 +13,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.reproduction.problems import Problem
-from crowdwise.reproduction.removal import workers_to_remove
+from crowdwise.reproduction.worker_removal import workers_to_remove
 
 ROWS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))[
     "row"

@@ -8,8 +8,8 @@ H.-C. Kim and Z. Ghahramani (2012), "Bayesian classifier combination", AISTATS.
 
 | section 2, independent BCC | here |
 |---|---|
-| shares given truths ~ Dirichlet(pseudo-counts + tasks of a class) | `draw_shares` |
-| rows given truths ~ Dirichlet(pseudo-counts + answers) | `draw_rows` |
+| shares given truths ~ Dirichlet(pseudo-counts + tasks of a class) | `draw_class_shares` |
+| rows given truths ~ Dirichlet(pseudo-counts + answers) | `draw_confusion_rows` |
 | truths given rows and shares ∝ share × Π A | the engine's `e_step`, `draw_truths` |
 | the same posterior by mean field | `aggregate.mean_field.fit_mean_field` |
 
@@ -28,20 +28,20 @@ import numpy as np
 from crowdwise.aggregate.mean_field import fit_mean_field, predict_mean_field
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
-from crowdwise.fitting.categorical_em import log_of
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import BayesianAggregator
-from crowdwise.fitting.parameters import check_choice, check_count, check_number
-from crowdwise.fitting.progress import progress
-from crowdwise.fitting.skill_posterior import with_shared_errors
+from crowdwise.fitting.categorical_em import safe_log
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import BayesianAggregator
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
+from crowdwise.fitting.progress_bar import show_progress
+from crowdwise.fitting.skill_posterior import subtract_shared_errors
 from crowdwise.fitting.skill_sampler import draw_truths
-from crowdwise.fitting.variational import diagonal_prior, row_priors
+from crowdwise.fitting.variational import confusion_priors, diagonal_prior
 from crowdwise.kernels import draw_gammas, vote_shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -49,7 +49,7 @@ __all__ = ["BayesianClassifierCombination"]
 
 
 @dataclass(frozen=True)
-class Sweep:
+class GibbsSweep:
     """One draw: class shares (K,), rows (M, K, K) [worker, truth, label], and given them the posterior (N, K).
 
     `posterior` is overwritten by the next sweep.
@@ -61,27 +61,27 @@ class Sweep:
     log_likelihood: float
 
 
-def draw_shares(counts: FloatArray, generator: np.random.Generator) -> FloatArray:
+def draw_class_shares(counts: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Class shares (K,) from Dirichlet(counts)."""
     drawn: FloatArray = generator.dirichlet(counts)
     return drawn
 
 
-def draw_rows(counts: FloatArray, generator: np.random.Generator) -> FloatArray:
+def draw_confusion_rows(counts: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Rows from Dirichlet(counts), along the labels of [worker, truth, label]."""
     drawn = draw_gammas(counts, generator)
     drawn /= np.maximum(drawn.sum(axis=2, keepdims=True), np.finfo(float).tiny)
     return drawn
 
 
-def sweeps(
+def generate_sweeps(
     labels: CrowdLabels,
-    known: Knowledge,
+    known: PriorKnowledge,
     *,
     rows_prior: FloatArray,
     share_prior: float,
     generator: np.random.Generator,
-) -> Iterator[Sweep]:
+) -> Iterator[GibbsSweep]:
     """Gibbs sampling without end, from truths drawn by share of votes.
 
     Parameters
@@ -95,17 +95,17 @@ def sweeps(
     posterior = vote_shares(labels, known.gold)
     while True:
         truths = draw_truths(posterior, generator)
-        rows = draw_rows(prepared.accumulate(truths).counts + rows_prior, generator)
+        rows = draw_confusion_rows(prepared.accumulate(truths).counts + rows_prior, generator)
         shares = known.class_prior
         if shares is None:
-            shares = draw_shares(truths.sum(axis=0) + share_prior, generator)
-        found = prepared.e_step(log_of(shares), log_of(rows), known.gold, posterior)
-        yield Sweep(shares, rows, posterior, found.log_likelihood)
+            shares = draw_class_shares(truths.sum(axis=0) + share_prior, generator)
+        found = prepared.e_step(safe_log(shares), safe_log(rows), known.gold, posterior)
+        yield GibbsSweep(shares, rows, posterior, found.log_likelihood)
 
 
 def fit_gibbs(
     labels: CrowdLabels,
-    known: Knowledge,
+    known: PriorKnowledge,
     *,
     confusion: FloatArray,
     share_prior: float,
@@ -115,13 +115,15 @@ def fit_gibbs(
     name: str,
 ) -> Fit:
     """Means over `n_sweeps` sweeps after `burn_in` others; the skill's Beta has its mean and variance over sweeps."""
-    rows_prior = row_priors(confusion, known)
-    chain = sweeps(labels, known, rows_prior=rows_prior, share_prior=share_prior, generator=np.random.default_rng(seed))
+    rows_prior = confusion_priors(confusion, known)
+    chain = generate_sweeps(
+        labels, known, rows_prior=rows_prior, share_prior=share_prior, generator=np.random.default_rng(seed)
+    )
     posterior = np.zeros((labels.n_tasks, labels.n_classes))
     rows, shares = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes)), np.zeros(labels.n_classes)
     skill, squares = np.zeros(labels.n_workers), np.zeros(labels.n_workers)
     values = np.empty(burn_in + n_sweeps)
-    with progress(name, values.size) as advance:
+    with show_progress(name, values.size) as advance:
         for number in range(values.size):
             sweep = next(chain)
             values[number] = sweep.log_likelihood
@@ -143,7 +145,7 @@ def fit_gibbs(
         prior=shares / n_sweeps if known.class_prior is None else known.class_prior,
         confusion=confusion_mean / confusion_mean.sum(axis=2, keepdims=True),
         skill=skill,
-        skill_beta=lambda: with_shared_errors(labels, known.gold, posterior, skill, variance),
+        skill_beta=lambda: subtract_shared_errors(labels, known.gold, posterior, skill, variance),
         log_likelihood=values,
         objective=values,
         n_iter=values.size,
@@ -220,7 +222,7 @@ class BayesianClassifierCombination(BayesianAggregator):
         check_count("n_sweeps", self.n_sweeps, low=2)
         check_count("burn_in", self.burn_in, low=0)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         confusion = diagonal_prior(self.right, self.wrong, labels.n_classes)
         if self.inference == "mean-field":
             return fit_mean_field(
@@ -241,7 +243,7 @@ class BayesianClassifierCombination(BayesianAggregator):
             name=self.slug,
         )
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
         if "confusion_counts" in self.extra_:
             return predict_mean_field(labels, self.prior_, self.extra_, self.labels_per_worker_)
-        return super()._posterior_of(labels)
+        return super()._compute_posterior(labels)

@@ -14,7 +14,7 @@ H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with 
 | (20) task to worker, Π over the other workers | `kernels.task_messages` |
 | (20), (42) worker to task, E[θ[truth, l] Π over the other tasks ⟨θ[:, l'], message⟩] | `kernels.worker_messages` |
 | (21) the posterior | `kernels.task_messages` |
-| E.1 Monte Carlo with S = 400 matrices | `dirichlet_matrices` |
+| E.1 Monte Carlo with S = 400 matrices | `draw_dirichlet_matrices` |
 
 An iteration costs O(labels × nodes), and × K for priors other than one coin. Nodes are n/2 + 1 for a worker of n
 labels, 4√n where n is large; the square of that for a class-wise prior and two classes.
@@ -32,20 +32,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.fitting.base import Aggregator, Fit
-from crowdwise.fitting.categorical_em import log_of
-from crowdwise.fitting.em import warn
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.intervals import match_beta
-from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
-from crowdwise.fitting.progress import progress
+from crowdwise.fitting.categorical_em import safe_log
+from crowdwise.fitting.em import warn_not_converged
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import BAYESIAN
+from crowdwise.fitting.parameter_checks import as_numbers, check_choice, check_count, check_number, check_shares
+from crowdwise.fitting.prior_knowledge import GOLD, PRIOR
+from crowdwise.fitting.progress_bar import show_progress
 from crowdwise.fitting.quadrature import MOST_DIMENSIONS, class_wise_nodes, coin_nodes, matrix_nodes
+from crowdwise.fitting.skill_intervals import match_beta
 from crowdwise.kernels import Messages, TruthPrior, task_messages, worker_messages
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.kernels import NodeSets
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
@@ -55,20 +55,20 @@ __all__ = ["BeliefPropagation"]
 ALPHA = (2.0, 1.0)  # Kim et al.'s true prior: two answers in three are right, and a few workers are worse
 
 
-def dirichlet_matrices(counts: FloatArray, n_samples: int, seed: int) -> FloatArray:
+def draw_dirichlet_matrices(counts: FloatArray, n_samples: int, seed: int) -> FloatArray:
     """Draw confusion matrices (n_samples, K, K) whose row k is Dirichlet(`counts[k]`)."""
     generator = np.random.default_rng(seed)
     return np.stack([generator.dirichlet(row, n_samples) for row in counts], axis=1)
 
 
-def class_wise_matrices(right: float, wrong: float, n_classes: int, n_samples: int, seed: int) -> FloatArray:
+def draw_class_wise_matrices(right: float, wrong: float, n_classes: int, n_samples: int, seed: int) -> FloatArray:
     """Draw confusion matrices with a Beta(right, wrong) accuracy for each class, errors spread evenly."""
     accuracy = np.random.default_rng(seed).beta(right, wrong, (n_samples, n_classes, 1))
     identity = np.eye(n_classes)
     return accuracy * identity + (1 - accuracy) * (1 - identity) / (n_classes - 1)
 
 
-def features_of(nodes: NodeSets, prior: FloatArray) -> FloatArray:
+def node_features(nodes: NodeSets, prior: FloatArray) -> FloatArray:
     """What to average over a worker's posterior of the nodes: skill, its square, and, but for coins, the matrix."""
     if nodes.coins:
         skill = nodes.table[0, 0]
@@ -156,9 +156,9 @@ class BeliefPropagation(Aggregator):
         check_number("damping", self.damping, low=0, high=0.999)
         check_count("n_samples", self.n_samples)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         task_prior = self._task_prior(labels, known)
-        nodes = self._nodes(labels)
+        nodes = self._make_prior_nodes(labels)
         with np.errstate(divide="ignore"):
             log_prior, prior = np.log(task_prior), task_prior.mean(axis=0)
 
@@ -169,7 +169,7 @@ class BeliefPropagation(Aggregator):
         task_messages(labels, given, messages, posterior, 0.0)
         values: list[float] = []
         converged = False
-        with progress(self.slug, self.max_iter) as advance:
+        with show_progress(self.slug, self.max_iter) as advance:
             while not converged and len(values) < self.max_iter:
                 of_workers, _ = worker_messages(labels, nodes, messages)
                 moved, of_tasks = task_messages(labels, given, messages, posterior, self.damping)
@@ -177,15 +177,15 @@ class BeliefPropagation(Aggregator):
                 converged = moved <= self.tol * labels.n_labels
                 advance(values[-1])
         if not converged and self.tol > 0:
-            warn(
+            warn_not_converged(
                 f"{self.slug} stopped after {self.max_iter} iterations while its messages still moved. Raise max_iter "
                 "or tol, or set damping to 0.5."
             )
-        _, means = worker_messages(labels, nodes, messages, features_of(nodes, prior))
+        _, means = worker_messages(labels, nodes, messages, node_features(nodes, prior))
         return Fit(
             posterior=posterior,
             prior=prior,
-            confusion=_confusion(means, nodes.coins, labels.n_classes),
+            confusion=_posterior_mean_confusion(means, nodes.coins, labels.n_classes),
             skill=means[:, 0],
             skill_beta=match_beta(means[:, 0], means[:, 1] - means[:, 0] ** 2),
             log_likelihood=np.array(values),
@@ -194,7 +194,7 @@ class BeliefPropagation(Aggregator):
             converged=converged,
         )
 
-    def _task_prior(self, labels: CrowdLabels, known: Knowledge) -> FloatArray:
+    def _task_prior(self, labels: CrowdLabels, known: PriorKnowledge) -> FloatArray:
         """Prior of each task (N, K), or one for all (1, K)."""
         n_classes = labels.n_classes
         if self.task_prior is None:
@@ -205,10 +205,10 @@ class BeliefPropagation(Aggregator):
         _check_shares("task_prior", given, (labels.n_tasks, n_classes))
         return given
 
-    def _nodes(self, labels: CrowdLabels) -> NodeSets:
+    def _make_prior_nodes(self, labels: CrowdLabels) -> NodeSets:
         n_classes, answers = labels.n_classes, labels.labels_per_worker
         if not isinstance(self.prior, str):
-            return self._mixture(n_classes, labels.n_workers)
+            return self._nodes_from_matrices(n_classes, labels.n_workers)
         check_choice("prior", self.prior, ("one-coin", "class-wise", "dirichlet"))
         if self.weights is not None:
             raise InputError("weights are those of a mixture; the prior must then be matrices of shape (S, K, K).")
@@ -222,16 +222,16 @@ class BeliefPropagation(Aggregator):
             if pair:
                 right = np.eye(n_classes)
                 alpha = alpha[0] * right + alpha[1] / (n_classes - 1) * (1 - right)
-            drawn = dirichlet_matrices(alpha, self.n_samples, self.random_state)
+            drawn = draw_dirichlet_matrices(alpha, self.n_samples, self.random_state)
         elif self.prior == "one-coin":
             return coin_nodes(alpha[0], alpha[1], n_classes, answers)
         elif n_classes <= MOST_DIMENSIONS:
             return class_wise_nodes(alpha[0], alpha[1], n_classes, answers)
         else:
-            drawn = class_wise_matrices(alpha[0], alpha[1], n_classes, self.n_samples, self.random_state)
+            drawn = draw_class_wise_matrices(alpha[0], alpha[1], n_classes, self.n_samples, self.random_state)
         return matrix_nodes(drawn, np.full(self.n_samples, -np.log(self.n_samples)), labels.n_workers)
 
-    def _mixture(self, n_classes: int, n_workers: int) -> NodeSets:
+    def _nodes_from_matrices(self, n_classes: int, n_workers: int) -> NodeSets:
         matrices = as_numbers(self.prior, "prior")
         if matrices.ndim != 3 or matrices.shape[0] == 0:
             raise InputError(
@@ -244,7 +244,7 @@ class BeliefPropagation(Aggregator):
             raise InputError("alpha is for priors with a name; a mixture has weights.")
         weights = np.full(size, 1 / size) if self.weights is None else as_numbers(self.weights, "weights")
         _check_shares("weights", weights, (size,))
-        return matrix_nodes(matrices, log_of(weights), n_workers)
+        return matrix_nodes(matrices, safe_log(weights), n_workers)
 
 
 def _check_shares(name: str, given: FloatArray, shape: tuple[int, ...]) -> None:
@@ -253,8 +253,8 @@ def _check_shares(name: str, given: FloatArray, shape: tuple[int, ...]) -> None:
     check_shares(name, given)
 
 
-def _confusion(means: FloatArray, coins: bool, n_classes: int) -> FloatArray:
-    """Posterior mean matrices (M, K, K) from the means of `features_of`."""
+def _posterior_mean_confusion(means: FloatArray, coins: bool, n_classes: int) -> FloatArray:
+    """Posterior mean matrices (M, K, K) from the means of `node_features`."""
     if not coins:
         return means[:, 2:].reshape(-1, n_classes, n_classes)
     wrong = (1 - means[:, 0]) / (n_classes - 1)

@@ -10,12 +10,12 @@ E. D. Simpson and I. Gurevych (2019), "A Bayesian approach for sequence tagging 
 
 | in the paper | here |
 |---|---|
-| the sequential worker model | `met_before`, `habits_of` |
+| the sequential worker model | `previous_labels`, `labels_by_previous_label` |
 | E[ln T], E[ln π] from Dirichlet posteriors | `fitting.priors.dirichlet_logs` |
 | q(t): forward–backward | `fitting.structure.evidence_of`, `kernels.chain_pass` |
 | q(T), q(π): prior plus expected counts | `BayesianSequenceCombination._fit` |
-| rules of the tagging scheme in the prior of T | `step_prior` |
-| the lower bound | `bound`, constants included |
+| rules of the tagging scheme in the prior of T | `transition_prior` |
+| the lower bound | `evidence_lower_bound`, constants included |
 
 An iteration costs O(labels × K + tasks × K² + habits × K²); a habit is a pair of worker and previous label that occurs.
 
@@ -35,20 +35,20 @@ import numpy as np
 
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
-from crowdwise.fitting.chains import allowed_steps, steps_of
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import SequenceAggregator
-from crowdwise.fitting.intervals import confusion_skill
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import SequenceAggregator
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
-from crowdwise.fitting.structured_em import evidence_of, structured_skill_beta
-from crowdwise.fitting.variational import diagonal_prior, row_priors
+from crowdwise.fitting.skill_intervals import confusion_skill
+from crowdwise.fitting.structured_em import label_evidence, structured_skill_beta
+from crowdwise.fitting.transitions import allowed_transitions, expected_transitions
+from crowdwise.fitting.variational import confusion_priors, diagonal_prior
 from crowdwise.kernels import NO_GOLD, chain_pass, vote_shares
 from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.sequences import read_sequences, rule_for_new
+from crowdwise.labels.sequences import read_sequences, rule_for_new_tasks
 
 if TYPE_CHECKING:
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.sequences import Sequences
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
@@ -73,7 +73,7 @@ class SequenceParameters:
     steps: FloatArray
 
 
-def met_before(labels: CrowdLabels, sequences: Sequences) -> IntArray:
+def previous_labels(labels: CrowdLabels, sequences: Sequences) -> IntArray:
     """What the worker of each label said about the task before: a class, or K for none, and for several answers."""
     task = sequences.before()[labels.task]
     asked = np.where(task >= 0, task * labels.n_workers + labels.worker, -1)
@@ -86,14 +86,14 @@ def met_before(labels: CrowdLabels, sequences: Sequences) -> IntArray:
     return before
 
 
-def habits_of(labels: CrowdLabels, sequences: Sequences) -> tuple[IntArray, CrowdLabels]:
+def labels_by_previous_label(labels: CrowdLabels, sequences: Sequences) -> tuple[IntArray, CrowdLabels]:
     """Pairs of worker and previous label, as worker × (K + 1) + label, and the labels with habits for workers."""
-    keys = labels.worker.astype(np.int64) * (labels.n_classes + 1) + met_before(labels, sequences)
+    keys = labels.worker.astype(np.int64) * (labels.n_classes + 1) + previous_labels(labels, sequences)
     habits, codes = np.unique(keys, return_inverse=True)
-    return habits, _by(codes, habits.size, labels)
+    return habits, _labels_by_code(codes, habits.size, labels)
 
 
-def _by(codes: IntArray, n_codes: int, labels: CrowdLabels) -> CrowdLabels:
+def _labels_by_code(codes: IntArray, n_codes: int, labels: CrowdLabels) -> CrowdLabels:
     return CrowdLabels.from_codes(
         labels.task,
         codes,
@@ -105,12 +105,12 @@ def _by(codes: IntArray, n_codes: int, labels: CrowdLabels) -> CrowdLabels:
     )
 
 
-def step_prior(allowed: BoolArray, pseudo: float) -> FloatArray:
+def transition_prior(allowed: BoolArray, pseudo: float) -> FloatArray:
     """Dirichlet parameters (K + 1, K) of the transitions and the start."""
     return np.where(allowed, pseudo, min(RARE, pseudo))
 
 
-def bound(value: float, parameters: SequenceParameters, answers: FloatArray, steps: FloatArray) -> float:
+def evidence_lower_bound(value: float, parameters: SequenceParameters, answers: FloatArray, steps: FloatArray) -> float:
     """The evidence lower bound: the E-step's value less the divergences of the posteriors from their priors."""
     loss = dirichlet_divergence(parameters.answers, answers) + dirichlet_divergence(parameters.steps, steps)
     return value - loss
@@ -193,14 +193,14 @@ class BayesianSequenceCombination(SequenceAggregator):
         for name in ("right", "wrong", "steps"):
             check_number(name, getattr(self, name), low=0, above=True)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         sequences = read_sequences(self.sequences, labels.tasks)
-        habits, by_habit = habits_of(labels, sequences)
+        habits, by_habit = labels_by_previous_label(labels, sequences)
         who = habits // (labels.n_classes + 1)
         prepared = prepare(by_habit)
-        allowed = allowed_steps(labels, sequences, self.bio)
-        steps = step_prior(allowed, self.steps)
-        per_worker = row_priors(
+        allowed = allowed_transitions(labels, sequences, self.bio)
+        steps = transition_prior(allowed, self.steps)
+        per_worker = confusion_priors(
             diagonal_prior(self.right, self.wrong / (labels.n_classes - 1), labels.n_classes), known
         )
         answers = per_worker if per_worker.shape[0] == 1 else per_worker[who]
@@ -209,16 +209,16 @@ class BayesianSequenceCombination(SequenceAggregator):
             return SequenceParameters(answers + prepared.accumulate(posterior).counts, steps + taken)
 
         def e_step(log_table: FloatArray, parameters: SequenceParameters) -> tuple[float, FloatArray, FloatArray]:
-            value, posterior = evidence_of(prepared, log_table, known.gold)
+            value, posterior = label_evidence(prepared, log_table, known.gold)
             found = chain_pass(sequences, np.exp(dirichlet_logs(parameters.steps)), posterior)
             return value + found.log_likelihood, posterior, found.steps
 
         def step(parameters: SequenceParameters) -> tuple[float, float, SequenceParameters]:
             value, posterior, taken = e_step(dirichlet_logs(parameters.answers), parameters)
-            return bound(value, parameters, answers, steps), value, m_step(posterior, taken)
+            return evidence_lower_bound(value, parameters, answers, steps), value, m_step(posterior, taken)
 
         votes = vote_shares(labels, known.gold)
-        start = m_step(votes, np.where(allowed, steps_of(sequences, votes), 0.0))
+        start = m_step(votes, np.where(allowed, expected_transitions(sequences, votes), 0.0))
         ended = self._climb(start, step, labels)
         _, posterior, _ = e_step(dirichlet_logs(ended.parameters.answers), ended.parameters)
         counts = prepare(labels).accumulate(posterior).counts
@@ -239,14 +239,14 @@ class BayesianSequenceCombination(SequenceAggregator):
             },
         ).after(ended)
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
         """The last E-step's tables along the new tasks' sequences; strangers are the last worker."""
-        sequences = read_sequences(rule_for_new(self.sequences), labels.tasks)
+        sequences = read_sequences(rule_for_new_tasks(self.sequences), labels.tasks)
         met: IntArray = self.extra_["habits"].astype(np.int64)
-        table = np.concatenate([dirichlet_logs(self.extra_["answers"]), self._log_table()])
-        keys = labels.worker.astype(np.int64) * (labels.n_classes + 1) + met_before(labels, sequences)
+        table = np.concatenate([dirichlet_logs(self.extra_["answers"]), self._log_confusion_table()])
+        keys = labels.worker.astype(np.int64) * (labels.n_classes + 1) + previous_labels(labels, sequences)
         place = np.minimum(np.searchsorted(met, keys), met.size - 1)
         rows = np.where(met[place] == keys, place, met.size + labels.worker)
-        _, posterior = evidence_of(prepare(_by(rows, table.shape[0], labels)), table, NO_GOLD)
+        _, posterior = label_evidence(prepare(_labels_by_code(rows, table.shape[0], labels)), table, NO_GOLD)
         chain_pass(sequences, np.exp(dirichlet_logs(self.extra_["steps"])), posterior)
         return posterior

@@ -9,10 +9,10 @@ crowd annotations", WWW.
 
 | update | here |
 |---|---|
-| E-step: v[w] = (a + answers of w) / (b + Σ (z - y)²) | `precisions` |
-| M-step: μ = mean of z; z[t] = (λμ + Σ v y) / (λ + Σ v) | `scores`, `means` |
+| E-step: v[w] = (a + answers of w) / (b + Σ (z - y)²) | `expected_precisions` |
+| M-step: μ = mean of z; z[t] = (λμ + Σ v y) / (λ + Σ v) | `average_votes`, `class_means` |
 | b = a × variance of the answers around the share of votes × 4 (1 - 1/K) | `prior_scale` |
-| log p(answers, z), the precisions integrated out, which EM climbs | `objective` |
+| log p(answers, z), the precisions integrated out, which EM climbs | `compute_objective` |
 
 A worker's repeated answers to a task are one measurement, as in the authors' code: 1 for each class that she named.
 
@@ -32,14 +32,14 @@ from scipy.special import gammaln
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import fit_coin_skill
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import VOTES
-from crowdwise.fitting.families import ClimbingAggregator
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator
+from crowdwise.fitting.method_facts import VOTES
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kernels import NO_GOLD
 
 if TYPE_CHECKING:
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -55,22 +55,22 @@ class Measurements:
     place: IntArray
     labels: CrowdLabels
 
-    def named(self, k: int) -> FloatArray:
+    def class_indicator(self, k: int) -> FloatArray:
         """1 where the worker named class k, 0 otherwise, (P,)."""
         found = np.zeros(self.task.size)
         found[self.place[self.labels.label == k]] = 1
         return found
 
-    def per_task(self, values: FloatArray) -> FloatArray:
+    def sum_per_task(self, values: FloatArray) -> FloatArray:
         """Σ of values (P,) over each task's measurements, (N,)."""
         return np.bincount(self.task, weights=values, minlength=self.labels.n_tasks).astype(np.float64)
 
-    def per_worker(self, values: FloatArray) -> FloatArray:
+    def sum_per_worker(self, values: FloatArray) -> FloatArray:
         """Σ of values (P,) over each worker's measurements, (M,)."""
         return np.bincount(self.worker, weights=values, minlength=self.labels.n_workers).astype(np.float64)
 
 
-def measurements(labels: CrowdLabels) -> Measurements:
+def merge_repeated_labels(labels: CrowdLabels) -> Measurements:
     """The labels, with repeated answers of a worker to a task put together."""
     pairs = labels.task.astype(np.int64) * labels.n_workers + labels.worker
     met, place = np.unique(pairs, return_inverse=True)
@@ -79,44 +79,49 @@ def measurements(labels: CrowdLabels) -> Measurements:
 
 def prior_scale(data: Measurements, shares: FloatArray, strength: float) -> FloatArray:
     """B of each class (K,): the precision expected beforehand is that of the answers around the share of votes."""
-    answers = data.per_task(np.ones(data.task.size))
+    answers = data.sum_per_task(np.ones(data.task.size))
     variance = (answers @ (shares * (1 - shares)) + 0.25) / (answers.sum() + 1)
     scale: FloatArray = strength * variance * 4 * (1 - 1 / shares.shape[1])
     return scale
 
 
-def residuals(data: Measurements, z: FloatArray) -> FloatArray:
+def sum_squared_residuals(data: Measurements, z: FloatArray) -> FloatArray:
     """Σ (z - y)² over each worker's answers, by class: (M, K)."""
-    squares = [data.per_worker((z[data.task, k] - data.named(k)) ** 2) for k in range(z.shape[1])]
+    squares = [data.sum_per_worker((z[data.task, k] - data.class_indicator(k)) ** 2) for k in range(z.shape[1])]
     return np.stack(squares, axis=1)
 
 
-def precisions(answers: FloatArray, squares: FloatArray, strength: float, scale: FloatArray) -> FloatArray:
+def expected_precisions(answers: FloatArray, squares: FloatArray, strength: float, scale: FloatArray) -> FloatArray:
     """Expected precision of each worker in each class (M, K), given her number of answers (M,)."""
     expected: FloatArray = (strength + answers[:, None]) / (scale + squares)
     return expected
 
 
-def means(z: FloatArray, known: Knowledge) -> FloatArray:
+def class_means(z: FloatArray, known: PriorKnowledge) -> FloatArray:
     """μ of each class (K,): the class prior, where it is given."""
     return z.mean(axis=0) if known.class_prior is None else known.class_prior
 
 
-def scores(
+def average_votes(
     data: Measurements, weights: FloatArray, mean: FloatArray, shrinkage: float, gold: IntArray = NO_GOLD
 ) -> FloatArray:
     """Z (N, K): votes averaged by precision (M, K), drawn towards the mean; 0 and 1 where the truth is known."""
     z = np.tile(mean, (data.labels.n_tasks, 1))
     for k in range(mean.size):
         weight = weights[data.worker, k]
-        total = shrinkage + data.per_task(weight)
-        np.divide(shrinkage * mean[k] + data.per_task(weight * data.named(k)), total, out=z[:, k], where=total > 0)
+        total = shrinkage + data.sum_per_task(weight)
+        np.divide(
+            shrinkage * mean[k] + data.sum_per_task(weight * data.class_indicator(k)),
+            total,
+            out=z[:, k],
+            where=total > 0,
+        )
     if gold.size:
         z[gold >= 0] = np.eye(mean.size)[gold[gold >= 0]]
     return z
 
 
-def objective(
+def compute_objective(
     answers: FloatArray,
     z: FloatArray,
     mean: FloatArray,
@@ -188,27 +193,27 @@ class BayesianWeightedAverage(ClimbingAggregator):
         check_number("strength", self.strength, low=0, above=True)
         check_number("shrinkage", self.shrinkage, low=0, above=True)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        data = measurements(labels)
-        answers = data.per_worker(np.ones(data.task.size))
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
+        data = merge_repeated_labels(labels)
+        answers = data.sum_per_worker(np.ones(data.task.size))
         equal = np.ones((labels.n_workers, labels.n_classes))
-        start = scores(data, equal, labels.class_shares, 0.0, known.gold)
+        start = average_votes(data, equal, labels.class_shares, 0.0, known.gold)
         scale = prior_scale(data, start, self.strength)
 
         def weights_at(z: FloatArray) -> tuple[FloatArray, FloatArray]:
-            squares = residuals(data, z)
-            return squares, precisions(answers, squares, self.strength, scale)
+            squares = sum_squared_residuals(data, z)
+            return squares, expected_precisions(answers, squares, self.strength, scale)
 
         def step(z: FloatArray) -> tuple[float, float, FloatArray]:
-            mean = means(z, known)
+            mean = class_means(z, known)
             squares, weights = weights_at(z)
-            value, likelihood = objective(answers, z, mean, squares, self.strength, scale, self.shrinkage)
-            return value, likelihood, scores(data, weights, mean, self.shrinkage, known.gold)
+            value, likelihood = compute_objective(answers, z, mean, squares, self.strength, scale, self.shrinkage)
+            return value, likelihood, average_votes(data, weights, mean, self.shrinkage, known.gold)
 
         ended = self._climb(start, step, labels)
-        mean = means(ended.parameters, known)
+        mean = class_means(ended.parameters, known)
         _, weights = weights_at(ended.parameters)
-        posterior = _scaled(scores(data, weights, mean, self.shrinkage, known.gold), mean)
+        posterior = _normalise_scores(average_votes(data, weights, mean, self.shrinkage, known.gold), mean)
         prior = mean / mean.sum()
         skill, skill_beta = fit_coin_skill(labels, known, posterior, prior)
         return Fit(
@@ -219,13 +224,13 @@ class BayesianWeightedAverage(ClimbingAggregator):
             extra={"precision": weights, "mean": mean},
         ).after(ended)
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        weights = self._with_stranger(self.precision_)
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+        weights = self._append_unknown_worker(self.precision_)
         mean: FloatArray = self.extra_["mean"]
-        return _scaled(scores(measurements(labels), weights, mean, self.shrinkage), mean)
+        return _normalise_scores(average_votes(merge_repeated_labels(labels), weights, mean, self.shrinkage), mean)
 
 
-def _scaled(z: FloatArray, mean: FloatArray) -> FloatArray:
+def _normalise_scores(z: FloatArray, mean: FloatArray) -> FloatArray:
     """Scores as shares; a class that the class prior rules out has none, whatever its votes."""
     possible = np.where(mean > 0, z, 0.0)
     shares: FloatArray = possible / possible.sum(axis=1, keepdims=True)

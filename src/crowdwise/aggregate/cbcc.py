@@ -9,9 +9,9 @@ crowdsourcing", WWW.
 
 | the model and its inference | here |
 |---|---|
-| q(community of w), q(A[w] given the community), best given expected answers | `memberships` |
+| q(community of w), q(A[w] given the community), best given expected answers | `membership_posterior` |
 | q(truths) | the engine's `e_step` on E[log A], averaged over communities |
-| community matrices, highest posterior | `communities_step` |
+| community matrices, highest posterior | `update_communities` |
 | the evidence bound, which every iteration raises | `step` in `CommunityBcc._fit` |
 
 Departures: the inference is variational EM. Rows are Dirichlet around α[c] where the paper has soft-max of Gaussian
@@ -31,20 +31,20 @@ from scipy.special import digamma, gammaln, logsumexp
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import BayesianAggregator
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import BayesianAggregator
+from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
     compute_skill,
     diagonal_prior,
+    expected_log_class_shares,
     predict_new,
-    share_prior,
 )
 from crowdwise.kernels import expected_logs
 
 if TYPE_CHECKING:
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -55,7 +55,7 @@ HALVINGS = 6  # of a step of α in logarithms that would lower the bound, before
 
 
 @dataclass(frozen=True)
-class Communities:
+class CommunityState:
     """What an iteration hands to the next.
 
     Attributes
@@ -76,7 +76,7 @@ class Communities:
     sizes: FloatArray
 
 
-def by_agreement(counts: FloatArray, n_communities: int) -> FloatArray:
+def assign_communities_by_agreement(counts: FloatArray, n_communities: int) -> FloatArray:
     """Workers (M,) in communities of equal size by their share of right answers; equals stay together: (M, C)."""
     from scipy.stats import rankdata  # takes most of a second to import
 
@@ -87,14 +87,14 @@ def by_agreement(counts: FloatArray, n_communities: int) -> FloatArray:
     return groups
 
 
-def pooled(counts: FloatArray, chance: FloatArray, prior: FloatArray) -> FloatArray:
+def pool_members(counts: FloatArray, chance: FloatArray, prior: FloatArray) -> FloatArray:
     """α (C, K, K) with the mean of the members' answers and the spread of the prior (K, K) [truth, label]."""
     answers = np.einsum("wc,wkl->ckl", chance, counts) + prior
     alpha: FloatArray = answers / answers.sum(axis=2, keepdims=True) * prior.sum(axis=1, keepdims=True)
     return alpha
 
 
-def memberships(counts: FloatArray, alpha: FloatArray, log_shares: FloatArray) -> tuple[FloatArray, float]:
+def membership_posterior(counts: FloatArray, alpha: FloatArray, log_shares: FloatArray) -> tuple[FloatArray, float]:
     """The best q(community) (M, C) given expected answers, and the divergence of q(community, A) from its prior."""
     log_chance = np.empty((counts.shape[0], alpha.shape[0]))
     losses = np.empty_like(log_chance)
@@ -106,7 +106,7 @@ def memberships(counts: FloatArray, alpha: FloatArray, log_shares: FloatArray) -
     return chance, float((chance * (log_chance - log_shares + losses)).sum())
 
 
-def expected_rows(counts: FloatArray, alpha: FloatArray, chance: FloatArray) -> FloatArray:
+def expected_log_rows(counts: FloatArray, alpha: FloatArray, chance: FloatArray) -> FloatArray:
     """E[log A] of each worker (M, K, K) [worker, truth, label], averaged over communities."""
     log_table = np.zeros_like(counts)
     for c, prior in enumerate(alpha):
@@ -114,7 +114,7 @@ def expected_rows(counts: FloatArray, alpha: FloatArray, chance: FloatArray) -> 
     return log_table
 
 
-def mean_rows(counts: FloatArray, alpha: FloatArray, chance: FloatArray) -> FloatArray:
+def posterior_mean_rows(counts: FloatArray, alpha: FloatArray, chance: FloatArray) -> FloatArray:
     """E[A] of each worker (M, K, K) [worker, truth, label], averaged over communities."""
     rows = np.zeros_like(counts)
     for c, prior in enumerate(alpha):
@@ -130,7 +130,7 @@ def log_density(alpha: FloatArray, prior: FloatArray) -> float:
     return float(cells.sum())
 
 
-def communities_step(counts: FloatArray, chance: FloatArray, alpha: FloatArray, prior: FloatArray) -> FloatArray:
+def update_communities(counts: FloatArray, chance: FloatArray, alpha: FloatArray, prior: FloatArray) -> FloatArray:
     """α of a higher posterior given who is a member, by Minka's fixed point; each community by itself."""
     rate = SHAPE / prior
     risen = np.empty_like(alpha)
@@ -220,38 +220,38 @@ class CommunityBcc(BayesianAggregator):
         for name in ("right", "wrong", "share_prior", "community_prior"):
             check_number(name, getattr(self, name), low=0, above=True)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         prepared, n_classes = prepare(labels), labels.n_classes
         prior = diagonal_prior(self.right, self.wrong, n_classes)
         pseudo = np.full(n_classes, float(self.share_prior))
-        prior_of = share_prior(pseudo, known)
+        prior_of = expected_log_class_shares(pseudo, known)
         given = np.zeros((1, 1, 1)) if known.worker_counts is None else known.worker_counts
 
-        def step(current: Communities) -> tuple[float, float, Communities]:
+        def step(current: CommunityState) -> tuple[float, float, CommunityState]:
             log_prior, loss = prior_of(current.tasks)
             log_shares = dirichlet_logs(current.sizes)
-            chance, divergence = memberships(current.counts, current.alpha, log_shares)
-            table = expected_rows(current.counts, current.alpha, chance)
+            chance, divergence = membership_posterior(current.counts, current.alpha, log_shares)
+            table = expected_log_rows(current.counts, current.alpha, chance)
             found = prepared.e_step(log_prior, table, known.gold)
             value = found.log_likelihood + float((given * table).sum())
             loss += divergence + dirichlet_divergence(current.sizes, self.community_prior)
             height = value - loss + log_density(current.alpha, prior)
             counts = found.counts + given
-            chance, _ = memberships(counts, current.alpha, log_shares)
-            alpha = communities_step(counts, chance, current.alpha, prior)
+            chance, _ = membership_posterior(counts, current.alpha, log_shares)
+            alpha = update_communities(counts, chance, current.alpha, prior)
             sizes = self.community_prior + chance.sum(axis=0)
-            return height, value, Communities(found.class_counts, counts, alpha, sizes)
+            return height, value, CommunityState(found.class_counts, counts, alpha, sizes)
 
         votes = prepared.accumulate_votes(labels.class_shares, known.gold)
         counts = votes.counts + given
-        chance = by_agreement(counts, self.n_communities)
-        start = Communities(
-            votes.class_counts, counts, pooled(counts, chance, prior), self.community_prior + chance.sum(axis=0)
+        chance = assign_communities_by_agreement(counts, self.n_communities)
+        start = CommunityState(
+            votes.class_counts, counts, pool_members(counts, chance, prior), self.community_prior + chance.sum(axis=0)
         )
         ended = self._climb(start, step, labels)
         last = ended.parameters
-        chance, _ = memberships(last.counts, last.alpha, dirichlet_logs(last.sizes))
-        table = expected_rows(last.counts, last.alpha, chance)
+        chance, _ = membership_posterior(last.counts, last.alpha, dirichlet_logs(last.sizes))
+        table = expected_log_rows(last.counts, last.alpha, chance)
         log_prior, _ = prior_of(last.tasks)
         posterior = np.empty((labels.n_tasks, n_classes))
         prepared.e_step(log_prior, table, known.gold, posterior)
@@ -261,7 +261,7 @@ class CommunityBcc(BayesianAggregator):
         return Fit(
             posterior=posterior,
             prior=shares,
-            confusion=mean_rows(last.counts, last.alpha, chance),
+            confusion=posterior_mean_rows(last.counts, last.alpha, chance),
             skill=skill,
             skill_beta=skill_beta,
             extra={
@@ -274,7 +274,7 @@ class CommunityBcc(BayesianAggregator):
             },
         ).after(ended)
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
         sizes = self.extra_["sizes"]
         stranger = np.einsum("c,ckl->kl", sizes / sizes.sum(), self.community_confusion_)
         table = np.concatenate([self.extra_["log_table"], np.log(stranger)[None]])

@@ -9,8 +9,8 @@ algorithms", NeurIPS 32.
 
 | equation | here |
 |---|---|
-| min Σ KL(R̂ ‖ A D Bᵀ), columns of A and d on the simplex | `divergence` is its value, `climb_pairs` the search |
-| start from MultiSPA | `multi_spa.project` |
+| min Σ KL(R̂ ‖ A D Bᵀ), columns of A and d on the simplex | `kl_divergence` is its value, `update_factors` the search |
+| start from MultiSPA | `multi_spa.matrices_from_corners` |
 | update of A and d | `kernels.pair_pass`, then rows made to sum to 1 |
 
 Departures: pairs are weighed by the tasks they share, which makes the sum the (composite) likelihood of the pairs'
@@ -29,23 +29,23 @@ from scipy.special import xlogy
 
 from crowdwise.aggregate import multi_spa
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import ClimbingAggregator, MomentAggregator
-from crowdwise.fitting.moments import (
-    Estimate,
-    align_together,
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator, MomentAggregator
+from crowdwise.fitting.moment_estimates import (
+    CoreEstimate,
+    align_all_rows,
     apply_floor,
-    core_fit,
-    prior_of_pairs,
-    share_rows,
+    estimate_prior_from_pairs,
+    fit_core,
+    normalise_rows,
 )
-from crowdwise.kernels import PairCounts, pair_pass
+from crowdwise.kernels import PairCounts, pair_e_step
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.em import Climb
-    from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.fitting.moments import Shared
+    from crowdwise.fitting.moment_estimates import CoreAnswers
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -59,24 +59,26 @@ class Factors(NamedTuple):
     confusion: FloatArray
 
 
-def divergence(pairs: PairCounts, factors: Factors) -> float:
+def kl_divergence(pairs: PairCounts, factors: Factors) -> float:
     """Σ over pairs of shared tasks × KL(R̂ ‖ A D Bᵀ)."""
-    log_likelihood, _, _ = pair_pass(pairs, factors.prior, factors.confusion)
-    return _entropy(pairs) - log_likelihood
+    log_likelihood, _, _ = pair_e_step(pairs, factors.prior, factors.confusion)
+    return _negative_entropy(pairs) - log_likelihood
 
 
-def _entropy(pairs: PairCounts) -> float:
+def _negative_entropy(pairs: PairCounts) -> float:
     """Σ counts log R̂: what the log-likelihood of the pairs cannot exceed."""
     return float(xlogy(pairs.counts, pairs.counts).sum() - xlogy(pairs.shared, pairs.shared).sum())
 
 
-def start(shared: Shared, prior: FloatArray | None) -> Factors:
+def starting_factors(shared: CoreAnswers, prior: FloatArray | None) -> Factors:
     """The corners of joint answers, or the confusions against the majority vote where there are none."""
-    confusion = apply_floor(multi_spa.project(shared.pairs, shared.reference)[0], axis=2)
-    return Factors(apply_floor(prior_of_pairs(shared.pairs, confusion)) if prior is None else prior, confusion)
+    confusion = apply_floor(multi_spa.matrices_from_corners(shared.pairs, shared.reference)[0], axis=2)
+    return Factors(
+        apply_floor(estimate_prior_from_pairs(shared.pairs, confusion)) if prior is None else prior, confusion
+    )
 
 
-def climb_pairs(
+def update_factors(
     pairs: PairCounts, first: Factors, *, fixed: bool, max_iter: int, tol: float, name: str
 ) -> Climb[Factors]:
     """Multiplicative updates from the factors given; the objective is the negative divergence.
@@ -88,12 +90,12 @@ def climb_pairs(
     tol
         Gain for each joint answer at which to stop.
     """
-    most = _entropy(pairs)
+    most = _negative_entropy(pairs)
 
     def step(factors: Factors) -> tuple[float, float, Factors]:
-        log_likelihood, class_counts, counts = pair_pass(pairs, factors.prior, factors.confusion)
+        log_likelihood, class_counts, counts = pair_e_step(pairs, factors.prior, factors.confusion)
         prior = factors.prior if fixed else class_counts / class_counts.sum()
-        return log_likelihood - most, log_likelihood, Factors(prior, share_rows(counts))
+        return log_likelihood - most, log_likelihood, Factors(prior, normalise_rows(counts))
 
     return climb([first], step, max_iter=max_iter, tol=tol * float(pairs.counts.sum()), name=name)
 
@@ -131,18 +133,18 @@ class CoupledNmf(MomentAggregator, ClimbingAggregator):
 
     tol: float = 1e-7
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
 
-        def estimate(shared: Shared) -> tuple[Estimate, Climb[Factors]]:
+        def estimate(shared: CoreAnswers) -> tuple[CoreEstimate, Climb[Factors]]:
             given = known.class_prior if known.class_prior is None else apply_floor(known.class_prior[shared.classes])
-            ended = climb_pairs(
+            ended = update_factors(
                 shared.pairs,
-                start(shared, given),
+                starting_factors(shared, given),
                 fixed=given is not None,
                 **self._limits,
             )
             prior, confusion = ended.parameters
-            order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)
-            return Estimate(shared.workers, prior[order], confusion[:, order]), ended
+            order = align_all_rows(confusion, shared.reference) if given is None else np.arange(prior.size)
+            return CoreEstimate(shared.workers, prior[order], confusion[:, order]), ended
 
-        return core_fit(labels, known, self.max_workers, estimate)
+        return fit_core(labels, known, self.max_workers, estimate)

@@ -6,7 +6,7 @@ prior, flat by default. For K = 2 this is Dawid–Skene (two coins).
 
 | equation | here |
 |---|---|
-| Ibrahim et al. 2025, "confusion vector": A(k, k) = a_k, A(k, l) = (1 - a_k)/(K-1) | `table_of` |
+| Ibrahim et al. 2025, "confusion vector": A(k, k) = a_k, A(k, l) = (1 - a_k)/(K-1) | `log_confusion_table` |
 | a[w,k] = Σ_{label = k} q[t,k] / Σ q[t,k] | `m_step` |
 | E-step | the engine's `e_step` |
 
@@ -20,21 +20,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import SmoothingAggregator
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import SmoothingAggregator
 from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["ConfusionVector"]
 
 
-def table_of(accuracy: FloatArray) -> FloatArray:
+def log_confusion_table(accuracy: FloatArray) -> FloatArray:
     """Log of P(label | truth) as [worker, truth, label] from accuracies (M, K)."""
     n_classes = accuracy.shape[1]
     with np.errstate(divide="ignore"):
@@ -51,7 +51,7 @@ def m_step(found: Statistics, smoothing: float) -> ConfusionParameters:
     accuracy = np.divide(correct, total, out=np.full(total.shape, 1 / total.shape[1]), where=total > 0)
     with np.errstate(divide="ignore"):
         log_prior = np.log(found.class_counts / found.class_counts.sum())
-    return ConfusionParameters(log_prior, table_of(np.clip(accuracy, 0, 1)))
+    return ConfusionParameters(log_prior, log_confusion_table(np.clip(accuracy, 0, 1)))
 
 
 def log_density(parameters: ConfusionParameters, smoothing: float) -> float:
@@ -92,7 +92,7 @@ class ConfusionVector(SmoothingAggregator):
 
     slug = "confusion-vector"
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         return fit_confusions(
             labels,
             known,

@@ -12,7 +12,7 @@ Transactions on Signal Processing 66.
 |---|---|
 | min Σ ‖T̂ − [[A D, B, C]]‖², columns of A and d on the simplex | `kernels.triple_error` is its value |
 | one matrix at a time, the others kept | `kernels.triple_sweep` |
-| which triplets | `choose` |
+| which triplets | `choose_triplets` |
 
 Memory: O(triplets × K³).
 
@@ -29,25 +29,25 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import ClimbingAggregator, MomentAggregator
-from crowdwise.fitting.moments import (
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator, MomentAggregator
+from crowdwise.fitting.moment_estimates import (
     ENOUGH,
     FEWEST,
-    Estimate,
-    align_together,
+    CoreEstimate,
+    align_all_rows,
     apply_floor,
-    core_fit,
-    prior_of_pairs,
+    estimate_prior_from_pairs,
+    fit_core,
 )
-from crowdwise.fitting.parameters import check_count
+from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.kernels import PairCounts, Triples, triple_counts, triple_error, triple_sweep
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.em import Climb
-    from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.fitting.moments import Shared
+    from crowdwise.fitting.moment_estimates import CoreAnswers
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -64,7 +64,7 @@ class Factors(NamedTuple):
     confusion: FloatArray
 
 
-def choose(pairs: PairCounts, n_workers: int, each: int) -> IntArray:
+def choose_triplets(pairs: PairCounts, n_workers: int, each: int) -> IntArray:
     """For each worker the triplets (T, 3) with her in which even the pair that shares least shares most."""
     shared = np.zeros((n_workers, n_workers))
     shared[pairs.first, pairs.second] = shared[pairs.second, pairs.first] = pairs.shared
@@ -78,10 +78,10 @@ def choose(pairs: PairCounts, n_workers: int, each: int) -> IntArray:
     return np.array(sorted(chosen), np.int64).reshape(-1, 3)
 
 
-def triples_of(labels: CrowdLabels, shared: Shared, each: int) -> tuple[Triples, IntArray] | None:
+def count_triplets(labels: CrowdLabels, shared: CoreAnswers, each: int) -> tuple[Triples, IntArray] | None:
     """The joint answers of the chosen triplets, and which of the core have enough of them; None where too few do."""
     size = shared.classes.size
-    workers = choose(shared.pairs, shared.n_workers, max(1, min(each, CELLS // (shared.n_workers * size**3))))
+    workers = choose_triplets(shared.pairs, shared.n_workers, max(1, min(each, CELLS // (shared.n_workers * size**3))))
     counts = triple_counts(labels, shared.workers[workers])
     counts = counts[:, shared.classes[:, None, None], shared.classes[:, None], shared.classes]
     total = counts.sum(axis=(1, 2, 3))
@@ -94,7 +94,7 @@ def triples_of(labels: CrowdLabels, shared: Shared, each: int) -> tuple[Triples,
     return Triples(workers[kept], share, total[kept] / total.sum()), enough
 
 
-def climb_triples(
+def fit_triplets(
     triples: Triples, first: Factors, *, fixed: bool, max_iter: int, tol: float, name: str
 ) -> Climb[Factors]:
     """Rounds of descent from the factors given, the prior kept if fixed; the objective is minus the squared error."""
@@ -152,23 +152,23 @@ class CoupledCpd(MomentAggregator, ClimbingAggregator):
     def _check(self) -> None:
         check_count("triplets", self.triplets)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
 
-        def estimate(shared: Shared) -> tuple[Estimate | None, Climb[Factors] | None]:
-            chosen = triples_of(labels, shared, self.triplets)
+        def estimate(shared: CoreAnswers) -> tuple[CoreEstimate | None, Climb[Factors] | None]:
+            chosen = count_triplets(labels, shared, self.triplets)
             if chosen is None:
                 return None, None
             triples, enough = chosen
             given = known.class_prior if known.class_prior is None else apply_floor(known.class_prior[shared.classes])
-            prior = prior_of_pairs(shared.pairs, shared.reference) if given is None else given
-            ended = climb_triples(
+            prior = estimate_prior_from_pairs(shared.pairs, shared.reference) if given is None else given
+            ended = fit_triplets(
                 triples,
                 Factors(prior, shared.reference),
                 fixed=given is not None,
                 **self._limits,
             )
             prior, confusion = ended.parameters
-            order = align_together(confusion, shared.reference) if given is None else np.arange(prior.size)
-            return Estimate(shared.workers[enough], prior[order], confusion[enough][:, order]), ended
+            order = align_all_rows(confusion, shared.reference) if given is None else np.arange(prior.size)
+            return CoreEstimate(shared.workers[enough], prior[order], confusion[enough][:, order]), ended
 
-        return core_fit(labels, known, self.max_workers, estimate)
+        return fit_core(labels, known, self.max_workers, estimate)

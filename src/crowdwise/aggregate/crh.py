@@ -12,9 +12,9 @@ and source reliability estimation", SIGMOD. The tutorial (Ibrahim et al. 2025) g
 | equation | here |
 |---|---|
 | (1) the objective | `objective` |
-| (5) weight = -log(loss / Σ loss) | `weights_of` |
+| (5) weight = -log(loss / Σ loss) | `optimal_weights` |
 | (7) truth under 0-1 loss: the weighted vote | `kernels.vote_shares` |
-| section 2.5, sources that say little: loss over number of claims | `effort` |
+| section 2.5, sources that say little: loss over number of claims | `constraint_counts` |
 
 Departures: where workers have given different numbers of labels, the constraint counts each as often as she has
 answered, Σ_w c[w] exp(-weight[w]) = 1 with c = labels over mean labels. That is the paper's where all have the same
@@ -29,14 +29,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import WeightedVoteAggregator
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import WeightedVoteAggregator
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -45,19 +45,19 @@ __all__ = ["Crh"]
 WHISPER = 1e-9  # what a vote of weight 0 counts for: nothing, except where there is no other
 
 
-def losses(labels: CrowdLabels, truths: IntArray, smoothing: float) -> FloatArray:
+def worker_losses(labels: CrowdLabels, truths: IntArray, smoothing: float) -> FloatArray:
     """Disagreement of each worker with the truths (M,), `smoothing` added."""
     return worker_sums(labels, truths[labels.task] != labels.label) + smoothing
 
 
-def effort(labels: CrowdLabels, smoothing: float) -> FloatArray:
+def constraint_counts(labels: CrowdLabels, smoothing: float) -> FloatArray:
     """How often each worker counts in the constraint, c (M,): 1 on average."""
     answers = labels.labels_per_worker + 2 * smoothing
     shares: FloatArray = answers / answers.mean()
     return shares
 
 
-def weights_of(loss: FloatArray, counted: FloatArray) -> FloatArray:
+def optimal_weights(loss: FloatArray, counted: FloatArray) -> FloatArray:
     """Weights (M,), 0 or more, that minimise Σ weight × loss with Σ counted × exp(-weight) = 1.
 
     exp(-weight) is in proportion to loss / counted, but at most 1: who would be beyond it has weight 0, and the others
@@ -73,7 +73,7 @@ def weights_of(loss: FloatArray, counted: FloatArray) -> FloatArray:
         silent |= beyond
 
 
-def objective(loss: FloatArray, weights: FloatArray) -> float:
+def weighted_disagreement(loss: FloatArray, weights: FloatArray) -> float:
     """The weighted disagreement."""
     return float(loss @ weights)
 
@@ -117,22 +117,22 @@ class Crh(WeightedVoteAggregator):
     def _check(self) -> None:
         check_number("smoothing", self.smoothing, low=0, above=True)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
-        counted = effort(labels, self.smoothing)
+        counted = constraint_counts(labels, self.smoothing)
         weights = np.ones(labels.n_workers)
         values: list[float] = []
         converged = False
         while not converged and len(values) < self.max_iter:
             posterior = vote_shares(labels, known.gold, np.maximum(weights, WHISPER))
-            loss = losses(labels, self._decide(posterior), self.smoothing)
-            following = weights_of(loss, counted)
-            values.append(-objective(loss, following))
+            loss = worker_losses(labels, self._decide(posterior), self.smoothing)
+            following = optimal_weights(loss, counted)
+            values.append(-weighted_disagreement(loss, following))
             converged = bool(np.array_equal(following, weights))
             weights = following
         posterior = vote_shares(labels, known.gold, np.maximum(weights, WHISPER))
         ended = {"objective": np.array(values), "n_iter": len(values), "converged": converged}
-        return self._fit_of_votes(labels, known, posterior, {"weight": weights}, **ended)
+        return self._make_fit_from_votes(labels, known, posterior, {"weight": weights}, **ended)
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        return vote_shares(labels, NO_GOLD, np.maximum(self._with_stranger(self.weights_), WHISPER))
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+        return vote_shares(labels, NO_GOLD, np.maximum(self._append_unknown_worker(self.weights_), WHISPER))

@@ -9,9 +9,9 @@ N. Dalvi, A. Dasgupta, R. Kumar and V. Rastogi (2013), "Aggregating crowdsourced
 
 | equation | here |
 |---|---|
-| C = UᵀU over GᵀG entry by entry, of the answers U and the graph G | `fitting.rank_one.agreement` |
-| leading eigenvectors of C and of S, times the roots of their eigenvalues | `leading_factor` |
-| s = one over the other | `ratio_of_eigenvectors` |
+| C = UᵀU over GᵀG entry by entry, of the answers U and the graph G | `fitting.rank_one.pairwise_agreement` |
+| leading eigenvectors of C and of S, times the roots of their eigenvalues | `scaled_leading_eigenvector` |
+| s = one over the other | `eigenvector_ratio_skills` |
 | the vote weighed by skill | Bayes' rule with the accuracies |
 
 Of the paper's two estimators this is the one with the eigenvector of the ratios C. The other, the ratio of the
@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import AccuracyAggregator
-from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, towards_majority
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import AccuracyAggregator
+from crowdwise.fitting.rank_one import fit_given_accuracies, majority_signs, pairwise_agreement, skills_to_accuracies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.fitting.rank_one import Pairs
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
+    from crowdwise.fitting.rank_one import PairValues
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Dalvi"]
 
 
-def leading_factor(
+def scaled_leading_eigenvector(
     matrix: csr_array[Any],
     diagonal: Callable[[FloatArray], FloatArray],
     shift: FloatArray,
@@ -93,7 +93,7 @@ def leading_factor(
     return factor, max_iter, False
 
 
-def ratio_of_eigenvectors(pairs: Pairs, *, max_iter: int, tol: float) -> tuple[FloatArray, int, bool]:
+def eigenvector_ratio_skills(pairs: PairValues, *, max_iter: int, tol: float) -> tuple[FloatArray, int, bool]:
     """Skills (M,), 0 for a worker who met nobody; iterations of the longer search; whether both converged."""
     part = pairs.parts()
 
@@ -107,11 +107,11 @@ def ratio_of_eigenvectors(pairs: Pairs, *, max_iter: int, tol: float) -> tuple[F
     def agreed_with_herself(factor: FloatArray) -> FloatArray:
         return met_herself(meetings) * met_herself(over(factor))
 
-    meetings, *met = leading_factor(
+    meetings, *met = scaled_leading_eigenvector(
         pairs.matrix(np.ones(pairs.value.size)), met_herself, np.zeros(part.size), part, max_iter=max_iter, tol=tol
     )
     half = np.bincount(part, meetings * meetings)[part] / 2  # no eigenvalue of C is beyond the highest of S
-    agreements, *agreed = leading_factor(
+    agreements, *agreed = scaled_leading_eigenvector(
         pairs.matrix(pairs.value), agreed_with_herself, half, part, max_iter=max_iter, tol=tol
     )
     return over(agreements), max(met[0], agreed[0]), bool(met[1] and agreed[1])
@@ -152,9 +152,9 @@ class Dalvi(AccuracyAggregator):
     max_iter: int = 1000
     tol: float = 1e-10
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        pairs = agreement(labels)
-        found, n_iter, converged = ratio_of_eigenvectors(pairs, max_iter=self.max_iter, tol=self.tol)
-        skill = np.clip(found, -1, 1) * towards_majority(found, pairs.parts())
-        fit = fit_coins(labels, known, accuracies_of(labels, pairs, skill), name=self.slug)
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
+        pairs = pairwise_agreement(labels)
+        found, n_iter, converged = eigenvector_ratio_skills(pairs, max_iter=self.max_iter, tol=self.tol)
+        skill = np.clip(found, -1, 1) * majority_signs(found, pairs.parts())
+        fit = fit_given_accuracies(labels, known, skills_to_accuracies(labels, pairs, skill), name=self.slug)
         return replace(fit, n_iter=n_iter, converged=converged)

@@ -27,10 +27,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import SmoothingAggregator
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_shares
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import SmoothingAggregator
+from crowdwise.fitting.parameter_checks import as_numbers, check_choice, check_count, check_shares
+from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.structured_em import pseudo_counts
 from crowdwise.kernels import log_rows, vote_shares
 from crowdwise.labels.errors import InputError
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from crowdwise.engines import Prepared, Statistics
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -143,18 +143,18 @@ class DawidSkene(SmoothingAggregator):
         super()._check()
         check_count("n_restarts", self.n_restarts)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         pseudo = pseudo_counts(self.smoothing, labels, known)
         return fit_confusions(
             labels,
             known,
-            starts=lambda prepared: self._starts(labels, known.gold, prepared, pseudo),
+            starts=lambda prepared: self._starting_points(labels, known.gold, prepared, pseudo),
             m_step=lambda found: m_step(found, pseudo),
             log_density=lambda parameters: log_density(parameters, pseudo),
             **self._limits,
         )
 
-    def _starts(
+    def _starting_points(
         self, labels: CrowdLabels, gold: IntArray, prepared: Prepared, pseudo: FloatArray
     ) -> Iterator[ConfusionParameters]:
         if isinstance(self.init, str):

@@ -13,7 +13,7 @@ Y. Li, B. Rubinstein and T. Cohn (2019), "Exploiting worker correlation for labe
 | q(class, subtype of task) ∝ exp(E log τ + E log π + Σ E log V) | the engine's `e_step` with K × R states |
 | ν = α + tasks of a class; η = a/R + tasks of a subtype | `subtype_prior` |
 | μ = β + answers | `fitting.variational.fit_dirichlets` |
-| the evidence bound, by which restarts are compared | `fitting.variational.climb_bound` |
+| the evidence bound, by which restarts are compared | `fitting.variational.maximise_evidence_bound` |
 
 Departures: none in the model. As in the authors' released code, the start splits each task's share of votes over the
 subtypes at random, the start that ends with the highest bound is kept, and the prior of the class shares counts the
@@ -30,20 +30,20 @@ import numpy as np
 
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import BayesianAggregator
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import BayesianAggregator
 from crowdwise.fitting.model_parameters import clone
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
-    Beliefs,
-    climb_bound,
+    VariationalState,
     compute_skill,
+    confusion_priors,
     diagonal_prior,
+    expected_logs_with_average,
     fit_dirichlets,
+    maximise_evidence_bound,
     predict_new,
-    row_priors,
-    with_average,
 )
 from crowdwise.kernels import vote_shares
 from crowdwise.labels.errors import InputError, quote
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from crowdwise.engines import Prepared
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -61,19 +61,19 @@ __all__ = ["EnhancedBcc"]
 EMPTY = 1e-12  # tasks of a subtype, all together, below which it is left out
 
 
-def random_split(shares: FloatArray, n_subtypes: int, generator: np.random.Generator) -> FloatArray:
+def split_at_random(shares: FloatArray, n_subtypes: int, generator: np.random.Generator) -> FloatArray:
     """Each task's shares of votes (N, K), split over subtypes by a uniform draw from the simplex: (N, K × R)."""
     split = generator.standard_exponential((*shares.shape, n_subtypes))
     split *= (shares / split.sum(axis=2))[:, :, None]
     return split.reshape(shares.shape[0], -1)
 
 
-def start(prepared: Prepared, split: FloatArray, rows_prior: FloatArray) -> Beliefs:
+def starting_dirichlets(prepared: Prepared, split: FloatArray, rows_prior: FloatArray) -> VariationalState:
     """Dirichlets given a posterior (N, K × R) of class and subtype."""
     return fit_dirichlets(prepared.accumulate(split), rows_prior)
 
 
-def drop_empty(beliefs: Beliefs, n_classes: int) -> Beliefs:
+def drop_empty_subtypes(beliefs: VariationalState, n_classes: int) -> VariationalState:
     """Each class's subtypes from large to small, as many as the class with the most has left.
 
     A subtype without tasks stays so, its share being a pseudo-count's, and its rows are at their prior: leaving it out
@@ -85,10 +85,10 @@ def drop_empty(beliefs: Beliefs, n_classes: int) -> Beliefs:
         return beliefs
     order = np.argsort(-tasks, axis=1, kind="stable")[:, :left]
     states = (np.arange(n_classes)[:, None] * tasks.shape[1] + order).reshape(-1)
-    return Beliefs(beliefs.tasks[states], beliefs.rows[:, states])
+    return VariationalState(beliefs.tasks[states], beliefs.rows[:, states])
 
 
-def subtype_prior(
+def expected_log_subtype_prior(
     classes: FloatArray, subtype: FloatArray, fixed: FloatArray | None
 ) -> Callable[[FloatArray], tuple[FloatArray, float]]:
     """Expected log-probability of class and subtype (K × R,) given the expected tasks of each, and the divergence.
@@ -190,9 +190,9 @@ class EnhancedBcc(BayesianAggregator):
     def subtype_confusion_(self) -> FloatArray:
         """Mean rows of the workers, (M, K, r, K) [worker, truth, subtype, label]."""
         self._check_fitted()
-        return _mean_rows(self.extra_["rows"])
+        return _posterior_mean_rows(self.extra_["rows"])
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         n_classes = labels.n_classes
         shares = whole = vote_shares(labels, known.gold)
         if self.n_subtypes > 1 and self.n_restarts > 1:  # before the large tables are made
@@ -200,11 +200,11 @@ class EnhancedBcc(BayesianAggregator):
         prepared = prepare(labels, n_classes * self.n_subtypes)
         classes = 1 + shares.sum(axis=0) if self.share_prior == "votes" else np.full(n_classes, float(self.share_prior))
         pseudo = np.full(self.n_subtypes, self.subtype_prior / self.n_subtypes)
-        prior_of = subtype_prior(classes, pseudo, known.log_prior)
-        rows_prior = row_priors(diagonal_prior(self.right, self.wrong, n_classes), known)
+        prior_of = expected_log_subtype_prior(classes, pseudo, known.log_prior)
+        rows_prior = confusion_priors(diagonal_prior(self.right, self.wrong, n_classes), known)
         begin = [values.astype(np.float32) for values in (shares, whole)]  # kept all the while; a start needs no more
         del shares, whole
-        ended, states, _ = climb_bound(
+        ended, states, _ = maximise_evidence_bound(
             labels,
             prepared,
             known.gold,
@@ -212,7 +212,7 @@ class EnhancedBcc(BayesianAggregator):
             prior_of=prior_of,
             rows_prior=rows_prior,
             **self._limits,
-            tidy=lambda beliefs: drop_empty(beliefs, n_classes),
+            tidy=lambda beliefs: drop_empty_subtypes(beliefs, n_classes),
         )
         tasks = ended.parameters.tasks.reshape(n_classes, -1)
         posterior = states.reshape(labels.n_tasks, *tasks.shape).sum(axis=2)
@@ -220,7 +220,7 @@ class EnhancedBcc(BayesianAggregator):
         prior = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
         subtype_counts = pseudo[0] + tasks
         weights = subtype_counts / subtype_counts.sum(axis=1, keepdims=True)
-        confusion = np.einsum("wkml,km->wkl", _mean_rows(ended.parameters.rows), weights)
+        confusion = np.einsum("wkml,km->wkl", _posterior_mean_rows(ended.parameters.rows), weights)
         skill, skill_beta = compute_skill(labels, known, posterior, prior, calibrated=False)
         return Fit(
             posterior=posterior,
@@ -235,20 +235,22 @@ class EnhancedBcc(BayesianAggregator):
             },
         ).after(ended)
 
-    def _starts(self, prepared: Prepared, begin: list[Any], rows_prior: FloatArray) -> Iterator[Beliefs]:
+    def _starts(self, prepared: Prepared, begin: list[Any], rows_prior: FloatArray) -> Iterator[VariationalState]:
         """The votes, split at random; every second time the posterior of the model without subtypes."""
         for number, generator in enumerate(np.random.default_rng(self.random_state).spawn(self.n_restarts)):
-            yield start(prepared, random_split(begin[number % 2], self.n_subtypes, generator), rows_prior)
+            yield starting_dirichlets(
+                prepared, split_at_random(begin[number % 2], self.n_subtypes, generator), rows_prior
+            )
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        posterior: FloatArray = self._predicted(labels).reshape(labels.n_tasks, labels.n_classes, -1).sum(axis=2)
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+        posterior: FloatArray = self._predict_subtypes(labels).reshape(labels.n_tasks, labels.n_classes, -1).sum(axis=2)
         return posterior
 
-    def _states_of(self, labels: CrowdLabels) -> FloatArray:
-        return self._predicted(self._align_labels(labels))
+    def _state_posterior(self, labels: CrowdLabels) -> FloatArray:
+        return self._predict_subtypes(self._align_labels(labels))
 
-    def _predicted(self, labels: CrowdLabels) -> FloatArray:
-        table = with_average(self.extra_["rows"], self.labels_per_worker_)
+    def _predict_subtypes(self, labels: CrowdLabels) -> FloatArray:
+        table = expected_logs_with_average(self.extra_["rows"], self.labels_per_worker_)
         return predict_new(labels, self.extra_["log_prior"], table)
 
     def _check(self) -> None:
@@ -263,7 +265,7 @@ class EnhancedBcc(BayesianAggregator):
             check_number("share_prior", self.share_prior, low=0, above=True)
 
 
-def _mean_rows(rows: FloatArray) -> FloatArray:
+def _posterior_mean_rows(rows: FloatArray) -> FloatArray:
     """Means of Dirichlets [worker, truth × subtype, label] as [worker, truth, subtype, label]."""
     n_workers, _, n_classes = rows.shape
     means: FloatArray = rows / rows.sum(axis=2, keepdims=True)

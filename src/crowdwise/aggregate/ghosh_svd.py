@@ -9,9 +9,9 @@ content", EC.
 
 | equation | here |
 |---|---|
-| leading eigenvector x of UUᵀ, by power iteration | `leading_weights`, x = U w |
+| leading eigenvector x of UUᵀ, by power iteration | `leading_singular_vector`, x = U w |
 | decision: sign of x[t] = Σ_w U[t,w] w[w] | `fitting.rank_one.score_posterior` |
-| the sign for which raters are better than chance | `fitting.rank_one.towards_majority` |
+| the sign for which raters are better than chance | `fitting.rank_one.majority_signs` |
 
 An iteration costs O(labels · K); the scale of the skills once O(co-labelling pairs).
 
@@ -29,26 +29,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.rank_one import (
-    answers_of,
-    crowd_parts,
-    fit_coins,
+    connected_parts,
+    fit_given_accuracies,
+    majority_signs,
+    merge_answers,
     scale_by_part,
-    towards_majority,
 )
-from crowdwise.fitting.scores import ScoreAggregator, scale_by_edges, score_posterior, scores_of
+from crowdwise.fitting.score_aggregator import ScoreAggregator, estimate_score_skills, scale_by_edges, score_posterior
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["GhoshSvd"]
 
 
-def leading_weights(
+def leading_singular_vector(
     task: IntArray, worker: IntArray, answer: FloatArray, part: IntArray, *, max_iter: int, tol: float
 ) -> tuple[FloatArray, int, bool]:
     """Right singular vector w (M,) of each part, of mean square 1 over its workers; iterations; converged.
@@ -72,7 +72,7 @@ def leading_weights(
     return weight, max_iter, False
 
 
-def others_voice(task: IntArray, worker: IntArray, answer: FloatArray, weight: FloatArray) -> FloatArray:
+def agreement_with_others(task: IntArray, worker: IntArray, answer: FloatArray, weight: FloatArray) -> FloatArray:
     """Σ_t U[t,w] (x[t] - U[t,w] w[w]), (M,): how well a worker's answers fit what the others say."""
     said = answer * weight[worker]
     rest = np.bincount(task, said)[task] - said
@@ -114,22 +114,22 @@ class GhoshSvd(ScoreAggregator):
     max_iter: int = 1000
     tol: float = 1e-10
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        answers = answers_of(labels)
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
+        answers = merge_answers(labels)
         cells = answers.task, answers.worker
-        _, part = crowd_parts(labels)
+        _, part = connected_parts(labels)
         weights = np.empty((labels.n_workers, labels.n_classes))
         heard = np.empty_like(weights)
         ends = []
         for kind in range(labels.n_classes):
             coded = answers.coded(labels, kind)
-            weight, *end = leading_weights(*cells, coded, part, max_iter=self.max_iter, tol=self.tol)
-            weights[:, kind] = weight * towards_majority(weight, part)
-            heard[:, kind] = others_voice(*cells, coded, weights[:, kind])
+            weight, *end = leading_singular_vector(*cells, coded, part, max_iter=self.max_iter, tol=self.tol)
+            weights[:, kind] = weight * majority_signs(weight, part)
+            heard[:, kind] = agreement_with_others(*cells, coded, weights[:, kind])
             ends.append(end)
-        found = scores_of(labels, heard, part)
+        found = estimate_score_skills(labels, heard, part)
         weights = found.scale[:, None] * scale_by_edges(weights, answers.worker, part)
-        fit = fit_coins(labels, known, found.accuracy, name=self.slug)
+        fit = fit_given_accuracies(labels, known, found.accuracy, name=self.slug)
         return replace(
             fit,
             posterior=score_posterior(labels, fit.prior, weights),

@@ -28,17 +28,17 @@ from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
-from crowdwise.fitting.families import ClimbingAggregator
-from crowdwise.fitting.intervals import share_skill_beta
-from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator
+from crowdwise.fitting.method_facts import EM
+from crowdwise.fitting.skill_intervals import share_skill_beta
+from crowdwise.fitting.skill_posterior import beta_moments, subtract_shared_errors
 from crowdwise.kernels import NO_GOLD, worker_sums
 from crowdwise.kernels.glad import ability_gradient, ability_posterior
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -85,7 +85,7 @@ def m_step(labels: CrowdLabels, right: FloatArray, current: GladParameters) -> G
     return GladParameters(found.x[:n_workers], found.x[n_workers:])
 
 
-def skill_of(labels: CrowdLabels, right: FloatArray, parameters: GladParameters) -> tuple[FloatArray, FloatArray]:
+def compute_skill(labels: CrowdLabels, right: FloatArray, parameters: GladParameters) -> tuple[FloatArray, FloatArray]:
     """Expected share of right answers among the worker's own, and Beta parameters (M, 2) of her mean chance there.
 
     The share differs from the mean chance as tosses of unlike coins do, and it is not known exactly which answers are
@@ -141,7 +141,7 @@ class Glad(ClimbingAggregator):
     ability_ = FittedArray("worker_columns", "ability", "α of each worker.")
     ease_ = FittedArray("task_columns", "ease", "β of each task.")
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         n_classes = labels.n_classes
         log_prior = np.full(n_classes, -np.log(n_classes)) if known.log_prior is None else known.log_prior
 
@@ -158,7 +158,7 @@ class Glad(ClimbingAggregator):
             ended = self._climb(start, step, labels)
         ability, log_ease = ended.parameters.ability, ended.parameters.log_ease
         _, posterior, right = ability_posterior(labels, ability, np.exp(log_ease), log_prior, known.gold)
-        skill, skill_beta = skill_of(labels, right, ended.parameters)
+        skill, skill_beta = compute_skill(labels, right, ended.parameters)
         confusion = np.repeat(((1 - skill) / max(n_classes - 1, 1))[:, None], n_classes**2, axis=1)
         confusion = confusion.reshape(-1, n_classes, n_classes)
         confusion[:, np.arange(n_classes), np.arange(n_classes)] = skill[:, None]
@@ -167,15 +167,15 @@ class Glad(ClimbingAggregator):
             prior=np.exp(log_prior),
             confusion=confusion,
             skill=skill,
-            skill_beta=lambda: with_shared_errors(labels, known.gold, posterior, *beta_moments(skill_beta)),
+            skill_beta=lambda: subtract_shared_errors(labels, known.gold, posterior, *beta_moments(skill_beta)),
             worker_columns={"ability": ability},
             task_columns={"ease": np.exp(log_ease)},
         ).after(ended)
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
         known = positions(labels.tasks, self._names.tasks)
         ease = np.where(known >= 0, self.ease_[known], np.exp(np.log(self.ease_).mean()))
-        ability = self._with_stranger(self.ability_)
+        ability = self._append_unknown_worker(self.ability_)
         with np.errstate(divide="ignore"):
             log_prior = np.log(self.prior_)
         _, posterior, _ = ability_posterior(labels, ability, ease, log_prior, NO_GOLD)

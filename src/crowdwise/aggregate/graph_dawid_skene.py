@@ -14,7 +14,7 @@ data", IEEE Transactions on Knowledge and Data Engineering 34 (arXiv 1906.09356)
 | the Markov random field on a known graph | `coupling`, for every pair alike |
 | E-step: the posterior of a task given its labels and its neighbours | `kernels.field_pass` |
 | M-step: matrices, as Dawid and Skene's | `dawid_skene.m_step` |
-| M-step: prior | `next_prior` |
+| M-step: prior | `update_log_prior` |
 
 An iteration costs O((labels + pairs) × K).
 
@@ -37,22 +37,22 @@ from scipy.special import xlogy
 
 from crowdwise.aggregate import dawid_skene
 from crowdwise.engines import prepare
-from crowdwise.fitting.categorical_em import ConfusionParameters, log_of
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import STRUCTURE
-from crowdwise.fitting.families import ClimbingAggregator
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR
-from crowdwise.fitting.parameters import check_number
-from crowdwise.fitting.structured_em import evidence_of, fit_structured, pseudo_counts
-from crowdwise.kernels import field_pass, vote_shares
-from crowdwise.labels.graph import read_graph
+from crowdwise.fitting.categorical_em import ConfusionParameters, safe_log
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator
+from crowdwise.fitting.method_facts import STRUCTURE
+from crowdwise.fitting.parameter_checks import check_number
+from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.structured_em import fit_structured, label_evidence, pseudo_counts
+from crowdwise.kernels import mean_field_pass, vote_shares
+from crowdwise.labels.task_graph import read_graph
 
 if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.labels.graph import TaskGraph
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.task_graph import TaskGraph
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["GraphDawidSkene"]
@@ -61,13 +61,13 @@ SWEEPS = 3  # over all tasks in one E-step; the next one goes on from there
 
 
 @dataclass(frozen=True)
-class FieldParameters(ConfusionParameters):
+class MarkovFieldParameters(ConfusionParameters):
     """Confusion parameters, and the posterior (N, K) that the sweeps of the next E-step start from."""
 
     believed: FloatArray
 
 
-def next_prior(graph: TaskGraph, coupling: float, believed: FloatArray, log_prior: FloatArray) -> FloatArray:
+def update_log_prior(graph: TaskGraph, coupling: float, believed: FloatArray, log_prior: FloatArray) -> FloatArray:
     """Logarithm of the posterior's class shares, or of the prior so far where those would lower the bound."""
     shares = believed.mean(axis=0)
     near = np.diff(graph.ptr) @ believed
@@ -148,7 +148,7 @@ class GraphDawidSkene(ClimbingAggregator):
         check_number("coupling", self.coupling, low=0)
         check_number("smoothing", self.smoothing, low=0)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         graph = read_graph(self.graph, labels.tasks)
         # By name, so that the sweeps do not depend on the order of the rows.
         order = pc.sort_indices(labels.tasks).to_numpy().astype(np.int64)
@@ -163,19 +163,19 @@ class GraphDawidSkene(ClimbingAggregator):
             ruled_out[told] = True
             ruled_out[told, known.gold[told]] = False
 
-        def e_step(parameters: FieldParameters) -> tuple[float, FloatArray, FloatArray]:
-            value, evidence = evidence_of(prepared, parameters.log_table, known.gold)
+        def e_step(parameters: MarkovFieldParameters) -> tuple[float, FloatArray, FloatArray]:
+            value, evidence = label_evidence(prepared, parameters.log_table, known.gold)
             believed, prior = parameters.believed.copy(), np.exp(parameters.log_prior)
             # What prior or gold rules out stays out, however many neighbours pull at it: no finite logarithm would do.
-            log_evidence = log_of(evidence) + (parameters.log_prior - coupling * degree * prior)
+            log_evidence = safe_log(evidence) + (parameters.log_prior - coupling * degree * prior)
             log_evidence[ruled_out] = -np.inf
-            value += field_pass(graph, order, log_evidence, coupling, believed, sweeps)
+            value += mean_field_pass(graph, order, log_evidence, coupling, believed, sweeps)
             return value + coupling * graph.n_pairs * float(prior @ prior), believed, parameters.log_prior
 
-        def m_step(found: Statistics, believed: FloatArray, log_prior: FloatArray) -> FieldParameters:
+        def m_step(found: Statistics, believed: FloatArray, log_prior: FloatArray) -> MarkovFieldParameters:
             if known.log_prior is None:
-                log_prior = next_prior(graph, coupling, believed, log_prior)
-            return FieldParameters(log_prior, dawid_skene.m_step(found, pseudo).log_table, believed)
+                log_prior = update_log_prior(graph, coupling, believed, log_prior)
+            return MarkovFieldParameters(log_prior, dawid_skene.m_step(found, pseudo).log_table, believed)
 
         votes = vote_shares(labels, known.gold)
         with np.errstate(divide="ignore"):

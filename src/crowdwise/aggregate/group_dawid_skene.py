@@ -10,9 +10,9 @@ The tutorial's "DS model for dependent classifiers" (P. A. Traganitis and G. B. 
 | in the model | here |
 |---|---|
 | P(a group's labels on a task given z) = Π_w Ã[w, z, label] | `fitting.structure.evidence_of` on opinions |
-| P(a group's labels given the truth) = Σ_z Ξ[truth, z] Π_w Ã[w, z, label] | `hear_groups` |
+| P(a group's labels given the truth) = Σ_z Ξ[truth, z] Π_w Ã[w, z, label] | `evidence_from_groups` |
 | q(truth) ∝ prior Π_groups Σ_z … Π_alone A | `e_step` |
-| q(z) = Σ_truth q(truth) P(z given truth and labels), and the counts of Ξ | `ask_groups` |
+| q(z) = Σ_truth q(truth) P(z given truth and labels), and the counts of Ξ | `opinion_posterior` |
 | rows of Ξ and Ã from expected counts | `m_step` |
 
 Departures: the groups are given, or found as `dependence.groups` says. Opinions start as the shares of the group's
@@ -29,18 +29,18 @@ import numpy as np
 from crowdwise.aggregate import dawid_skene
 from crowdwise.dependence.group_labels import resolve_groups, split_by_group
 from crowdwise.engines import prepare
-from crowdwise.fitting.categorical_em import ConfusionParameters, log_of, make_fit
+from crowdwise.fitting.categorical_em import ConfusionParameters, make_fit, safe_log
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import GroupAggregator, SmoothingAggregator
-from crowdwise.fitting.structured_em import evidence_of
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import GroupAggregator, SmoothingAggregator
+from crowdwise.fitting.structured_em import label_evidence
 from crowdwise.kernels import NO_GOLD, log_rows, vote_shares
 
 if TYPE_CHECKING:
     from crowdwise.dependence.group_labels import GroupedLabels
     from crowdwise.engines import Prepared
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -58,7 +58,7 @@ class GroupParameters(ConfusionParameters):
 
 
 @dataclass(frozen=True)
-class Laid:
+class PreparedGroups:
     """Opinions, and their labels, prepared: of workers who are alone by task, of groups by opinion."""
 
     opinions: GroupedLabels
@@ -66,13 +66,13 @@ class Laid:
     joint: Prepared
 
     @classmethod
-    def of(cls, labels: CrowdLabels, groups: IntArray) -> Laid:
+    def of(cls, labels: CrowdLabels, groups: IntArray) -> PreparedGroups:
         """The labels of workers in groups (M,)."""
         opinions = split_by_group(labels, groups)
         return cls(opinions, prepare(opinions.alone), prepare(opinions.joint))
 
 
-def hear_groups(laid: Laid, groups: FloatArray, evidence: FloatArray) -> FloatArray:
+def evidence_from_groups(laid: PreparedGroups, groups: FloatArray, evidence: FloatArray) -> FloatArray:
     """Chance of each opinion's labels given the truth (P, K), from their chance given the opinion (P, K)."""
     told = np.empty_like(evidence)
     for group, (start, end) in enumerate(zip(laid.opinions.ptr[:-1], laid.opinions.ptr[1:], strict=True)):
@@ -80,8 +80,8 @@ def hear_groups(laid: Laid, groups: FloatArray, evidence: FloatArray) -> FloatAr
     return told
 
 
-def ask_groups(
-    laid: Laid, groups: FloatArray, evidence: FloatArray, told: FloatArray, posterior: FloatArray
+def opinion_posterior(
+    laid: PreparedGroups, groups: FloatArray, evidence: FloatArray, told: FloatArray, posterior: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Posterior of the opinions (P, K), and expected counts of truth and opinion (J, K, K) of each group."""
     believed, counts = np.empty_like(evidence), np.empty_like(groups)
@@ -94,13 +94,15 @@ def ask_groups(
     return believed, counts
 
 
-def e_step(laid: Laid, parameters: GroupParameters, gold: IntArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+def e_step(
+    laid: PreparedGroups, parameters: GroupParameters, gold: IntArray
+) -> tuple[float, FloatArray, FloatArray, FloatArray]:
     """Log-likelihood; posterior of the truths (N, K) and of the opinions (P, K); expected counts of Ξ (J, K, K)."""
-    value, alone = evidence_of(laid.alone, parameters.log_table, gold)
-    more, evidence = evidence_of(laid.joint, parameters.log_table, NO_GOLD)
-    told = hear_groups(laid, parameters.groups, evidence)
-    logs = log_of(alone) + parameters.log_prior
-    np.add.at(logs, laid.opinions.task, log_of(told))
+    value, alone = label_evidence(laid.alone, parameters.log_table, gold)
+    more, evidence = label_evidence(laid.joint, parameters.log_table, NO_GOLD)
+    told = evidence_from_groups(laid, parameters.groups, evidence)
+    logs = safe_log(alone) + parameters.log_prior
+    np.add.at(logs, laid.opinions.task, safe_log(told))
     if gold.size:
         known = np.flatnonzero(gold >= 0)
         logs[known] = np.where(np.arange(logs.shape[1]) == gold[known, None], logs[known], -np.inf)
@@ -109,11 +111,11 @@ def e_step(laid: Laid, parameters: GroupParameters, gold: IntArray) -> tuple[flo
     total = posterior.sum(axis=1, keepdims=True)
     posterior /= total
     value += more + float((most + np.log(total)).sum())
-    return value, posterior, *ask_groups(laid, parameters.groups, evidence, told, posterior)
+    return value, posterior, *opinion_posterior(laid, parameters.groups, evidence, told, posterior)
 
 
 def m_step(
-    laid: Laid, posterior: FloatArray, believed: FloatArray, counts: FloatArray, pseudo: FloatArray
+    laid: PreparedGroups, posterior: FloatArray, believed: FloatArray, counts: FloatArray, pseudo: FloatArray
 ) -> GroupParameters:
     """Rows of highest posterior given expected counts; a row that nothing speaks of is uniform."""
     with np.errstate(divide="ignore"):
@@ -122,7 +124,7 @@ def m_step(
     return GroupParameters(log_prior, table, np.exp(log_rows(counts, pseudo)))
 
 
-def start(laid: Laid, labels: CrowdLabels, gold: IntArray, pseudo: FloatArray) -> GroupParameters:
+def start_from_votes(laid: PreparedGroups, labels: CrowdLabels, gold: IntArray, pseudo: FloatArray) -> GroupParameters:
     """Opinions are the shares of their group's votes, the truth the mean of opinions and of votes of those alone."""
     opinions = laid.opinions
     believed = vote_shares(opinions.joint, NO_GOLD)
@@ -148,7 +150,7 @@ def log_density(parameters: GroupParameters, pseudo: FloatArray) -> float:
     """Log-density of all rows, those of workers and those of groups."""
     value = dawid_skene.log_density(parameters, pseudo)
     if parameters.groups.size and pseudo.any():
-        rows = ConfusionParameters(parameters.log_prior, log_of(parameters.groups))
+        rows = ConfusionParameters(parameters.log_prior, safe_log(parameters.groups))
         value += dawid_skene.log_density(rows, pseudo)
     return value
 
@@ -210,9 +212,9 @@ class GroupDawidSkene(GroupAggregator, SmoothingAggregator):
         rows: FloatArray = np.exp(self.extra_["log_table"])
         return rows
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         groups = resolve_groups(self.groups, labels, self.random_state)
-        laid = Laid.of(labels, groups)
+        laid = PreparedGroups.of(labels, groups)
         pseudo = np.full((1, labels.n_classes, labels.n_classes), float(self.smoothing))
 
         def told(parameters: GroupParameters) -> GroupParameters:
@@ -223,7 +225,7 @@ class GroupDawidSkene(GroupAggregator, SmoothingAggregator):
             following = told(m_step(laid, posterior, believed, counts, pseudo))
             return value + log_density(parameters, pseudo), value, following
 
-        first = told(start(laid, labels, known.gold, pseudo))
+        first = told(start_from_votes(laid, labels, known.gold, pseudo))
         ended = self._climb(first, step, labels)
         last = ended.parameters
         _, posterior, *_ = e_step(laid, last, known.gold)
@@ -238,8 +240,8 @@ class GroupDawidSkene(GroupAggregator, SmoothingAggregator):
             extra={"groups": last.groups, "log_table": last.log_table},
         ).after(ended)
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        table = np.concatenate([self.extra_["log_table"], self._log_table()[-1:]])
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+        table = np.concatenate([self.extra_["log_table"], self._log_confusion_table()[-1:]])
         with np.errstate(divide="ignore"):
             parameters = GroupParameters(np.log(self.prior_), table, self.group_confusion_)
-        return e_step(Laid.of(labels, np.append(self.group_, -1)), parameters, NO_GOLD)[1]
+        return e_step(PreparedGroups.of(labels, np.append(self.group_, -1)), parameters, NO_GOLD)[1]

@@ -2,7 +2,7 @@
 
 | in the tutorial | here |
 |---|---|
-| a group's opinion z on a task: the majority of its members' answers | `opinions_on` |
+| a group's opinion z on a task: the majority of its members' answers | `group_opinions` |
 | the truth: the majority of the opinions, and of the answers of those who are alone | `shares` |
 
 P. A. Traganitis and G. B. Giannakis (2022) and A. Jaffe et al. (2016) for the groups, which are given, or found as
@@ -18,30 +18,30 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.dependence.group_labels import resolve_groups, split_by_group
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import GroupAggregator, VoteAggregator
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import GroupAggregator, VoteAggregator
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["GroupMajorityVote"]
 
 
-def opinions_on(votes: IntArray) -> FloatArray:
+def group_opinions(votes: IntArray) -> FloatArray:
     """Opinions (P, K) from the votes of each group (P, K): the class with most, or equal parts of those that tie."""
     most = votes == votes.max(axis=1, keepdims=True)
     shares: FloatArray = most / most.sum(axis=1, keepdims=True)
     return shares
 
 
-def shares(labels: CrowdLabels, groups: IntArray, otherwise: FloatArray) -> FloatArray:
+def group_vote_shares(labels: CrowdLabels, groups: IntArray, otherwise: FloatArray) -> FloatArray:
     """Share (N, K) of the opinions and lone votes for each class; `otherwise` (K,) for a task that has none."""
     opinions = split_by_group(labels, groups)
     votes = opinions.alone.vote_counts().astype(np.float64)
-    np.add.at(votes, opinions.task, opinions_on(opinions.joint.vote_counts()))
+    np.add.at(votes, opinions.task, group_opinions(opinions.joint.vote_counts()))
     votes[votes.sum(axis=1) == 0] = otherwise
     posterior: FloatArray = votes / votes.sum(axis=1, keepdims=True)
     return posterior
@@ -83,10 +83,10 @@ class GroupMajorityVote(GroupAggregator, VoteAggregator):
 
     slug = "group-majority-vote"
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         groups = resolve_groups(self.groups, labels, self.random_state)
-        posterior = shares(labels, groups, labels.class_shares)
-        return self._fit_of_votes(labels, known, posterior, {"group": groups.astype(np.float64)})
+        posterior = group_vote_shares(labels, groups, labels.class_shares)
+        return self._make_fit_from_votes(labels, known, posterior, {"group": groups.astype(np.float64)})
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        return shares(labels, np.append(self.group_, -1), self.label_shares_)
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+        return group_vote_shares(labels, np.append(self.group_, -1), self.label_shares_)

@@ -11,7 +11,7 @@ crowd annotations", ACL.
 | in the paper | here |
 |---|---|
 | E-step: P(h_i, h_{i+1} given all labels), forward–backward | `fitting.structure.evidence_of`, `kernels.chain_pass` |
-| M-step: transitions from expected steps | `step_rows` |
+| M-step: transitions from expected steps | `estimate_transitions` |
 | M-step: worker matrices from expected answers, smoothed | `dawid_skene.m_step` |
 
 An iteration costs O(labels × K + tasks × K²).
@@ -33,18 +33,18 @@ import numpy as np
 from crowdwise.aggregate import dawid_skene
 from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import ConfusionParameters
-from crowdwise.fitting.chains import allowed_steps, steps_of
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import SequenceAggregator
-from crowdwise.fitting.parameters import check_number
-from crowdwise.fitting.structured_em import evidence_of, fit_structured, pseudo_counts
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import SequenceAggregator
+from crowdwise.fitting.parameter_checks import check_number
+from crowdwise.fitting.structured_em import fit_structured, label_evidence, pseudo_counts
+from crowdwise.fitting.transitions import allowed_transitions, expected_transitions
 from crowdwise.kernels import NO_GOLD, chain_pass, vote_shares
-from crowdwise.labels.sequences import read_sequences, rule_for_new
+from crowdwise.labels.sequences import read_sequences, rule_for_new_tasks
 
 if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
@@ -66,7 +66,7 @@ class ChainParameters(ConfusionParameters):
     steps: FloatArray
 
 
-def step_rows(counts: FloatArray, allowed: BoolArray) -> FloatArray:
+def estimate_transitions(counts: FloatArray, allowed: BoolArray) -> FloatArray:
     """Likeliest transition matrix and start (K + 1, K) given expected steps; rows never met are uniform.
 
     Steps that are not allowed have probability `FORBIDDEN`, the others share the rest.
@@ -83,7 +83,7 @@ def step_rows(counts: FloatArray, allowed: BoolArray) -> FloatArray:
 def m_step(found: Statistics, steps: FloatArray, allowed: BoolArray, pseudo: FloatArray) -> ChainParameters:
     """Matrices and chain given expected answers and expected steps."""
     matrices = dawid_skene.m_step(found, pseudo)
-    return ChainParameters(matrices.log_prior, matrices.log_table, step_rows(steps, allowed))
+    return ChainParameters(matrices.log_prior, matrices.log_table, estimate_transitions(steps, allowed))
 
 
 @estimator
@@ -151,14 +151,14 @@ class HmmCrowd(SequenceAggregator):
         super()._check()
         check_number("smoothing", self.smoothing, low=0)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         sequences = read_sequences(self.sequences, labels.tasks)
         prepared = prepare(labels)
-        allowed = allowed_steps(labels, sequences, self.bio)
+        allowed = allowed_transitions(labels, sequences, self.bio)
         pseudo = pseudo_counts(self.smoothing, labels, known)
 
         def e_step(parameters: ChainParameters) -> tuple[float, FloatArray, FloatArray]:
-            value, posterior = evidence_of(prepared, parameters.log_table, known.gold)
+            value, posterior = label_evidence(prepared, parameters.log_table, known.gold)
             found = chain_pass(sequences, parameters.steps, posterior)
             return value + found.log_likelihood, posterior, found.steps
 
@@ -166,7 +166,7 @@ class HmmCrowd(SequenceAggregator):
         fit, ended = fit_structured(
             labels,
             prepared,
-            start=m_step(prepared.accumulate(votes), steps_of(sequences, votes), allowed, pseudo),
+            start=m_step(prepared.accumulate(votes), expected_transitions(sequences, votes), allowed, pseudo),
             e_step=e_step,
             m_step=lambda found, _, steps: m_step(found, steps, allowed, pseudo),
             with_rows=lambda parameters, rows: replace(parameters, log_table=rows),
@@ -175,8 +175,8 @@ class HmmCrowd(SequenceAggregator):
         )
         return replace(fit, extra={"steps": ended.steps})
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
         """Forward and backward along the new tasks' sequences; strangers are the last worker."""
-        _, posterior = evidence_of(prepare(labels), self._log_table(), NO_GOLD)
-        chain_pass(read_sequences(rule_for_new(self.sequences), labels.tasks), self.extra_["steps"], posterior)
+        _, posterior = label_evidence(prepare(labels), self._log_confusion_table(), NO_GOLD)
+        chain_pass(read_sequences(rule_for_new_tasks(self.sequences), labels.tasks), self.extra_["steps"], posterior)
         return posterior

@@ -8,8 +8,8 @@ D. R. Karger, S. Oh and D. Shah (2011), "Iterative learning for reliable crowdso
 
 | equation | here |
 |---|---|
-| task message x[t→w] = Σ_{w' ≠ w} A[t,w'] y[w'→t] | `messages` |
-| worker message y[w→t] = Σ_{t' ≠ t} A[t',w] x[t'→w] | `messages` |
+| task message x[t→w] = Σ_{w' ≠ w} A[t,w'] y[w'→t] | `pass_messages` |
+| worker message y[w→t] = Σ_{t' ≠ t} A[t',w] x[t'→w] | `pass_messages` |
 | decision: sign of Σ_w A[t,w] y[w→t] | `Kos._fit` |
 
 A round costs O(labels · K); the scale of the skills once O(co-labelling pairs).
@@ -31,27 +31,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import softmax
 
-from crowdwise.fitting.estimators import estimator
+from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.rank_one import (
-    answers_of,
-    crowd_parts,
-    fit_coins,
-    prior_of,
+    connected_parts,
+    fit_given_accuracies,
+    given_or_uniform_log_prior,
+    majority_signs,
+    merge_answers,
     scale_by_part,
-    towards_majority,
 )
-from crowdwise.fitting.scores import ScoreAggregator, scale_by_edges, scores_of
+from crowdwise.fitting.score_aggregator import ScoreAggregator, estimate_score_skills, scale_by_edges
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Kos"]
 
 
-def messages(
+def pass_messages(
     task: IntArray, worker: IntArray, answer: FloatArray, part: IntArray, *, rounds: int
 ) -> tuple[FloatArray, FloatArray]:
     """What the last round sends along each edge: x of its task to its worker, and y of its worker to its task.
@@ -108,23 +108,23 @@ class Kos(ScoreAggregator):
 
     max_iter: int = 10
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        answers = answers_of(labels)
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
+        answers = merge_answers(labels)
         task, worker = answers.task, answers.worker
-        task_part, part = crowd_parts(labels)
+        task_part, part = connected_parts(labels)
         heard = np.empty((labels.n_workers, labels.n_classes))
         score = np.empty((labels.n_tasks, labels.n_classes))
         for kind in range(labels.n_classes):
             answer = answers.coded(labels, kind)
-            to_worker, to_task = messages(task, worker, answer, part[worker], rounds=self.max_iter)
+            to_worker, to_task = pass_messages(task, worker, answer, part[worker], rounds=self.max_iter)
             heard[:, kind] = np.bincount(worker, answer * to_worker, labels.n_workers)
-            sign = towards_majority(heard[:, kind], part)
+            sign = majority_signs(heard[:, kind], part)
             heard[:, kind] *= sign
             score[:, kind] = np.bincount(task, answer * to_task * sign[worker], labels.n_tasks)
-        found = scores_of(labels, heard, part)
+        found = estimate_score_skills(labels, heard, part)
         scale = np.zeros(labels.n_tasks + labels.n_workers)
         scale[part] = found.scale
         weights = found.scale[:, None] * scale_by_edges(heard, worker, part)
-        posterior = softmax(prior_of(labels, known) + scale[task_part][:, None] * score, axis=1)
-        fit = fit_coins(labels, known, found.accuracy, name=self.slug)
+        posterior = softmax(given_or_uniform_log_prior(labels, known) + scale[task_part][:, None] * score, axis=1)
+        fit = fit_given_accuracies(labels, known, found.accuracy, name=self.slug)
         return replace(fit, posterior=posterior, n_iter=self.max_iter, extra={"weights": weights})

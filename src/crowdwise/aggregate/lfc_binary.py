@@ -11,7 +11,7 @@ V. Raykar, S. Yu, L. Zhao, G. Hermosillo Valadez, C. Florin, L. Bogoni and L. Mo
 | equation (2010) | here |
 |---|---|
 | (1), (2) sensitivity and specificity | two rows of a confusion matrix |
-| section 2.6, Beta priors | `LfcBinary._one` |
+| section 2.6, Beta priors | `LfcBinary._fit_one_vs_rest` |
 | E-step, (9) with a constant p | the engine's `e_step` |
 | M-step, (10) with pseudo-counts | `m_step` |
 
@@ -27,15 +27,15 @@ import numpy as np
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
-from crowdwise.fitting.categorical_em import compute_skill_beta, fit_confusions, log_of
+from crowdwise.fitting.categorical_em import compute_skill_beta, fit_confusions, safe_log
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
-from crowdwise.fitting.families import ClimbingAggregator
-from crowdwise.fitting.intervals import confusion_skill
-from crowdwise.fitting.knowledge import Knowledge
-from crowdwise.fitting.one_vs_rest import confusion_of_rates
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator
+from crowdwise.fitting.method_facts import EM
+from crowdwise.fitting.one_vs_rest import confusion_from_rates
+from crowdwise.fitting.parameter_checks import check_number
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
+from crowdwise.fitting.skill_intervals import confusion_skill
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.model import CrowdLabels
 
@@ -47,7 +47,7 @@ __all__ = ["LfcBinary"]
 UNLIKELY = 1e-9  # every class against the rest: what is left of them then is rounding, and no word on the truth
 
 
-def one_against_rest(labels: CrowdLabels, positive: int) -> CrowdLabels:
+def binarise_labels(labels: CrowdLabels, positive: int) -> CrowdLabels:
     """The same answers as "another class" (0) or "this class" (1)."""
     return CrowdLabels.from_codes(
         labels.task,
@@ -60,33 +60,33 @@ def one_against_rest(labels: CrowdLabels, positive: int) -> CrowdLabels:
     )
 
 
-def known_of(known: Knowledge, positive: int) -> Knowledge:
+def binarise_knowledge(known: PriorKnowledge, positive: int) -> PriorKnowledge:
     """What is known, for one class against the rest."""
     gold = known.gold if known.gold.size == 0 else np.where(known.gold < 0, -1, known.gold == positive)
     if known.class_prior is None:
-        return Knowledge(gold.astype(np.int32))
+        return PriorKnowledge(gold.astype(np.int32))
     share = known.class_prior[positive]
-    return Knowledge(gold.astype(np.int32), np.array([1 - share, share]))
+    return PriorKnowledge(gold.astype(np.int32), np.array([1 - share, share]))
 
 
-def problems(n_classes: int) -> range:
+def positive_classes(n_classes: int) -> range:
     """The classes that are set against the rest: all, but of two only the second."""
     return range(1, 2) if n_classes == 2 else range(n_classes)
 
 
-def diagonal(fit: Fit) -> FloatArray:
+def specificity_and_sensitivity(fit: Fit) -> FloatArray:
     """Specificity and sensitivity (M, 2) of a fitted problem."""
     return np.empty((0, 2)) if fit.confusion is None else np.einsum("wkk->wk", fit.confusion)
 
 
-def summed(values: list[FloatArray]) -> FloatArray:
+def sum_objectives(values: list[FloatArray]) -> FloatArray:
     """Sums by iteration; a problem that has ended stays at its last value."""
     longest = max(each.size for each in values)
     total: FloatArray = np.sum([np.pad(each, (0, longest - each.size), mode="edge") for each in values], axis=0)
     return total
 
 
-def as_shares(chance: FloatArray, otherwise: FloatArray) -> FloatArray:
+def normalise_one_vs_rest(chance: FloatArray, otherwise: FloatArray) -> FloatArray:
     """Probabilities (N, K) from those of each class against the rest; where all are next to 0, those given."""
     total = chance.sum(axis=1, keepdims=True)
     some = total > UNLIKELY
@@ -155,32 +155,35 @@ class LfcBinary(ClimbingAggregator):
         check_number("right", self.right, low=0)
         check_number("wrong", self.wrong, low=0)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        fits = [self._one(one_against_rest(labels, k), known_of(known, k)) for k in problems(labels.n_classes)]
-        rates = np.stack([diagonal(fit) for fit in fits], axis=1)
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
+        fits = [
+            self._fit_one_vs_rest(binarise_labels(labels, k), binarise_knowledge(known, k))
+            for k in positive_classes(labels.n_classes)
+        ]
+        rates = np.stack([specificity_and_sensitivity(fit) for fit in fits], axis=1)
         prevalence = np.array([fit.prior[1] for fit in fits])
         chance = np.stack([fit.posterior[:, 1] for fit in fits], axis=1)
         if labels.n_classes == 2:
             rates = np.concatenate([rates[:, :, ::-1], rates], axis=1)
             prevalence, chance = np.append(1 - prevalence, prevalence), np.hstack([1 - chance, chance])
-        prior = as_shares(prevalence[None], labels.class_shares)[0]  # every problem may say "another class"
-        posterior = as_shares(chance, prior)
+        prior = normalise_one_vs_rest(prevalence[None], labels.class_shares)[0]  # every problem may say "another class"
+        posterior = normalise_one_vs_rest(chance, prior)
         found = prepare(labels).accumulate(posterior)
-        confusion = confusion_of_rates(rates[:, :, 1], 1 - rates[:, :, 0])
+        confusion = confusion_from_rates(rates[:, :, 1], 1 - rates[:, :, 0])
         return Fit(
             posterior=posterior,
             prior=prior,
             confusion=confusion,
             skill=confusion_skill(confusion, found.counts, prior),
-            skill_beta=compute_skill_beta(labels, known, log_of(prior), posterior),
-            log_likelihood=summed([fit.log_likelihood for fit in fits]),
-            objective=summed([fit.objective for fit in fits]),
+            skill_beta=compute_skill_beta(labels, known, safe_log(prior), posterior),
+            log_likelihood=sum_objectives([fit.log_likelihood for fit in fits]),
+            objective=sum_objectives([fit.objective for fit in fits]),
             n_iter=max(fit.n_iter for fit in fits),
             converged=all(fit.converged for fit in fits),
             extra={"specificity": rates[:, :, 0], "sensitivity": rates[:, :, 1], "prevalence": prevalence},
         )
 
-    def _one(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit_one_vs_rest(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         """EM for one class against the rest."""
         pseudo = np.array([[[self.right, self.wrong], [self.wrong, self.right]]], np.float64)
         return fit_confusions(
@@ -192,8 +195,8 @@ class LfcBinary(ClimbingAggregator):
             **self._limits,
         )
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        rates = self._with_stranger(np.stack([self.specificity_, self.sensitivity_], axis=2))
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+        rates = self._append_unknown_worker(np.stack([self.specificity_, self.sensitivity_], axis=2))
         chance = np.empty((labels.n_tasks, labels.n_classes))
         for k in range(labels.n_classes):
             share = self.extra_["prevalence"][k]
@@ -202,6 +205,6 @@ class LfcBinary(ClimbingAggregator):
             with np.errstate(divide="ignore"):
                 log_prior, log_table = np.log([1 - share, share]), np.log(table)
             pair = np.empty((labels.n_tasks, 2))
-            prepare(one_against_rest(labels, k)).e_step(log_prior, log_table, NO_GOLD, pair)
+            prepare(binarise_labels(labels, k)).e_step(log_prior, log_table, NO_GOLD, pair)
             chance[:, k] = pair[:, 1]
-        return as_shares(chance, self.prior_)
+        return normalise_one_vs_rest(chance, self.prior_)

@@ -9,11 +9,11 @@ Q. Ma and A. Olshevsky (2020), "Adversarial crowdsourcing through robust rank-on
 
 | equation | here |
 |---|---|
-| C = K/(K-1) · share of agreement - 1/(K-1) | `fitting.rank_one.agreement` |
+| C = K/(K-1) · share of agreement - 1/(K-1) | `fitting.rank_one.pairwise_agreement` |
 | drop up to F ratios above and up to F below one's own value, average the rest | `trimmed_means` |
-| v from u, then u from v, until u vᵀ stays | `complete` |
-| signs from the signs of C | `signs_of` |
-| F = half of the least number of partners, less 1 | `corrupt_partners` |
+| v from u, then u from v, until u vᵀ stays | `estimate_skill_sizes` |
+| signs from the signs of C | `estimate_skill_signs` |
+| F = half of the least number of partners, less 1 | `max_corrupt_partners` |
 | weights log((K - 1) p / (1 - p)) of the final vote | Bayes' rule with the accuracies |
 
 An iteration costs O(P log P) for P co-labelling pairs, the final vote O(labels).
@@ -31,15 +31,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import AccuracyAggregator
-from crowdwise.fitting.parameters import check_count
-from crowdwise.fitting.rank_one import accuracies_of, agreement, fit_coins, scale_by_part, towards_majority
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import AccuracyAggregator
+from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.rank_one import (
+    fit_given_accuracies,
+    majority_signs,
+    pairwise_agreement,
+    scale_by_part,
+    skills_to_accuracies,
+)
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.fitting.rank_one import Pairs
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
+    from crowdwise.fitting.rank_one import PairValues
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -49,7 +55,7 @@ UNDECIDED = 1e-6  # a worker whose entry is smaller, of mean square 1, is taken 
 SIGN_ROUNDS = 50  # of power iteration: signs settle long before the vector does, and rounding is not blown up to one
 
 
-def corrupt_partners(partners: IntArray) -> int:
+def max_corrupt_partners(partners: IntArray) -> int:
     """F from the number of partners of each worker: as many as the least connected one can bear."""
     fewest = int(partners[partners > 0].min(initial=np.iinfo(np.int64).max)) if partners.any() else 0
     return max(fewest // 2 - 1, 0)
@@ -80,7 +86,9 @@ def trimmed_means(row: IntArray, ratio: FloatArray, own: FloatArray, trim: IntAr
     return np.where(number > 0, total / np.maximum(number, 1), own)
 
 
-def complete(pairs: Pairs, *, corrupted: int, floor: float, max_iter: int, tol: float) -> tuple[FloatArray, int, bool]:
+def estimate_skill_sizes(
+    pairs: PairValues, *, corrupted: int, floor: float, max_iter: int, tol: float
+) -> tuple[FloatArray, int, bool]:
     """Sizes |s| (M,); iterations; whether no size moved by more than `tol` in the last one."""
     row, column = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
     size = np.abs(np.concatenate([pairs.value, pairs.value]))
@@ -100,7 +108,7 @@ def complete(pairs: Pairs, *, corrupted: int, floor: float, max_iter: int, tol: 
     return found, max_iter, False
 
 
-def signs_of(pairs: Pairs) -> FloatArray:
+def estimate_skill_signs(pairs: PairValues) -> FloatArray:
     """The sign of each skill, (M,): that of the leading eigenvector of sign C, most of a part being positive."""
     matrix = pairs.matrix(np.sign(pairs.value))
     degree = np.maximum(abs(matrix).sum(axis=1), 1)
@@ -110,7 +118,7 @@ def signs_of(pairs: Pairs) -> FloatArray:
         half_way = 0.5 * (vector + (matrix @ vector) / degree)  # so that a negative eigenvalue cannot lead
         vector, _ = scale_by_part(half_way, part)
     signs: FloatArray = np.where(vector < -UNDECIDED, -1.0, 1.0)
-    return signs * towards_majority(signs, part)
+    return signs * majority_signs(signs, part)
 
 
 @estimator
@@ -149,14 +157,14 @@ class MMsr(AccuracyAggregator):
         if self.corrupted is not None:
             check_count("corrupted", self.corrupted, low=0)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        pairs = agreement(labels)
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
+        pairs = pairwise_agreement(labels)
         partners = np.bincount(np.concatenate([pairs.first, pairs.second]), minlength=labels.n_workers)
-        corrupted = corrupt_partners(partners) if self.corrupted is None else self.corrupted
+        corrupted = max_corrupt_partners(partners) if self.corrupted is None else self.corrupted
         floor = 1 / np.sqrt(labels.n_tasks)
-        size, n_iter, converged = complete(
+        size, n_iter, converged = estimate_skill_sizes(
             pairs, corrupted=corrupted, floor=floor, max_iter=self.max_iter, tol=self.tol
         )
-        skill = np.clip(size * signs_of(pairs), -1, 1)
-        fit = fit_coins(labels, known, accuracies_of(labels, pairs, skill), name=self.slug)
+        skill = np.clip(size * estimate_skill_signs(pairs), -1, 1)
+        fit = fit_given_accuracies(labels, known, skills_to_accuracies(labels, pairs, skill), name=self.slug)
         return replace(fit, n_iter=n_iter, converged=converged)

@@ -7,9 +7,9 @@ D. Hovy, T. Berg-Kirkpatrick, A. Vaswani and E. Hovy (2013), "Learning whom to t
 
 | equation | here |
 |---|---|
-| (1) P(l | truth) = θ [l = truth] + (1-θ) ξ[l] | `_log_votes` |
+| (1) P(l | truth) = θ [l = truth] + (1-θ) ξ[l] | `_log_label_probabilities` |
 | E-step, marginals of truth | the engine's `e_step_votes` |
-| E-step, P(competent | l is right) = θ / (θ + (1-θ) ξ[l]) | `expected` |
+| E-step, P(competent | l is right) = θ / (θ + (1-θ) ξ[l]) | `expected_counts` |
 | M-step, maximum a posteriori | `map_step` |
 | section 3, variational Bayes with Beta(½, ½) and Dirichlet(10) priors | `variational_step` |
 
@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, log_of
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import BAYESIAN
-from crowdwise.fitting.families import ClimbingAggregator
-from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, safe_log
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator
+from crowdwise.fitting.method_facts import BAYESIAN
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.kernels import answer_sums
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -68,21 +68,23 @@ class MaceParameters(VoteParameters):
     habit: FloatArray
 
 
-def _log_votes(log_competent: FloatArray, log_spam: FloatArray, log_habit: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _log_label_probabilities(
+    log_competent: FloatArray, log_spam: FloatArray, log_habit: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Log of P(l | truth is l) and of P(l | truth is another), (M, K) each."""
-    log_wrong = np.maximum(log_spam[:, None] + log_habit, log_of(np.zeros(1)))
+    log_wrong = np.maximum(log_spam[:, None] + log_habit, safe_log(np.zeros(1)))
     return np.logaddexp(log_competent[:, None], log_wrong), log_wrong
 
 
-def point(competence: FloatArray, habit: FloatArray) -> MaceParameters:
+def make_parameters(competence: FloatArray, habit: FloatArray) -> MaceParameters:
     """Parameters from θ (M,) and ξ (M, K)."""
-    log_right, log_wrong = _log_votes(log_of(competence), log_of(1 - competence), log_of(habit))
+    log_right, log_wrong = _log_label_probabilities(safe_log(competence), safe_log(1 - competence), safe_log(habit))
     log_prior = np.full(habit.shape[1], -np.log(habit.shape[1]))
     pair = np.stack([competence, 1 - competence], axis=1)
-    return MaceParameters(log_prior, log_right, log_wrong, log_of(competence), pair, habit)
+    return MaceParameters(log_prior, log_right, log_wrong, safe_log(competence), pair, habit)
 
 
-def expected(
+def expected_counts(
     found: Statistics, current: MaceParameters, answers: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Expected competent answers (M,), spammed answers (M,), and spammed answers by label (M, K)."""
@@ -93,7 +95,7 @@ def expected(
 
 def map_step(found: Statistics, current: MaceParameters, answers: FloatArray, smoothing: float) -> MaceParameters:
     """Highest posterior under Beta(1 + smoothing) and Dirichlet(1 + smoothing) priors; flat priors for 0."""
-    competent, spam, habits = expected(found, current, answers)
+    competent, spam, habits = expected_counts(found, current, answers)
     total = competent + spam + 2 * smoothing
     competence = np.divide(competent + smoothing, total, out=np.full(total.size, 0.5), where=total > 0)
     mass = spam + smoothing * habits.shape[1]
@@ -103,7 +105,7 @@ def map_step(found: Statistics, current: MaceParameters, answers: FloatArray, sm
         out=np.full(habits.shape, 1 / habits.shape[1]),
         where=mass[:, None] > 0,
     )
-    return point(np.clip(competence, 0, 1), habit)
+    return make_parameters(np.clip(competence, 0, 1), habit)
 
 
 def map_density(parameters: MaceParameters, smoothing: float) -> float:
@@ -113,13 +115,13 @@ def map_density(parameters: MaceParameters, smoothing: float) -> float:
     n_workers, n_classes = parameters.habit.shape
     constant = gammaln(n_classes * (1 + smoothing)) - n_classes * gammaln(1 + smoothing)
     constant -= betaln(1 + smoothing, 1 + smoothing)
-    logs = log_of(parameters.competence).sum() + log_of(parameters.habit).sum()
+    logs = safe_log(parameters.competence).sum() + safe_log(parameters.habit).sum()
     return float(n_workers * constant + smoothing * logs)
 
 
 def variational_step(found: Statistics, current: MaceParameters, answers: FloatArray) -> MaceParameters:
     """Posteriors of θ and ξ given expected answers, and the expectations of their logarithms."""
-    competent, spam, habits = expected(found, current, answers)
+    competent, spam, habits = expected_counts(found, current, answers)
     return posterior_parameters(
         np.stack([competent + COMPETENCE, spam + COMPETENCE], axis=1), habits + HABIT, current.log_prior
     )
@@ -128,7 +130,7 @@ def variational_step(found: Statistics, current: MaceParameters, answers: FloatA
 def posterior_parameters(competence: FloatArray, habit: FloatArray, log_prior: FloatArray) -> MaceParameters:
     """Vote parameters from expectations under Beta (M, 2) and Dirichlet (M, K) posteriors."""
     logs = dirichlet_logs(competence)
-    log_right, log_wrong = _log_votes(logs[:, 0], logs[:, 1], dirichlet_logs(habit))
+    log_right, log_wrong = _log_label_probabilities(logs[:, 0], logs[:, 1], dirichlet_logs(habit))
     return MaceParameters(log_prior, log_right, log_wrong, logs[:, 0], competence, habit)
 
 
@@ -196,7 +198,7 @@ class Mace(ClimbingAggregator):
         check_number("smoothing", self.smoothing, low=0)
         check_count("n_restarts", self.n_restarts, low=0)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         answers = answer_sums(labels)
         variational = self.inference == "vb"
 
@@ -231,21 +233,21 @@ class Mace(ClimbingAggregator):
         n_workers, n_classes = answers.shape
         log_prior = np.full(n_classes, -np.log(n_classes))
         trust = answers.sum(axis=1) / 2
-        yield self._start(trust, np.full((n_workers, n_classes), 1 / n_classes), answers, log_prior)
+        yield self._starting_point(trust, np.full((n_workers, n_classes), 1 / n_classes), answers, log_prior)
         generator = np.random.default_rng(self.random_state)
         for _ in range(self.n_restarts):
             trust = answers.sum(axis=1) * generator.uniform(0.1, 0.9, n_workers)
             habit = generator.dirichlet(np.ones(n_classes), n_workers)
-            yield self._start(trust, habit, answers, log_prior)
+            yield self._starting_point(trust, habit, answers, log_prior)
 
-    def _start(
+    def _starting_point(
         self, trust: FloatArray, habit: FloatArray, answers: FloatArray, log_prior: FloatArray
     ) -> MaceParameters:
         """Parameters as if `trust` of a worker's answers were competent and the rest followed `habit`."""
         total = answers.sum(axis=1)
         if self.inference == "em":
             share = np.divide(trust, total, out=np.full(total.size, 0.5), where=total > 0)
-            return point(share, habit)
+            return make_parameters(share, habit)
         spam = total - trust
         competence = np.stack([trust + COMPETENCE, spam + COMPETENCE], axis=1)
         return posterior_parameters(competence, spam[:, None] * habit + HABIT, log_prior)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import VoteAggregator
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import VoteAggregator
 from crowdwise.kernels import NO_GOLD, vote_shares
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -66,11 +66,11 @@ class MajorityVote(VoteAggregator):
 
     random_state: int | None = None
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         posterior = vote_shares(labels, known.gold)
-        return self._fit_of_votes(labels, known, posterior, {})
+        return self._make_fit_from_votes(labels, known, posterior, {})
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
         return vote_shares(labels, NO_GOLD)
 
     def _decide(self, posterior: FloatArray) -> IntArray:

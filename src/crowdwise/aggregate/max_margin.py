@@ -9,12 +9,12 @@ T. Tian and J. Zhu (2015), "Max-margin majority voting for learning from crowds"
 
 | equation | here |
 |---|---|
-| crowdsourcing margin, ζ | `lacks` |
-| M3V: min ½ ‖η‖² / v + 2c Σ max(0, ζ) | `objective`, `MaxMarginMajorityVote._point` |
-| CrowdSVM: Φ given y, Dirichlet | `draw_tables` |
+| crowdsourcing margin, ζ | `margin_shortfall` |
+| M3V: min ½ ‖η‖² / v + 2c Σ max(0, ζ) | `margin_objective`, `MaxMarginMajorityVote._fit_point_estimate` |
+| CrowdSVM: Φ given y, Dirichlet | `draw_log_confusions` |
 | η given y and λ, Gaussian | `kernels.renew_weights` |
-| 1/λ given η and y, inverse Gaussian | `draw_bend` |
-| y given η and Φ | `MaxMarginMajorityVote._sample` |
+| 1/λ given η and y, inverse Gaussian | `draw_augmentation_weights` |
+| y given η and Φ | `MaxMarginMajorityVote._fit_by_gibbs` |
 
 Departures: weights are drawn one by one, each from its Gaussian given the others, instead of all at once, which needs a
 matrix of workers × workers. M3V is solved with the same augmentation, λ at its expectation (a bound from above on the
@@ -31,18 +31,18 @@ import numpy as np
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import fit_from_posterior
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import VOTES
-from crowdwise.fitting.knowledge import GOLD, PRIOR
-from crowdwise.fitting.parameters import check_choice, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import VOTES
+from crowdwise.fitting.parameter_checks import check_choice, check_number
+from crowdwise.fitting.prior_knowledge import GOLD, PRIOR
 from crowdwise.fitting.priors import uniform_log_prior
-from crowdwise.fitting.progress import progress
-from crowdwise.kernels import draw_gammas, task_sums, vote_shares
-from crowdwise.kernels.margin import Margins, renew_weights
+from crowdwise.fitting.progress_bar import show_progress
+from crowdwise.kernels import draw_gammas, sum_votes_and_logs, vote_shares
+from crowdwise.kernels.margin import Margins, gibbs_update_weights
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -54,7 +54,7 @@ ROUNDS = 5  # over all weights, in one step of M3V
 GAIN = 1e-7  # of the cost, at which M3V stops
 
 
-def lacks(votes: FloatArray, margin: float) -> FloatArray:
+def margin_shortfall(votes: FloatArray, margin: float) -> FloatArray:
     """What each class k lacks as the truth (N, K): margin + the best other class's votes - its own."""
     best = votes.max(axis=1)
     leads = votes == best[:, None]
@@ -64,7 +64,7 @@ def lacks(votes: FloatArray, margin: float) -> FloatArray:
     return lack
 
 
-def rivals_of(votes: FloatArray, truths: IntArray) -> IntArray:
+def strongest_rivals(votes: FloatArray, truths: IntArray) -> IntArray:
     """The class with most votes that is not the truth (N,)."""
     others = votes.copy()
     others[np.arange(truths.size), truths] = -np.inf
@@ -72,13 +72,17 @@ def rivals_of(votes: FloatArray, truths: IntArray) -> IntArray:
     return rivals
 
 
-def objective(votes: FloatArray, weights: FloatArray, truths: IntArray, margin: float, cost: float, v: float) -> float:
+def margin_objective(
+    votes: FloatArray, weights: FloatArray, truths: IntArray, margin: float, cost: float, v: float
+) -> float:
     """Minus the cost of M3V: -½ ‖η‖² / v - 2c Σ max(0, ζ)."""
-    lack = lacks(votes, margin)[np.arange(truths.size), truths]
+    lack = margin_shortfall(votes, margin)[np.arange(truths.size), truths]
     return float(-0.5 * (weights @ weights) / v - 2 * cost * np.maximum(lack, 0).sum())
 
 
-def draw_tables(labels: CrowdLabels, truths: IntArray, smoothing: float, generator: np.random.Generator) -> FloatArray:
+def draw_log_confusions(
+    labels: CrowdLabels, truths: IntArray, smoothing: float, generator: np.random.Generator
+) -> FloatArray:
     """Logarithm of confusion matrices [worker, truth, label] drawn from Dirichlet(smoothing + counts) rows."""
     n_classes = labels.n_classes
     cell = (labels.worker.astype(np.int64) * n_classes + truths[labels.task]) * n_classes + labels.label
@@ -88,7 +92,7 @@ def draw_tables(labels: CrowdLabels, truths: IntArray, smoothing: float, generat
     return table
 
 
-def draw_bend(lack: FloatArray, cost: float, generator: np.random.Generator) -> FloatArray:
+def draw_augmentation_weights(lack: FloatArray, cost: float, generator: np.random.Generator) -> FloatArray:
     """c² / λ for each task, 1/λ from its inverse Gaussian given what is lacking."""
     bend: FloatArray = cost**2 * generator.wald(1 / (cost * np.maximum(np.abs(lack), NEAREST)), 1.0)
     return bend
@@ -170,11 +174,11 @@ class MaxMarginMajorityVote(Aggregator):
         for name in ("margin", "cost", "variance", "smoothing"):
             check_number(name, getattr(self, name), low=0, above=True)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         log_prior = uniform_log_prior(labels, known.gold) if known.log_prior is None else known.log_prior
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
         truths = self._decide(vote_shares(labels, known.gold))
-        solve = self._sample if self.inference == "gibbs" else self._point
+        solve = self._fit_by_gibbs if self.inference == "gibbs" else self._fit_point_estimate
         posterior, weights, confusion, values, converged = solve(labels, known, log_prior, truths)
         fit = fit_from_posterior(labels, known, log_prior, posterior)
         return replace(
@@ -186,8 +190,8 @@ class MaxMarginMajorityVote(Aggregator):
             worker_columns={"weight": weights},
         )
 
-    def _sample(
-        self, labels: CrowdLabels, known: Knowledge, log_prior: FloatArray, truths: IntArray
+    def _fit_by_gibbs(
+        self, labels: CrowdLabels, known: PriorKnowledge, log_prior: FloatArray, truths: IntArray
     ) -> tuple[FloatArray, FloatArray, FloatArray | None, list[float], bool]:
         """Means over the kept sweeps of the truth's probabilities, the weights and the confusion matrices."""
         generator = np.random.default_rng(self.random_state)
@@ -197,26 +201,26 @@ class MaxMarginMajorityVote(Aggregator):
         symmetric = even and known.gold.size == 0
         tasks = np.arange(labels.n_tasks)
         weights = np.ones(labels.n_workers)
-        votes = vote_counts(labels, weights)
+        votes = weighted_vote_counts(labels, weights)
         posterior = np.zeros((labels.n_tasks, labels.n_classes))
         mean_weights = np.zeros(labels.n_workers)
         confusion = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
         values: list[float] = []
-        with progress(self.slug, self.max_iter) as advance:
+        with show_progress(self.slug, self.max_iter) as advance:
             for sweep in range(self.max_iter):
-                table = draw_tables(labels, truths, self.smoothing, generator)
-                lack = lacks(votes, self.margin)[tasks, truths]
-                bend = draw_bend(lack, self.cost, generator)
+                table = draw_log_confusions(labels, truths, self.smoothing, generator)
+                lack = margin_shortfall(votes, self.margin)[tasks, truths]
+                bend = draw_augmentation_weights(lack, self.cost, generator)
                 noise = generator.standard_normal(labels.n_workers)
-                margins = Margins(truths, rivals_of(votes, truths), lack, bend, self.cost, self.variance)
-                weights = renew_weights(labels, weights, noise, margins)
-                votes, logs = task_sums(labels, weights, table)
-                chance = self._chances(votes, logs, log_prior, known.gold)
-                truths = drawn_classes(chance, generator)
+                margins = Margins(truths, strongest_rivals(votes, truths), lack, bend, self.cost, self.variance)
+                weights = gibbs_update_weights(labels, weights, noise, margins)
+                votes, logs = sum_votes_and_logs(labels, weights, table)
+                chance = self._truth_probabilities(votes, logs, log_prior, known.gold)
+                truths = draw_classes(chance, generator)
                 if symmetric and labels.labels_per_worker @ weights < 0:
                     weights, truths, votes = -weights, 1 - truths, -votes
                     table, chance = table[:, ::-1], chance[:, ::-1]
-                values.append(objective(votes, weights, truths, self.margin, self.cost, self.variance))
+                values.append(margin_objective(votes, weights, truths, self.margin, self.cost, self.variance))
                 advance(values[-1])
                 if sweep >= burned:
                     posterior += chance
@@ -226,63 +230,71 @@ class MaxMarginMajorityVote(Aggregator):
         posterior /= posterior.sum(axis=1, keepdims=True)
         return posterior, mean_weights / kept, confusion / kept, values, True
 
-    def _point(
-        self, labels: CrowdLabels, known: Knowledge, log_prior: FloatArray, truths: IntArray
+    def _fit_point_estimate(
+        self, labels: CrowdLabels, known: PriorKnowledge, log_prior: FloatArray, truths: IntArray
     ) -> tuple[FloatArray, FloatArray, FloatArray | None, list[float], bool]:
         """Truths by the vote, then weights that lower the cost, until it falls no more."""
         tasks, still = np.arange(labels.n_tasks), np.zeros(labels.n_workers)
         weights = np.ones(labels.n_workers)
-        votes = vote_counts(labels, weights)
-        values = [objective(votes, weights, truths, self.margin, self.cost, self.variance)]
+        votes = weighted_vote_counts(labels, weights)
+        values = [margin_objective(votes, weights, truths, self.margin, self.cost, self.variance)]
         converged = False
         while not converged and len(values) < self.max_iter:
             trial, at = weights, votes
             for _ in range(ROUNDS):
-                lack = lacks(at, self.margin)[tasks, truths]
+                lack = margin_shortfall(at, self.margin)[tasks, truths]
                 bend = self.cost / np.maximum(np.abs(lack), NEAREST)
-                margins = Margins(truths, rivals_of(at, truths), lack, bend, self.cost, self.variance)
-                trial = renew_weights(labels, trial, still, margins)
-                at = vote_counts(labels, trial)
-            value = objective(at, trial, truths, self.margin, self.cost, self.variance)
+                margins = Margins(truths, strongest_rivals(at, truths), lack, bend, self.cost, self.variance)
+                trial = gibbs_update_weights(labels, trial, still, margins)
+                at = weighted_vote_counts(labels, trial)
+            value = margin_objective(at, trial, truths, self.margin, self.cost, self.variance)
             if value > values[-1]:
                 weights, votes = trial, at
-            truths = self._truths(votes, known.gold)
-            value = objective(votes, weights, truths, self.margin, self.cost, self.variance)
+            truths = self._winning_classes(votes, known.gold)
+            value = margin_objective(votes, weights, truths, self.margin, self.cost, self.variance)
             converged = value - values[-1] <= GAIN * abs(value)
             values.append(value)
-        return self._chances(votes, np.zeros_like(votes), log_prior, known.gold), weights, None, values, converged
+        return (
+            self._truth_probabilities(votes, np.zeros_like(votes), log_prior, known.gold),
+            weights,
+            None,
+            values,
+            converged,
+        )
 
-    def _truths(self, votes: FloatArray, gold: IntArray) -> IntArray:
+    def _winning_classes(self, votes: FloatArray, gold: IntArray) -> IntArray:
         truths = self._decide(votes)
         return truths if gold.size == 0 else np.where(gold >= 0, gold, truths)
 
-    def _chances(self, votes: FloatArray, logs: FloatArray, log_prior: FloatArray, gold: IntArray) -> FloatArray:
+    def _truth_probabilities(
+        self, votes: FloatArray, logs: FloatArray, log_prior: FloatArray, gold: IntArray
+    ) -> FloatArray:
         """Probability of each truth given weights and confusion matrices, (N, K)."""
-        logits = log_prior + logs - 2 * self.cost * np.maximum(lacks(votes, self.margin), 0)
+        logits = log_prior + logs - 2 * self.cost * np.maximum(margin_shortfall(votes, self.margin), 0)
         chance: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
         chance /= chance.sum(axis=1, keepdims=True)
         if gold.size:
             chance[gold >= 0] = np.eye(log_prior.size)[gold[gold >= 0]]
         return chance
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        table = self._log_table()
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+        table = self._log_confusion_table()
         with np.errstate(divide="ignore"):
             log_prior = np.log(self.prior_)
         if self.inference == "m3v":
             table = np.zeros_like(table)
-        votes, logs = task_sums(labels, self._with_stranger(self.weights_), table)
-        return self._chances(votes, logs, log_prior, np.empty(0, np.int64))
+        votes, logs = sum_votes_and_logs(labels, self._append_unknown_worker(self.weights_), table)
+        return self._truth_probabilities(votes, logs, log_prior, np.empty(0, np.int64))
 
 
-def vote_counts(labels: CrowdLabels, weights: FloatArray) -> FloatArray:
+def weighted_vote_counts(labels: CrowdLabels, weights: FloatArray) -> FloatArray:
     """Weighted votes (N, K)."""
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
     votes = np.bincount(cell, weights[labels.worker], labels.n_tasks * labels.n_classes).astype(np.float64)
     return votes.reshape(labels.n_tasks, labels.n_classes)
 
 
-def drawn_classes(chance: FloatArray, generator: np.random.Generator) -> IntArray:
+def draw_classes(chance: FloatArray, generator: np.random.Generator) -> IntArray:
     """One class for each row of probabilities."""
     level = generator.random((chance.shape[0], 1))
     drawn: IntArray = np.minimum((chance.cumsum(axis=1) < level).sum(axis=1), chance.shape[1] - 1)

@@ -10,10 +10,10 @@ with no features.
 
 | equation | here |
 |---|---|
-| (3) the one-coin prior | `coin_beliefs`, in the E-step of `fitting.edges.fit_votes` |
+| (3) the one-coin prior | `make_coin_posterior`, in the E-step of `fitting.edges.fit_votes` |
 | (16), (27) log q(truth) = Σ_w E[log A[w, truth, l]] + log prior | the engine's `e_step` on expected logarithms |
 | (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.fit_dirichlets` |
-| (26) the evidence bound, which every iteration raises | `fitting.variational.climb_bound` |
+| (26) the evidence bound, which every iteration raises | `fitting.variational.maximise_evidence_bound` |
 
 Departures: the classifier's output, which is the prior of a truth in the paper, is a vector of class shares with a
 Dirichlet prior of its own, learnt as the matrices are. The default prior of the rows is the paper's Dir(2, 1): two
@@ -29,26 +29,26 @@ import numpy as np
 
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
-from crowdwise.fitting.categorical_em import VoteParameters, coin_parameters, fit_votes
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import BayesianAggregator
-from crowdwise.fitting.parameters import as_numbers, check_number
+from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, one_coin_parameters
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import BayesianAggregator
+from crowdwise.fitting.parameter_checks import as_numbers, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.variational import (
-    climb_bound,
     compute_skill,
+    confusion_priors,
     diagonal_prior,
+    expected_log_class_shares,
+    expected_logs_with_average,
     fit_dirichlets,
+    maximise_evidence_bound,
     predict_new,
-    row_priors,
-    share_prior,
-    with_average,
 )
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.engines import Statistics
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -58,19 +58,26 @@ RIGHT, WRONG = 2.0, 1.0  # the paper's Dir(2, 1), sections 4 and 5
 
 
 def fit_mean_field(
-    labels: CrowdLabels, known: Knowledge, *, confusion: FloatArray, shares: float, max_iter: int, tol: float, name: str
+    labels: CrowdLabels,
+    known: PriorKnowledge,
+    *,
+    confusion: FloatArray,
+    shares: float,
+    max_iter: int,
+    tol: float,
+    name: str,
 ) -> Fit:
     """Climb from the share of votes; `confusion` are pseudo-counts (K, K) [truth, label], `shares` of each class."""
     prepared = prepare(labels)
-    rows_prior = row_priors(confusion, known)
+    rows_prior = confusion_priors(confusion, known)
     pseudo = np.full(labels.n_classes, float(shares))
     start = fit_dirichlets(prepared.accumulate_votes(labels.class_shares, known.gold), rows_prior)
-    ended, posterior, _ = climb_bound(
+    ended, posterior, _ = maximise_evidence_bound(
         labels,
         prepared,
         known.gold,
         starts=[start],
-        prior_of=share_prior(pseudo, known),
+        prior_of=expected_log_class_shares(pseudo, known),
         rows_prior=rows_prior,
         max_iter=max_iter,
         tol=tol,
@@ -96,11 +103,11 @@ def predict_mean_field(
     """Posterior of new tasks under the posteriors of matrices and shares."""
     with np.errstate(divide="ignore"):
         log_prior = dirichlet_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
-    return predict_new(labels, log_prior, with_average(extra["confusion_counts"], answers))
+    return predict_new(labels, log_prior, expected_logs_with_average(extra["confusion_counts"], answers))
 
 
 @dataclass(frozen=True)
-class CoinBeliefs(VoteParameters):
+class CoinPosterior(VoteParameters):
     """Beta parameters of the workers' accuracies, with the expected logarithms that an E-step takes from them.
 
     Attributes
@@ -115,18 +122,18 @@ class CoinBeliefs(VoteParameters):
     tasks: FloatArray
 
 
-def coin_beliefs(coins: FloatArray, tasks: FloatArray, log_prior: FloatArray) -> CoinBeliefs:
+def make_coin_posterior(coins: FloatArray, tasks: FloatArray, log_prior: FloatArray) -> CoinPosterior:
     """The expected logarithms: of being right, and of each wrong label."""
     n_classes = tasks.size
     logs = dirichlet_logs(coins)
     right, wrong = logs[:, 0], logs[:, 1] - np.log(max(n_classes - 1, 1))
     shape = (coins.shape[0], n_classes)
-    return CoinBeliefs(
+    return CoinPosterior(
         log_prior, np.broadcast_to(right[:, None], shape), np.broadcast_to(wrong[:, None], shape), coins, tasks
     )
 
 
-def coin_matrices(accuracy: FloatArray, n_classes: int) -> FloatArray:
+def one_coin_matrices(accuracy: FloatArray, n_classes: int) -> FloatArray:
     """Matrices (M, K, K) with an accuracy (M,) on the diagonal and errors spread evenly."""
     wrong = (1 - accuracy) / max(n_classes - 1, 1)
     matrices = np.repeat(wrong, n_classes**2).reshape(-1, n_classes, n_classes)
@@ -134,8 +141,8 @@ def coin_matrices(accuracy: FloatArray, n_classes: int) -> FloatArray:
     return matrices
 
 
-def fit_coins(
-    labels: CrowdLabels, known: Knowledge, *, coin: FloatArray, shares: float, max_iter: int, tol: float, name: str
+def fit_one_coin_mean_field(
+    labels: CrowdLabels, known: PriorKnowledge, *, coin: FloatArray, shares: float, max_iter: int, tol: float, name: str
 ) -> Fit:
     """Climb from the prior itself (Kim et al. 2022, algorithm 1); `coin` are pseudo-counts (2,) of right and wrong."""
     answers = labels.labels_per_worker.astype(np.float64)
@@ -144,24 +151,24 @@ def fit_coins(
         right = np.einsum("wkk->w", known.worker_counts)
         before += np.stack([right, known.worker_counts.sum(axis=(1, 2)) - right], axis=1)
     pseudo = np.full(labels.n_classes, float(shares))
-    prior_of = share_prior(pseudo, known)
+    prior_of = expected_log_class_shares(pseudo, known)
 
-    def believed(correct: FloatArray, tasks: FloatArray) -> CoinBeliefs:
+    def believed(correct: FloatArray, tasks: FloatArray) -> CoinPosterior:
         coins = before + np.stack([correct, answers - correct], axis=1)
-        return coin_beliefs(coins, tasks, prior_of(tasks)[0])
+        return make_coin_posterior(coins, tasks, prior_of(tasks)[0])
 
-    def m_step(found: Statistics, _: CoinBeliefs) -> CoinBeliefs:
+    def m_step(found: Statistics, _: CoinPosterior) -> CoinPosterior:
         return believed(np.minimum(found.counts.sum(axis=1), answers), found.class_counts)
 
-    def cost(beliefs: CoinBeliefs) -> float:
+    def cost(beliefs: CoinPosterior) -> float:
         return -prior_of(beliefs.tasks)[1] - dirichlet_divergence(beliefs.coins, before)
 
-    def at_accuracies(accuracies: FloatArray, now: CoinBeliefs) -> CoinBeliefs:
-        other = coin_parameters(accuracies, now.log_prior)
+    def at_accuracies(accuracies: FloatArray, now: CoinPosterior) -> CoinPosterior:
+        other = one_coin_parameters(accuracies, now.log_prior)
         return replace(now, log_right=other.log_right, log_wrong=other.log_wrong)
 
     nothing = np.zeros(labels.n_classes)
-    start = coin_beliefs(before, nothing, prior_of(nothing)[0])
+    start = make_coin_posterior(before, nothing, prior_of(nothing)[0])
     fit, ended = fit_votes(
         labels,
         known,
@@ -178,13 +185,15 @@ def fit_coins(
     return replace(
         fit,
         prior=class_counts / class_counts.sum() if known.class_prior is None else known.class_prior,
-        confusion=coin_matrices(skill, labels.n_classes),
+        confusion=one_coin_matrices(skill, labels.n_classes),
         skill=skill,
         extra={"coin_counts": ended.coins} | ({"class_counts": class_counts} if known.class_prior is None else {}),
     )
 
 
-def predict_coins(labels: CrowdLabels, prior: FloatArray, extra: dict[str, FloatArray], answers: Any) -> FloatArray:
+def predict_one_coin_mean_field(
+    labels: CrowdLabels, prior: FloatArray, extra: dict[str, FloatArray], answers: Any
+) -> FloatArray:
     """Posterior of new tasks under the posteriors of accuracies and shares; strangers are the crowd's average."""
     with np.errstate(divide="ignore"):
         log_prior = dirichlet_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
@@ -247,14 +256,14 @@ class MeanField(BayesianAggregator):
     @property
     def confusion_counts_(self) -> FloatArray:
         """Dirichlet parameters of the workers' rows, (M, K, K) [worker, truth, label]."""
-        return self._counts("confusion_counts")
+        return self._fitted_counts("confusion_counts")
 
     @property
     def coin_counts_(self) -> FloatArray:
         """Beta parameters of the workers' accuracies, (M, 2)."""
-        return self._counts("coin_counts")
+        return self._fitted_counts("coin_counts")
 
-    def _counts(self, name: str) -> FloatArray:
+    def _fitted_counts(self, name: str) -> FloatArray:
         self._check_fitted()
         if name not in self.extra_:
             raise AttributeError(f"This mean field has no {name}_: its workers have another prior.")
@@ -264,18 +273,20 @@ class MeanField(BayesianAggregator):
     def _check(self) -> None:
         check_number("share_prior", self.share_prior, low=0, above=True)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         climb: dict[str, Any] = {"shares": self.share_prior, "max_iter": self.max_iter, "tol": self.tol}
         if self.coin_prior is not None:
-            return fit_coins(labels, known, coin=self._coin(), name=self.slug, **climb)
-        return fit_mean_field(labels, known, confusion=self._pseudo_counts(labels.n_classes), name=self.slug, **climb)
+            return fit_one_coin_mean_field(labels, known, coin=self._coin_pseudo_counts(), name=self.slug, **climb)
+        return fit_mean_field(
+            labels, known, confusion=self._confusion_pseudo_counts(labels.n_classes), name=self.slug, **climb
+        )
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
         if "coin_counts" in self.extra_:
-            return predict_coins(labels, self.prior_, self.extra_, self.labels_per_worker_)
+            return predict_one_coin_mean_field(labels, self.prior_, self.extra_, self.labels_per_worker_)
         return predict_mean_field(labels, self.prior_, self.extra_, self.labels_per_worker_)
 
-    def _coin(self) -> FloatArray:
+    def _coin_pseudo_counts(self) -> FloatArray:
         if self.confusion_prior is not None:
             raise InputError("Give confusion_prior or coin_prior, not both: a worker has rows or one accuracy.")
         given = as_numbers(self.coin_prior, "coin_prior")
@@ -283,7 +294,7 @@ class MeanField(BayesianAggregator):
             raise InputError(f"coin_prior is {quote(self.coin_prior)}; it must be two numbers above 0.")
         return given
 
-    def _pseudo_counts(self, n_classes: int) -> FloatArray:
+    def _confusion_pseudo_counts(self, n_classes: int) -> FloatArray:
         if self.confusion_prior is None:
             return diagonal_prior(RIGHT, WRONG / (n_classes - 1), n_classes)
         given = as_numbers(self.confusion_prior, "confusion_prior")

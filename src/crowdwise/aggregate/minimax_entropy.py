@@ -12,12 +12,12 @@ ICML; with N. Shah (2015), "Regularized minimax conditional entropy for crowdsou
 | equation (2015) | here |
 |---|---|
 | P(l given k) ∝ exp(σ + τ), the dual's solution | `kernels.loglinear` |
-| the dual, -½α Σ‖τ‖² - ½β Σ‖σ‖² added | `penalty`, `MinimaxEntropy._fit` |
+| the dual, -½α Σ‖τ‖² - ½β Σ‖σ‖² added | `squared_penalty`, `MinimaxEntropy._fit` |
 | coordinate ascent: τ of each worker, σ of each task | `m_step`, `kernels.climb_tables` |
 | then the truths, q[t, k] ∝ Π P(l given k) | `kernels.table_posterior` |
 | ordinal: σ, τ are sums over thresholds s of terms in (k ≥ s, l ≥ s) | `ordinal=True` |
-| α = γ K², β = α × labels a worker / labels a task | `weights_of` |
-| γ by the likelihood of held-out labels | `chosen` |
+| α = γ K², β = α × labels a worker / labels a task | `penalty_weights` |
+| γ by the likelihood of held-out labels | `choose_regularisation` |
 
 Memory: O((N + M) K²).
 
@@ -37,18 +37,18 @@ from scipy.special import log_softmax, softmax
 
 from crowdwise.fitting.categorical_em import fit_from_posterior
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import DIFFICULTY
-from crowdwise.fitting.families import ClimbingAggregator
-from crowdwise.fitting.parameters import check_choice, check_flag, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator
+from crowdwise.fitting.method_facts import DIFFICULTY
+from crowdwise.fitting.parameter_checks import check_choice, check_flag, check_number
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.kernels import NO_GOLD, vote_shares
-from crowdwise.kernels.loglinear import climb_tables, table_posterior
+from crowdwise.kernels.loglinear import improve_tables, table_posterior
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -64,7 +64,7 @@ CHUNK = 2**16  # held-out labels scored at a time
 
 
 @dataclass(frozen=True)
-class Tables:
+class EffectTables:
     """σ (N, K, K) [task, truth, label] and τ (M, K, K) [worker, truth, label]."""
 
     task: FloatArray
@@ -72,20 +72,20 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Weights:
+class PenaltyWeights:
     """β and α: what the squares of σ and τ cost."""
 
     task: float
     worker: float
 
 
-def weights_of(labels: CrowdLabels, regularisation: float) -> Weights:
+def penalty_weights(labels: CrowdLabels, regularisation: float) -> PenaltyWeights:
     """α = γ K², and β in proportion to how many more labels a worker has than a task."""
     worker = regularisation * labels.n_classes**2
-    return Weights(worker * labels.n_tasks / labels.n_workers, worker)
+    return PenaltyWeights(worker * labels.n_tasks / labels.n_workers, worker)
 
 
-def penalty(table: FloatArray, weight: float, ordinal: bool) -> float:
+def squared_penalty(table: FloatArray, weight: float, ordinal: bool) -> float:
     """Half of weight times the squared parameters of the tables (·, K, K).
 
     An ordinal table has four parameters for each threshold s, ± one number for truths below s and ± one for the others;
@@ -96,21 +96,27 @@ def penalty(table: FloatArray, weight: float, ordinal: bool) -> float:
     return 0.25 * weight * float((np.diff(table[:, [0, -1], :], axis=2) ** 2).sum())
 
 
-def m_step(labels: CrowdLabels, posterior: FloatArray, now: Tables, weights: Weights, ordinal: bool) -> Tables:
+def m_step(
+    labels: CrowdLabels, posterior: FloatArray, now: EffectTables, weights: PenaltyWeights, ordinal: bool
+) -> EffectTables:
     """Better τ for each worker given σ, then better σ for each task given τ."""
-    worker = climb_tables(labels, posterior, now.worker, now.task, weights.worker, of_workers=True, ordinal=ordinal)
-    task = climb_tables(labels, posterior, now.task, worker, weights.task, of_workers=False, ordinal=ordinal)
-    return Tables(task, worker)
+    worker = improve_tables(labels, posterior, now.worker, now.task, weights.worker, of_workers=True, ordinal=ordinal)
+    task = improve_tables(labels, posterior, now.task, worker, weights.task, of_workers=False, ordinal=ordinal)
+    return EffectTables(task, worker)
 
 
-def start(labels: CrowdLabels, gold: IntArray, weights: Weights, ordinal: bool) -> Tables:
+def starting_tables(labels: CrowdLabels, gold: IntArray, weights: PenaltyWeights, ordinal: bool) -> EffectTables:
     """Tables from the share of votes."""
     n_classes = labels.n_classes
-    empty = Tables(np.zeros((labels.n_tasks, n_classes, n_classes)), np.zeros((labels.n_workers, n_classes, n_classes)))
+    empty = EffectTables(
+        np.zeros((labels.n_tasks, n_classes, n_classes)), np.zeros((labels.n_workers, n_classes, n_classes))
+    )
     return m_step(labels, vote_shares(labels, gold), empty, weights, ordinal)
 
 
-def chosen(labels: CrowdLabels, log_prior: FloatArray, gold: IntArray, ordinal: bool, rounds: int, seed: int) -> float:
+def choose_regularisation(
+    labels: CrowdLabels, log_prior: FloatArray, gold: IntArray, ordinal: bool, rounds: int, seed: int
+) -> float:
     """The regularisation under which labels held out are most likely; smaller than the authors' only in need."""
     fold = np.random.default_rng(seed).permutation(labels.n_labels) % FOLDS
     n_folds = min(FOLDS, -(-ENOUGH * FOLDS // labels.n_labels))
@@ -120,23 +126,25 @@ def chosen(labels: CrowdLabels, log_prior: FloatArray, gold: IntArray, ordinal: 
     for regularisation in (*AUTHORS, *SMALLER):
         if regularisation == SMALLER[0] and highest > TELLS * guessing:
             break
-        weights = weights_of(labels, regularisation)
+        weights = penalty_weights(labels, regularisation)
         score = 0.0
         for seen, unseen in parts:
-            tables, before = start(seen, gold, weights, ordinal), -np.inf
+            tables, before = starting_tables(seen, gold, weights, ordinal), -np.inf
             for _ in range(rounds):
                 value, posterior = table_posterior(seen, tables.task, tables.worker, log_prior, gold)
-                value -= penalty(tables.task, weights.task, ordinal) + penalty(tables.worker, weights.worker, ordinal)
+                value -= squared_penalty(tables.task, weights.task, ordinal) + squared_penalty(
+                    tables.worker, weights.worker, ordinal
+                )
                 if value - before <= ROUGHLY * seen.n_labels:
                     break
                 before, tables = value, m_step(seen, posterior, tables, weights, ordinal)
-            score += predictive(unseen, posterior, tables)
+            score += held_out_log_likelihood(unseen, posterior, tables)
         if score > highest:
             best, highest = regularisation, score
     return best
 
 
-def predictive(labels: CrowdLabels, posterior: FloatArray, tables: Tables) -> float:
+def held_out_log_likelihood(labels: CrowdLabels, posterior: FloatArray, tables: EffectTables) -> float:
     """Σ log Σ_k q[t, k] P(label | k) over labels that the posterior has not seen."""
     total = 0.0
     for first in range(0, labels.n_labels, CHUNK):
@@ -214,18 +222,20 @@ class MinimaxEntropy(ClimbingAggregator):
     def _check(self) -> None:
         check_flag("ordinal", self.ordinal)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         gold, ordinal = known.gold, self.ordinal
         log_prior = uniform_log_prior(labels, gold) if known.log_prior is None else known.log_prior
-        regularisation = self._regularisation(labels, log_prior, gold)
-        weights = weights_of(labels, regularisation)
+        regularisation = self._resolve_regularisation(labels, log_prior, gold)
+        weights = penalty_weights(labels, regularisation)
 
-        def step(now: Tables) -> tuple[float, float, Tables]:
+        def step(now: EffectTables) -> tuple[float, float, EffectTables]:
             log_likelihood, posterior = table_posterior(labels, now.task, now.worker, log_prior, gold)
-            cost = penalty(now.task, weights.task, ordinal) + penalty(now.worker, weights.worker, ordinal)
+            cost = squared_penalty(now.task, weights.task, ordinal) + squared_penalty(
+                now.worker, weights.worker, ordinal
+            )
             return log_likelihood - cost, log_likelihood, m_step(labels, posterior, now, weights, ordinal)
 
-        first = start(labels, gold, weights, ordinal)
+        first = starting_tables(labels, gold, weights, ordinal)
         ended = self._climb(first, step, labels)
         _, posterior = table_posterior(labels, ended.parameters.task, ended.parameters.worker, log_prior, gold)
         extra = {
@@ -235,10 +245,12 @@ class MinimaxEntropy(ClimbingAggregator):
         }
         return replace(fit_from_posterior(labels, known, log_prior, posterior), extra=extra).after(ended)
 
-    def _regularisation(self, labels: CrowdLabels, log_prior: FloatArray, gold: IntArray) -> float:
+    def _resolve_regularisation(self, labels: CrowdLabels, log_prior: FloatArray, gold: IntArray) -> float:
         if isinstance(self.regularisation, str):
             check_choice("regularisation", self.regularisation, ("auto",))
-            return chosen(labels, log_prior, gold, self.ordinal, min(self.max_iter, ROUNDS), self.random_state)
+            return choose_regularisation(
+                labels, log_prior, gold, self.ordinal, min(self.max_iter, ROUNDS), self.random_state
+            )
         check_number("regularisation", self.regularisation, low=0, above=True)
         return float(self.regularisation)
 
@@ -252,10 +264,10 @@ class MinimaxEntropy(ClimbingAggregator):
         foretold: FloatArray = np.einsum("ek,ekl->el", self.posterior_[task], softmax(effects, axis=2))
         return foretold
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
         known = positions(labels.tasks, self._names.tasks)
         task = np.where((known >= 0)[:, None, None], self.task_effects_[known], 0.0)
-        worker = self._with_stranger(self.worker_effects_)
+        worker = self._append_unknown_worker(self.worker_effects_)
         with np.errstate(divide="ignore"):
             log_prior = np.log(self.prior_)
         _, posterior = table_posterior(labels, task, worker, log_prior, NO_GOLD)

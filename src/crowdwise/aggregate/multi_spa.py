@@ -10,15 +10,15 @@ algorithms", NeurIPS 32.
 
 | equation | here |
 |---|---|
-| Z_m = [R_m1, R_m2, …], columns made to sum to 1 | `stack` |
-| MultiSPA: the longest column, project it away, again | `corners` |
-| rows of all workers in one order | `fitting.moments.align_each` |
-| d from R = A D Bᵀ | `fitting.moments.prior_of_pairs` |
+| Z_m = [R_m1, R_m2, …], columns made to sum to 1 | `stack_joint_answers` |
+| MultiSPA: the longest column, project it away, again | `find_corners` |
+| rows of all workers in one order | `fitting.moment_estimates.align_rows_of_each` |
+| d from R = A D Bᵀ | `fitting.moment_estimates.estimate_prior_from_pairs` |
 
 Departures: a column seen n times counts `DRAW` answers of the worker's own shares of labels beside, as the longest of
 many noisy columns is else always one that was seen once; what this changes goes with 1/n.
 The order of the columns is the one most like the worker's confusions against the majority vote. Only workers with
-enough answers beside others' are estimated; the rest are completed as `fitting.moments` says.
+enough answers beside others' are estimated; the rest are completed as `fitting.moment_estimates` says.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import MomentAggregator
-from crowdwise.fitting.moments import Estimate, align_each, core_fit, prior_of_pairs
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import MomentAggregator
+from crowdwise.fitting.moment_estimates import CoreEstimate, align_rows_of_each, estimate_prior_from_pairs, fit_core
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.fitting.moments import Shared
+    from crowdwise.fitting.moment_estimates import CoreAnswers
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.kernels import PairCounts
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
@@ -45,7 +45,7 @@ DRAW = 5.0  # answers of her own shares that a column counts beside those it was
 FLAT = 1e-9  # squared length below which what is left of the cloud is rounding
 
 
-def stack(blocks: FloatArray, draw: float) -> FloatArray:
+def stack_joint_answers(blocks: FloatArray, draw: float) -> FloatArray:
     """The columns (K, n) of a worker's joint answers (n_partners, K, K) [partner, her label, the other's]."""
     seen = blocks.sum(axis=1)
     own = blocks.sum(axis=(0, 2))
@@ -54,7 +54,7 @@ def stack(blocks: FloatArray, draw: float) -> FloatArray:
     return cloud
 
 
-def corners(cloud: FloatArray, n_corners: int) -> IntArray | None:
+def find_corners(cloud: FloatArray, n_corners: int) -> IntArray | None:
     """Positions of the corners among columns (K, n) by successive projection; None where it is flat before all."""
     left = cloud.copy()
     chosen = []
@@ -69,7 +69,7 @@ def corners(cloud: FloatArray, n_corners: int) -> IntArray | None:
     return np.array(chosen)
 
 
-def project(pairs: PairCounts, reference: FloatArray, draw: float = DRAW) -> tuple[FloatArray, BoolArray]:
+def matrices_from_corners(pairs: PairCounts, reference: FloatArray, draw: float = DRAW) -> tuple[FloatArray, BoolArray]:
     """Matrices (C, K, K) [worker, truth, label] from joint answers or exact moments, and who has one of her own.
 
     A worker whose cloud is flat, as that of one who says the same whatever the truth, keeps her reference.
@@ -85,20 +85,20 @@ def project(pairs: PairCounts, reference: FloatArray, draw: float = DRAW) -> tup
         blocks = np.concatenate([pairs.counts[as_first], np.moveaxis(pairs.counts[as_second], 1, 2)])
         if not blocks.any():
             continue
-        cloud = stack(blocks, draw)
-        chosen = corners(cloud, n_classes)
+        cloud = stack_joint_answers(blocks, draw)
+        chosen = find_corners(cloud, n_classes)
         if chosen is not None:
             confusion[one], found[one] = cloud[:, chosen].T, True
-    return align_each(confusion, reference), found
+    return align_rows_of_each(confusion, reference), found
 
 
-def estimate(shared: Shared) -> Estimate | None:
+def estimate_confusions(shared: CoreAnswers) -> CoreEstimate | None:
     """Matrices of the core's workers and the class prior; None where nobody's cloud has corners."""
-    confusion, found = project(shared.pairs, shared.reference)
+    confusion, found = matrices_from_corners(shared.pairs, shared.reference)
     if not found.any():
         return None
-    prior = prior_of_pairs(shared.pairs, confusion)
-    return Estimate(shared.workers[found], prior, confusion[found])
+    prior = estimate_prior_from_pairs(shared.pairs, confusion)
+    return CoreEstimate(shared.workers[found], prior, confusion[found])
 
 
 @estimator
@@ -139,5 +139,5 @@ class MultiSpa(MomentAggregator):
 
     slug = "multi-spa"
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        return core_fit(labels, known, self.max_workers, lambda shared: (estimate(shared), None))
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
+        return fit_core(labels, known, self.max_workers, lambda shared: (estimate_confusions(shared), None))

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.categorical_em import coin_parameters, fit_votes, log_of, starting_votes
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import SmoothingAggregator
+from crowdwise.fitting.categorical_em import fit_votes, one_coin_parameters, safe_log, starting_vote_counts
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import SmoothingAggregator
 from crowdwise.fitting.priors import beta_log_density
 
 if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.categorical_em import VoteParameters
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -40,7 +40,7 @@ def m_step(found: Statistics, answers: FloatArray, smoothing: float) -> VotePara
     correct = found.counts.sum(axis=1) + smoothing
     total = answers + 2 * smoothing
     accuracy = np.divide(correct, total, out=np.full(total.size, 1 / found.class_counts.size), where=total > 0)
-    return coin_parameters(np.clip(accuracy, 0, 1), log_of(found.class_counts / found.class_counts.sum()))
+    return one_coin_parameters(np.clip(accuracy, 0, 1), safe_log(found.class_counts / found.class_counts.sum()))
 
 
 def log_density(parameters: VoteParameters, smoothing: float) -> float:
@@ -85,15 +85,15 @@ class OneCoin(SmoothingAggregator):
 
     slug = "one-coin"
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         answers = labels.labels_per_worker.astype(np.float64)
         fit, _ = fit_votes(
             labels,
             known,
-            starts=lambda: [m_step(starting_votes(labels, known.gold), answers, self.smoothing)],
+            starts=lambda: [m_step(starting_vote_counts(labels, known.gold), answers, self.smoothing)],
             m_step=lambda found, _: m_step(found, answers, self.smoothing),
             log_density=lambda parameters: log_density(parameters, self.smoothing),
             **self._limits,
-            of_accuracies=lambda accuracies, now: coin_parameters(accuracies, now.log_prior),
+            of_accuracies=lambda accuracies, now: one_coin_parameters(accuracies, now.log_prior),
         )
         return fit

@@ -9,9 +9,9 @@ crowd-sourced aggregation of sparsely interacting workers", ICML; longer in JMLR
 
 | equation | here |
 |---|---|
-| C[i,j], agreement beyond chance on the N[i,j] shared tasks | `fitting.rank_one.agreement` |
+| C[i,j], agreement beyond chance on the N[i,j] shared tasks | `fitting.rank_one.pairwise_agreement` |
 | ½ Σ N[i,j] (C[i,j] - s[i] s[j])² | `fitting.rank_one.squared_loss` |
-| s ← projection of s + step Σ_j N[i,j] (C[i,j] - s[i] s[j]) s[j] | `fitting.rank_one.Descent` |
+| s ← projection of s + step Σ_j N[i,j] (C[i,j] - s[i] s[j]) s[j] | `fitting.rank_one.ProjectedGradientDescent` |
 | weights log((K - 1) p / (1 - p)) of the final vote | Bayes' rule with the accuracies |
 
 An iteration costs O(co-labelling pairs), the final vote O(labels).
@@ -27,30 +27,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import AccuracyAggregator, ClimbingAggregator
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import AccuracyAggregator, ClimbingAggregator
 from crowdwise.fitting.rank_one import (
-    Descent,
-    accuracies_of,
-    agreement,
-    fit_coins,
+    ProjectedGradientDescent,
+    equal_starting_skills,
+    fit_given_accuracies,
+    majority_signs,
+    pairwise_agreement,
+    skills_to_accuracies,
     squared_loss,
-    starting_skills,
-    towards_majority,
 )
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.em import Climb
-    from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.fitting.rank_one import Pairs
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
+    from crowdwise.fitting.rank_one import PairValues
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["RankOneCompletion"]
 
 
-def complete(pairs: Pairs, *, low: float, max_iter: int, tol: float, name: str) -> Climb[FloatArray]:
+def fit_rank_one(pairs: PairValues, *, low: float, max_iter: int, tol: float, name: str) -> Climb[FloatArray]:
     """Descend from equal skills; the objective is the loss below zero, so that it climbs.
 
     Parameters
@@ -60,13 +60,13 @@ def complete(pairs: Pairs, *, low: float, max_iter: int, tol: float, name: str) 
     tol
         Stop when a step lowers the loss by no more.
     """
-    descent = Descent(pairs, low=low, high=1.0)
+    descent = ProjectedGradientDescent(pairs, low=low, high=1.0)
 
     def step(skill: FloatArray) -> tuple[float, float, FloatArray]:
         loss = squared_loss(pairs, skill)
         return -loss, -loss, descent.step(skill, loss)
 
-    return climb([starting_skills(pairs)], step, max_iter=max_iter, tol=tol, name=name)
+    return climb([equal_starting_skills(pairs)], step, max_iter=max_iter, tol=tol, name=name)
 
 
 @estimator
@@ -111,9 +111,11 @@ class RankOneCompletion(AccuracyAggregator, ClimbingAggregator):
     max_iter: int = 1000
     tol: float = 1e-12
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        pairs = agreement(labels)
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
+        pairs = pairwise_agreement(labels)
         low = -1 / (labels.n_classes - 1)
-        ended = complete(pairs, low=low, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
-        skill = ended.parameters * towards_majority(ended.parameters, pairs.parts())
-        return fit_coins(labels, known, accuracies_of(labels, pairs, skill), name=self.slug).after(ended)
+        ended = fit_rank_one(pairs, low=low, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
+        skill = ended.parameters * majority_signs(ended.parameters, pairs.parts())
+        return fit_given_accuracies(labels, known, skills_to_accuracies(labels, pairs, skill), name=self.slug).after(
+            ended
+        )

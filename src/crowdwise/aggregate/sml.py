@@ -11,10 +11,10 @@ data", AISTATS.
 
 | equation | here |
 |---|---|
-| covariance Q[i,j] of two workers over the tasks they share | `covariances` |
-| Q = v vᵀ off the diagonal | `fitting.rank_one.Descent` |
-| third moment T[i,j,k] = α v[i] v[j] v[k], α = -2b/√(1-b²) | `third_moment`, `imbalance` |
-| ψ = ½(1 + μ + v √((1-b)/(1+b))), η = ½(1 - μ + v √((1+b)/(1-b))) | `rates` |
+| covariance Q[i,j] of two workers over the tasks they share | `answer_covariances` |
+| Q = v vᵀ off the diagonal | `fitting.rank_one.ProjectedGradientDescent` |
+| third moment T[i,j,k] = α v[i] v[j] v[k], α = -2b/√(1-b²) | `third_moment`, `class_imbalance` |
+| ψ = ½(1 + μ + v √((1-b)/(1+b))), η = ½(1 - μ + v √((1+b)/(1-b))) | `sensitivity_and_specificity` |
 | maximum likelihood with ψ and η in place of the sign of Σ f v | Bayes' rule with `confusion_` |
 
 An iteration costs O(co-labelling pairs), all else O(labels · K): α is the least-squares fit over all triples of a task,
@@ -36,25 +36,25 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.knowledge import PRIOR
-from crowdwise.fitting.one_vs_rest import confusion_of_rates
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import MOMENTS
+from crowdwise.fitting.one_vs_rest import confusion_from_rates
+from crowdwise.fitting.prior_knowledge import PRIOR
 from crowdwise.fitting.rank_one import (
     NOTHING,
-    Descent,
-    Pairs,
-    accuracies_of,
-    answers_of,
-    fit_coins,
-    starting_skills,
-    towards_majority,
+    PairValues,
+    ProjectedGradientDescent,
+    equal_starting_skills,
+    fit_given_accuracies,
+    majority_signs,
+    merge_answers,
+    skills_to_accuracies,
 )
 from crowdwise.kernels import answer_sums, pair_counts, vote_shares
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.kernels import PairCounts
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 __all__ = ["SpectralMetaLearner"]
 
 
-def covariances(found: PairCounts, share: FloatArray, kind: int) -> Pairs:
+def answer_covariances(found: PairCounts, share: FloatArray, kind: int) -> PairValues:
     """Covariance of every two workers' answers, +1 for class `kind` and -1 for another, weighed by shared tasks.
 
     Parameters
@@ -75,7 +75,7 @@ def covariances(found: PairCounts, share: FloatArray, kind: int) -> Pairs:
     both = found.counts[:, kind, kind]
     named, named_by_other = found.counts[:, kind, :].sum(axis=1), found.counts[:, :, kind].sum(axis=1)
     value = 4 * (both - one * named_by_other - other * named + shared * one * other) / shared
-    return Pairs(found.first, found.second, value, shared, share.size)
+    return PairValues(found.first, found.second, value, shared, share.size)
 
 
 def third_moment(task: IntArray, worker: IntArray, centred: FloatArray, vector: FloatArray) -> float | None:
@@ -83,23 +83,23 @@ def third_moment(task: IntArray, worker: IntArray, centred: FloatArray, vector: 
 
     None where no task has three workers who tell something.
     """
-    told = _triples(task, vector[worker] * vector[worker])
-    seen = _triples(task, centred * vector[worker])
+    told = _sum_triple_products(task, vector[worker] * vector[worker])
+    seen = _sum_triple_products(task, centred * vector[worker])
     return seen / told if told > NOTHING else None
 
 
-def _triples(task: IntArray, value: FloatArray) -> float:
+def _sum_triple_products(task: IntArray, value: FloatArray) -> float:
     """Σ over tasks of Σ_{i<j<k} value[i] value[j] value[k], by sums of powers."""
     first, second, third = (np.bincount(task, value**power) for power in (1, 2, 3))
     return float((first**3 - 3 * first * second + 2 * third).sum()) / 6
 
 
-def imbalance(alpha: float) -> float:
+def class_imbalance(alpha: float) -> float:
     """The mean b of the truth from α = -2b/√(1-b²)."""
     return float(-alpha / np.sqrt(4 + alpha * alpha))
 
 
-def rates(mean: FloatArray, vector: FloatArray, balance: float) -> tuple[FloatArray, FloatArray]:
+def sensitivity_and_specificity(mean: FloatArray, vector: FloatArray, balance: float) -> tuple[FloatArray, FloatArray]:
     """Sensitivity ψ and specificity η (M,) from the means μ of the answers, v, and the mean b of the truth."""
     odds = np.sqrt((1 - balance) / (1 + balance))
     return (1 + mean + vector * odds) / 2, (1 - mean + vector / odds) / 2
@@ -150,8 +150,8 @@ class SpectralMetaLearner(Aggregator):
     max_iter: int = 1000
     tol: float = 1e-10
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        found, answers = pair_counts(labels), answers_of(labels)
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
+        found, answers = pair_counts(labels), merge_answers(labels)
         given = labels.labels_per_worker.astype(np.float64)
         shares = answer_sums(labels) / np.maximum(given, 1)[:, None]
         low, high = 1 / (labels.n_tasks + labels.n_classes), 1 - 1 / (labels.n_tasks + labels.n_classes)
@@ -161,27 +161,30 @@ class SpectralMetaLearner(Aggregator):
         sensitivity, specificity = np.empty_like(shares), np.empty_like(shares)
         ends = []
         for kind in range(labels.n_classes):
-            pairs = covariances(found, shares[:, kind], kind)
-            vector, *end = Descent(pairs, low=-1.0, high=1.0).run(
-                starting_skills(pairs), max_iter=self.max_iter, tol=self.tol
+            pairs = answer_covariances(found, shares[:, kind], kind)
+            vector, *end = ProjectedGradientDescent(pairs, low=-1.0, high=1.0).run(
+                equal_starting_skills(pairs), max_iter=self.max_iter, tol=self.tol
             )
             ends.append(end)
             part, paired = pairs.parts(), pairs.paired
-            vectors[:, kind] = vector = np.where(paired, vector * towards_majority(vector, part), 0.0)
+            vectors[:, kind] = vector = np.where(paired, vector * majority_signs(vector, part), 0.0)
             mean = 2 * shares[:, kind] - 1
             if known.class_prior is None:
                 centred = 2 * answers.share(labels, kind) - 1 - mean[answers.worker]
                 alpha = third_moment(answers.task, answers.worker, centred, vector)
                 if alpha is not None:
-                    prior[kind] = np.clip((1 + imbalance(alpha)) / 2, low, high)
-            sensitivity[:, kind], specificity[:, kind] = rates(mean, vector, 2 * prior[kind] - 1)
+                    prior[kind] = np.clip((1 + class_imbalance(alpha)) / 2, low, high)
+            sensitivity[:, kind], specificity[:, kind] = sensitivity_and_specificity(mean, vector, 2 * prior[kind] - 1)
         if float(np.abs(vectors).max()) <= NOTHING:
-            return fit_coins(labels, known, accuracies_of(labels, pairs, vectors[:, 0]), name=self.slug)
+            return fit_given_accuracies(
+                labels, known, skills_to_accuracies(labels, pairs, vectors[:, 0]), name=self.slug
+            )
         least = (1 / (given + labels.n_classes))[:, None]
         sensitivity, false_alarm = (
-            np.clip(_filled(rate, given, paired), least, 1 - least) for rate in (sensitivity, 1 - specificity)
+            np.clip(_fill_missing_rates(rate, given, paired), least, 1 - least)
+            for rate in (sensitivity, 1 - specificity)
         )
-        table = np.log(confusion_of_rates(sensitivity, false_alarm))
+        table = np.log(confusion_from_rates(sensitivity, false_alarm))
         start = ConfusionParameters(np.log(prior / prior.sum()), table)
         fit = fit_confusions(
             labels,
@@ -196,7 +199,7 @@ class SpectralMetaLearner(Aggregator):
         return replace(fit, n_iter=max(end[0] for end in ends), converged=all(end[1] for end in ends))
 
 
-def _filled(rate: FloatArray, given: FloatArray, paired: BoolArray) -> FloatArray:
+def _fill_missing_rates(rate: FloatArray, given: FloatArray, paired: BoolArray) -> FloatArray:
     """Rates (M, K), those of workers without a pair the mean of the others', weighed by answers."""
     mean = np.average(rate[paired], axis=0, weights=given[paired])
     return np.where(paired[:, None], rate, mean)

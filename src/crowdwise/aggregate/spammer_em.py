@@ -9,11 +9,11 @@ V. Raykar and S. Yu (2012), "Eliminating spammers and ranking annotators for cro
 
 | equation | here |
 |---|---|
-| spammer score Σ_{c<c'} ‖A[c] - A[c']‖² / (K (K-1)); (sensitivity + specificity - 1)² for two classes | `score` |
+| spammer score Σ_{c<c'} ‖A[c] - A[c']‖² / (K (K-1)); (ψ + η - 1)² for two classes | `spammer_scores` |
 | automatic spammer prior, ∝ exp(-½ λ × squared distance from a spammer) | `log_density` |
 | E-step | the engine's `e_step` |
 | M-step, highest posterior of the rows | `m_step` |
-| λ by type-II likelihood; λ → ∞ prunes | `precisions` |
+| λ by type-II likelihood; λ → ∞ prunes | `prior_precisions` |
 
 Departures. The distance is that of each row from the worker's own label shares, which are data, instead of that between
 rows: the M-step is then exact, row by row, for any number of classes. λ is the inverse of the rows' mean squared
@@ -31,9 +31,9 @@ import numpy as np
 
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
-from crowdwise.fitting.families import ClimbingAggregator
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator
+from crowdwise.fitting.method_facts import EM
 from crowdwise.kernels import answer_sums
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from crowdwise.engines import Prepared, Statistics
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -54,7 +54,7 @@ ROOT_STEPS = 100  # of Newton for the multiplier of a row, which takes a handful
 PRECISE = 1e-14  # how near a row's sum is to 1
 
 
-def habits_of(labels: CrowdLabels) -> FloatArray:
+def worker_label_shares(labels: CrowdLabels) -> FloatArray:
     """Each worker's label shares v (M, K); of a worker without labels, those of the crowd."""
     answers = answer_sums(labels)
     total = answers.sum(axis=1, keepdims=True)
@@ -62,7 +62,7 @@ def habits_of(labels: CrowdLabels) -> FloatArray:
     return habits
 
 
-def precisions(counts: FloatArray, habits: FloatArray) -> FloatArray:
+def prior_precisions(counts: FloatArray, habits: FloatArray) -> FloatArray:
     """λ (M,) from expected answers [worker, truth, label]: infinite for spammers, 0 where the labels cannot tell.
 
     With n answers in row k, n ‖rate - v‖² is 1 - Σv² by chance, on average over rows (less one, as v is fitted). What
@@ -82,7 +82,7 @@ def precisions(counts: FloatArray, habits: FloatArray) -> FloatArray:
     return precision
 
 
-def rows(counts: FloatArray, habits: FloatArray, precision: FloatArray) -> FloatArray:
+def maximise_rows(counts: FloatArray, habits: FloatArray, precision: FloatArray) -> FloatArray:
     """Rows a that maximise Σ n log a - ½ λ ‖a - v‖² on the simplex; counts and result are [worker, truth, label].
 
     n / a - λ (a - v) is the same for every label: a quadratic for a, and a convex equation for the multiplier, which
@@ -114,7 +114,7 @@ def m_step(found: Statistics, habits: FloatArray, precision: FloatArray) -> Conf
     """The highest posterior given expected answers."""
     with np.errstate(divide="ignore"):
         log_prior = np.log(found.class_counts / found.class_counts.sum())
-        return ConfusionParameters(log_prior, np.log(rows(found.counts, habits, precision)))
+        return ConfusionParameters(log_prior, np.log(maximise_rows(found.counts, habits, precision)))
 
 
 def log_density(parameters: ConfusionParameters, habits: FloatArray, precision: FloatArray) -> float:
@@ -124,7 +124,7 @@ def log_density(parameters: ConfusionParameters, habits: FloatArray, precision: 
     return -0.5 * float(finite @ (off**2).sum(axis=(1, 2)))
 
 
-def score(confusion: FloatArray) -> FloatArray:
+def spammer_scores(confusion: FloatArray) -> FloatArray:
     """Spammer score (M,) of confusion matrices [worker, truth, label]: 0 for a spammer, 1 for a perfect worker."""
     n_classes = confusion.shape[1]
     off = confusion - confusion.mean(axis=1, keepdims=True)
@@ -185,14 +185,14 @@ class SpammerEm(ClimbingAggregator):
     spammer_ = FittedArray("worker_columns", "spammer", "Score of each worker: 0 for a spammer.")
     pruned_ = FittedArray("worker_columns", "pruned", "1 where the worker's labels were left out.")
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
-        habits = habits_of(labels)
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
+        habits = worker_label_shares(labels)
         precision = np.zeros(labels.n_workers)
 
         def starts(prepared: Prepared) -> Iterator[ConfusionParameters]:
             found = prepared.accumulate_votes(labels.class_shares, known.gold)
             for _ in range(min(LEARNING, self.max_iter)):
-                precision[:] = precisions(found.counts, habits)
+                precision[:] = prior_precisions(found.counts, habits)
                 if labels.labels_per_worker @ np.isinf(precision) > MOST * labels.n_labels:
                     precision[:] = 0.0
                 now = m_step(found, habits, precision)
@@ -208,6 +208,6 @@ class SpammerEm(ClimbingAggregator):
             log_density=lambda parameters: log_density(parameters, habits, precision),
             **self._limits,
         )
-        scores = np.zeros(labels.n_workers) if fit.confusion is None else score(fit.confusion)
+        scores = np.zeros(labels.n_workers) if fit.confusion is None else spammer_scores(fit.confusion)
         columns = {"spammer": scores, "pruned": np.isinf(precision).astype(np.float64)}
         return replace(fit, worker_columns=columns, extra={"precision": precision})

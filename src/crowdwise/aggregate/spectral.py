@@ -10,12 +10,12 @@ crowdsourcing", NeurIPS 27 (and JMLR 17, 2016).
 
 | step | here |
 |---|---|
-| partition into three groups, group aggregated labels Z | `deal`, `views_of` |
-| M₂, M₃ from Z′_a, Z′_b and Z_c | `as_third` |
-| whitening, robust tensor power method | `third_view`, `power_method` |
-| C_c and the prior, classes put in order | `third_view`, `group_matrices` |
-| C_i of every worker from E[z_i ⊗ Z_a] | `worker_matrices` |
-| probabilities at least δ = 10⁻⁶, EM | `fitting.moments.complete`, `fitting.edges.fit_confusions` |
+| partition into three groups, group aggregated labels Z | `deal_into_three_groups`, `group_views` |
+| M₂, M₃ from Z′_a, Z′_b and Z_c | `moments_of_third_view` |
+| whitening, robust tensor power method | `estimate_third_view`, `tensor_power_method` |
+| C_c and the prior, classes put in order | `estimate_third_view`, `estimate_group_matrices` |
+| C_i of every worker from E[z_i ⊗ Z_a] | `estimate_worker_matrices` |
+| probabilities at least δ = 10⁻⁶, EM | `fitting.moment_estimates.complete_parameters`, `fitting.edges.fit_confusions` |
 
 Departures: the groups are dealt by rank instead of at random, so that the order of rows does not matter and groups are
 alike. A group's view of a task is the mean of the answers it has, not their sum over the size of the group, and a
@@ -34,10 +34,18 @@ import numpy as np
 
 from crowdwise.aggregate.dawid_skene import m_step
 from crowdwise.fitting.categorical_em import fit_confusions
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import MOMENTS
-from crowdwise.fitting.families import ClimbingAggregator
-from crowdwise.fitting.moments import ENOUGH, Estimate, align_together, complete, rank_workers, share_rows, start_of
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator
+from crowdwise.fitting.method_facts import MOMENTS
+from crowdwise.fitting.moment_estimates import (
+    ENOUGH,
+    CoreEstimate,
+    align_all_rows,
+    complete_parameters,
+    normalise_rows,
+    rank_workers,
+    starting_counts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +53,7 @@ if TYPE_CHECKING:
     from crowdwise.engines import Prepared
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.categorical_em import ConfusionParameters
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -57,7 +65,7 @@ POWER_STEPS = 100  # most steps of the power method, which converges quadratical
 STILL = 1e-14  # a step smaller than this is rounding
 
 
-class Moments(NamedTuple):
+class CrossMoments(NamedTuple):
     """Cross-moments of three views a, b, c: E[a bᵀ], E[a cᵀ], E[b cᵀ] (K, K) and E[a ⊗ b ⊗ c] (K, K, K)."""
 
     ab: FloatArray
@@ -66,7 +74,7 @@ class Moments(NamedTuple):
     abc: FloatArray
 
 
-def deal(order: IntArray) -> IntArray:
+def deal_into_three_groups(order: IntArray) -> IntArray:
     """Group of each worker (M,), dealt in the order given: 0, 1, 2, 2, 1, 0, and so on."""
     hand = np.concatenate([np.arange(GROUPS), np.arange(GROUPS)[::-1]])
     group = np.empty_like(order)
@@ -74,7 +82,7 @@ def deal(order: IntArray) -> IntArray:
     return group
 
 
-def views_of(labels: CrowdLabels, group: IntArray, classes: IntArray) -> FloatArray:
+def group_views(labels: CrowdLabels, group: IntArray, classes: IntArray) -> FloatArray:
     """Mean answer of each group to each task (3, N, k) over the classes named; zeros where a group has none."""
     place = np.zeros(labels.n_classes, np.int64)
     place[classes] = np.arange(classes.size)
@@ -85,13 +93,13 @@ def views_of(labels: CrowdLabels, group: IntArray, classes: IntArray) -> FloatAr
     return views
 
 
-def moments_of(a: FloatArray, b: FloatArray, c: FloatArray) -> Moments | None:
+def cross_moments(a: FloatArray, b: FloatArray, c: FloatArray) -> CrossMoments | None:
     """Mean products of views (N, K), each over the tasks where its views are; None where hardly any has all three."""
     has_a, has_b, has_c = a.any(axis=1), b.any(axis=1), c.any(axis=1)
     together = np.count_nonzero(has_a & has_b & has_c)
     if together < ENOUGH * a.shape[1] ** 2:
         return None
-    return Moments(
+    return CrossMoments(
         a.T @ b / np.count_nonzero(has_a & has_b),
         a.T @ c / np.count_nonzero(has_a & has_c),
         b.T @ c / np.count_nonzero(has_b & has_c),
@@ -99,7 +107,7 @@ def moments_of(a: FloatArray, b: FloatArray, c: FloatArray) -> Moments | None:
     )
 
 
-def as_third(found: Moments) -> tuple[FloatArray, FloatArray] | None:
+def moments_of_third_view(found: CrossMoments) -> tuple[FloatArray, FloatArray] | None:
     """M₂ = C W Cᵀ and M₃ = Σ w C[:, k]^⊗3 of view c: the other views turned into its own; None if they cannot be."""
     if any(np.linalg.cond(moment) * SINGULAR > 1 for moment in (found.ab, found.ac, found.bc)):
         return None
@@ -110,7 +118,7 @@ def as_third(found: Moments) -> tuple[FloatArray, FloatArray] | None:
     return (second + second.T) / 2, third
 
 
-def power_method(tensor: FloatArray, starts: FloatArray) -> tuple[FloatArray, FloatArray]:
+def tensor_power_method(tensor: FloatArray, starts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues (K,) and eigenvectors (K, K) in columns of a tensor that is nearly orthogonal; starts in columns."""
     size = tensor.shape[0]
     values, vectors = np.zeros(size), np.zeros((size, size))
@@ -130,9 +138,9 @@ def power_method(tensor: FloatArray, starts: FloatArray) -> tuple[FloatArray, Fl
     return values, vectors
 
 
-def third_view(found: Moments) -> tuple[FloatArray, FloatArray] | None:
+def estimate_third_view(found: CrossMoments) -> tuple[FloatArray, FloatArray] | None:
     """Prior (K,) and matrix C (K, K) [label, truth] of view c, classes in no order; None where moments are singular."""
-    turned = as_third(found)
+    turned = moments_of_third_view(found)
     if turned is None:
         return None
     second, third = turned
@@ -143,30 +151,32 @@ def third_view(found: Moments) -> tuple[FloatArray, FloatArray] | None:
     tensor = np.einsum("abk,ai,bj,kl->ijl", third, whitening, whitening, whitening, optimize=True)
     # Averaging over the order of the three views takes away what noise has made unsymmetric.
     tensor = np.mean([tensor.transpose(turn) for turn in permutations(range(GROUPS))], axis=0)
-    values, vectors = power_method(tensor, whitening.T)
+    values, vectors = tensor_power_method(tensor, whitening.T)
     if values.min() <= SINGULAR:
         return None
     return values**-2, (axes * np.sqrt(spread)) @ vectors * values
 
 
-def group_matrices(views: FloatArray, references: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+def estimate_group_matrices(views: FloatArray, references: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """Prior (K,) and the groups' matrices (3, K, K) [group, truth, label], classes in the order of the references."""
     priors, matrices = [], []
     for group in range(GROUPS):
         a, b = (other for other in range(GROUPS) if other != group)
-        moments = moments_of(views[a], views[b], views[group])
-        found = None if moments is None else third_view(moments)
+        moments = cross_moments(views[a], views[b], views[group])
+        found = None if moments is None else estimate_third_view(moments)
         if found is None:
             return None
-        prior, matrix = found[0], share_rows(found[1].T)
-        order = align_together(matrix[None], references[group][None])
+        prior, matrix = found[0], normalise_rows(found[1].T)
+        order = align_all_rows(matrix[None], references[group][None])
         priors.append(prior[order])
         matrices.append(matrix[order])
     prior = np.mean(priors, axis=0)
     return prior / prior.sum(), np.stack(matrices)
 
 
-def worker_matrices(beside: FloatArray, group: IntArray, prior: FloatArray, matrices: FloatArray) -> FloatArray | None:
+def estimate_worker_matrices(
+    beside: FloatArray, group: IntArray, prior: FloatArray, matrices: FloatArray
+) -> FloatArray | None:
     """Matrices (M, K, K) [worker, truth, label] from Σ Z ⊗ z over each worker's tasks (3, M, K, K), groups first."""
     if any(np.linalg.cond(matrix) * SINGULAR > 1 for matrix in matrices) or prior.min() <= SINGULAR:
         return None
@@ -174,32 +184,36 @@ def worker_matrices(beside: FloatArray, group: IntArray, prior: FloatArray, matr
     for other, matrix in enumerate(matrices):
         outside = group != other
         confusion[outside] += np.linalg.inv(matrix.T) @ beside[other, outside] / prior[:, None]
-    return share_rows(confusion)
+    return normalise_rows(confusion)
 
 
-def estimate(labels: CrowdLabels, prepared: Prepared, known: Knowledge, votes: FloatArray) -> Estimate | None:
+def estimate_confusions(
+    labels: CrowdLabels, prepared: Prepared, known: PriorKnowledge, votes: FloatArray
+) -> CoreEstimate | None:
     """Matrices of the workers with enough answers beside others', and the prior; None where moments are missing.
 
     `votes` (M, K, K) [worker, truth, label] counts answers against the majority vote.
     """
     classes = np.flatnonzero(labels.class_shares)
     order, beside_others = rank_workers(labels, known.gold)
-    group = deal(order)
-    views = views_of(labels, group, classes)
+    group = deal_into_three_groups(order)
+    views = group_views(labels, group, classes)
     named = votes[:, classes[:, None], classes]
-    found = group_matrices(views, np.stack([share_rows(named[group == one].sum(axis=0)) for one in range(GROUPS)]))
+    found = estimate_group_matrices(
+        views, np.stack([normalise_rows(named[group == one].sum(axis=0)) for one in range(GROUPS)])
+    )
     if found is None:
         return None
     prior, matrices = found
-    beside = np.stack([prepared.accumulate(padded(view, labels.n_classes, classes)).counts for view in views])
-    confusion = worker_matrices(beside[:, :, classes[:, None], classes], group, prior, matrices)
+    beside = np.stack([prepared.accumulate(pad_view(view, labels.n_classes, classes)).counts for view in views])
+    confusion = estimate_worker_matrices(beside[:, :, classes[:, None], classes], group, prior, matrices)
     if confusion is None:
         return None
     core = np.flatnonzero(beside_others >= ENOUGH * classes.size**2)
-    return Estimate(core, prior, confusion[core]) if core.size else None
+    return CoreEstimate(core, prior, confusion[core]) if core.size else None
 
 
-def padded(view: FloatArray, n_classes: int, classes: IntArray) -> FloatArray:
+def pad_view(view: FloatArray, n_classes: int, classes: IntArray) -> FloatArray:
     """A view (N, k) over the classes named, with zeros for the others."""
     whole = np.zeros((view.shape[0], n_classes))
     whole[:, classes] = view
@@ -248,12 +262,14 @@ class SpectralDawidSkene(ClimbingAggregator):
     slug = "spectral"
     family = MOMENTS
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         no_pseudo = np.zeros((1, labels.n_classes, labels.n_classes))
 
         def starts(prepared: Prepared) -> Iterator[ConfusionParameters]:
-            votes = start_of(labels, prepared, known)
-            yield complete(labels, prepared, known, votes, estimate(labels, prepared, known, votes.counts))
+            votes = starting_counts(labels, prepared, known)
+            yield complete_parameters(
+                labels, prepared, known, votes, estimate_confusions(labels, prepared, known, votes.counts)
+            )
 
         return fit_confusions(
             labels,

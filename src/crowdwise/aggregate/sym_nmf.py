@@ -9,9 +9,9 @@ matrix factorization", ICML 38.
 
 | step | here |
 |---|---|
-| missing blocks imputed by least squares over those that are seen | `squared_error` is its value, `sweep` a round |
-| min ‖H − U Q‖², H ≥ 0, QᵀQ = I, by turns | `rotate` |
-| columns of every block made to sum to 1; d | `fitting.moments.share_rows`, `fitting.moments.prior_of_pairs` |
+| missing blocks imputed by least squares over those seen | `squared_error` is its value, `sweep_factors` a round |
+| min ‖H − U Q‖², H ≥ 0, QᵀQ = I, by turns | `rotate_to_nonnegative` |
+| columns of every block made to sum to 1; d | `normalise_rows`, `estimate_prior_from_pairs` |
 
 Departures: the imputed matrix is never formed. The paper fills missing blocks from others, or by a robust low-rank fit,
 and then takes the factor from an eigendecomposition; here the factor itself is fitted to the blocks that are seen, one
@@ -28,22 +28,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import ClimbingAggregator, MomentAggregator
-from crowdwise.fitting.moments import (
-    Estimate,
-    align_together,
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator, MomentAggregator
+from crowdwise.fitting.moment_estimates import (
+    CoreEstimate,
+    align_all_rows,
     apply_floor,
-    core_fit,
-    prior_of_pairs,
-    share_rows,
+    estimate_prior_from_pairs,
+    fit_core,
+    normalise_rows,
 )
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.em import Climb
-    from crowdwise.fitting.knowledge import Knowledge
-    from crowdwise.fitting.moments import Shared
+    from crowdwise.fitting.moment_estimates import CoreAnswers
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.kernels import PairCounts
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -56,7 +56,7 @@ STILL = 1e-9  # share of what is below zero at which a step has gained nothing: 
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedBlocks:
     """The blocks that are seen, worker by worker: each pair stands twice, once for each of the two.
 
     Attributes
@@ -77,26 +77,26 @@ class Seen:
     weight: FloatArray
 
 
-def seen_of(pairs: PairCounts, n_workers: int) -> Seen:
+def collect_observed_blocks(pairs: PairCounts, n_workers: int) -> ObservedBlocks:
     """Every pair's shares of joint answers, from both sides."""
     worker, other = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
     order = np.lexsort((other, worker))
     share = np.concatenate([pairs.counts, np.moveaxis(pairs.counts, 1, 2)])[order]
     shared = np.tile(pairs.shared, 2)[order]
     share /= shared[:, None, None]
-    return Seen(
+    return ObservedBlocks(
         np.searchsorted(worker[order], np.arange(n_workers + 1)), other[order], share, shared / pairs.shared.sum()
     )
 
 
-def squared_error(seen: Seen, factor: FloatArray) -> float:
+def squared_error(seen: ObservedBlocks, factor: FloatArray) -> float:
     """Σ over pairs of weight × ‖R̂ − U_m U_nᵀ‖², factor (C, K, K) [worker, label, column]."""
     worker = np.repeat(np.arange(factor.shape[0]), np.diff(seen.ptr))
     left = seen.share - factor[worker] @ np.moveaxis(factor[seen.other], 1, 2)
     return float(np.einsum("p,pab,pab->", seen.weight, left, left)) / 2
 
 
-def sweep(seen: Seen, factor: FloatArray, first: FloatArray, hold: float) -> FloatArray:
+def sweep_factors(seen: ObservedBlocks, factor: FloatArray, first: FloatArray, hold: float) -> FloatArray:
     """Every worker's factor in turn the best for those of the others: the objective never falls."""
     made = factor.copy()
     size = factor.shape[1]
@@ -110,7 +110,7 @@ def sweep(seen: Seen, factor: FloatArray, first: FloatArray, hold: float) -> Flo
     return made
 
 
-def rotate(factor: FloatArray) -> FloatArray:
+def rotate_to_nonnegative(factor: FloatArray) -> FloatArray:
     """H (C, K, K): the factor turned by the rotation that leaves the least below zero, what is left cut off."""
     stacked = factor.reshape(-1, factor.shape[2])
     turn = np.eye(stacked.shape[1])
@@ -126,31 +126,33 @@ def rotate(factor: FloatArray) -> FloatArray:
     return np.maximum(stacked @ turn, 0).reshape(factor.shape)
 
 
-def climb_blocks(
-    seen: Seen, first: FloatArray, *, hold: float, max_iter: int, tol: float, name: str
+def fit_factor(
+    seen: ObservedBlocks, first: FloatArray, *, hold: float, max_iter: int, tol: float, name: str
 ) -> Climb[FloatArray]:
     """Sweeps from the factor given; the objective is minus the squared error and minus hold × ‖U − U⁰‖²."""
 
     def step(factor: FloatArray) -> tuple[float, float, FloatArray]:
         error = squared_error(seen, factor)
         moved = float(((factor - first) ** 2).sum())
-        return -error - hold * moved, -error, sweep(seen, factor, first, hold)
+        return -error - hold * moved, -error, sweep_factors(seen, factor, first, hold)
 
     return climb([first], step, max_iter=max_iter, tol=tol, name=name)
 
 
-def start(shared: Shared) -> FloatArray:
+def starting_factor(shared: CoreAnswers) -> FloatArray:
     """A D^½ [worker, label, column] with the confusions against the majority vote, and the prior that fits them."""
-    prior = apply_floor(prior_of_pairs(shared.pairs, shared.reference))
+    prior = apply_floor(estimate_prior_from_pairs(shared.pairs, shared.reference))
     first: FloatArray = np.einsum("wkl,k->wlk", shared.reference, np.sqrt(prior))
     return first
 
 
-def matrices(pairs: PairCounts, factor: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
+def confusion_from_factor(
+    pairs: PairCounts, factor: FloatArray, reference: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Prior (K,) and matrices (C, K, K) [worker, truth, label] from a factor, classes as in the reference."""
-    confusion = share_rows(np.einsum("wlk->wkl", rotate(factor)))
-    confusion = confusion[:, align_together(confusion, reference)]
-    return prior_of_pairs(pairs, confusion), confusion
+    confusion = normalise_rows(np.einsum("wlk->wkl", rotate_to_nonnegative(factor)))
+    confusion = confusion[:, align_all_rows(confusion, reference)]
+    return estimate_prior_from_pairs(pairs, confusion), confusion
 
 
 @estimator
@@ -190,15 +192,17 @@ class SymmetricNmf(MomentAggregator, ClimbingAggregator):
 
     tol: float = 1e-9
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
 
-        def estimate(shared: Shared) -> tuple[Estimate, Climb[FloatArray]]:
-            ended = climb_blocks(
-                seen_of(shared.pairs, shared.n_workers),
-                start(shared),
+        def estimate(shared: CoreAnswers) -> tuple[CoreEstimate, Climb[FloatArray]]:
+            ended = fit_factor(
+                collect_observed_blocks(shared.pairs, shared.n_workers),
+                starting_factor(shared),
                 hold=DRAW / float(shared.pairs.shared.sum()),
                 **self._limits,
             )
-            return Estimate(shared.workers, *matrices(shared.pairs, ended.parameters, shared.reference)), ended
+            return CoreEstimate(
+                shared.workers, *confusion_from_factor(shared.pairs, ended.parameters, shared.reference)
+            ), ended
 
-        return core_fit(labels, known, self.max_workers, estimate)
+        return fit_core(labels, known, self.max_workers, estimate)

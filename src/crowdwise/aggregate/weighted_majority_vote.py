@@ -3,7 +3,7 @@
 | equation | here |
 |---|---|
 | Ibrahim et al. 2025, "weighted MV": ŷ = argmax_k Σ_m w[m] 1[label = k] | `kernels.vote_shares` |
-| Wawa: w[m] = share of m's labels that agree with the vote, again and again | `agreement` |
+| Wawa: w[m] = share of m's labels that agree with the vote, again and again | `agreement_with_winners` |
 
 Learnt weights start equal, so the first round is majority vote; the rounds end when the winners no longer change (a
 fixed point), when they return to earlier winners, or at `max_iter`.
@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.families import WeightedVoteAggregator
-from crowdwise.fitting.parameters import as_numbers
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import WeightedVoteAggregator
+from crowdwise.fitting.parameter_checks import as_numbers
 from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["WeightedMajorityVote"]
 
 
-def agreement(labels: CrowdLabels, winners: IntArray) -> FloatArray:
+def agreement_with_winners(labels: CrowdLabels, winners: IntArray) -> FloatArray:
     """Share of each worker's labels that are the winner of their task; 0 for a worker without labels."""
     agreed = worker_sums(labels, winners[labels.task] == labels.label)
     share: FloatArray = agreed / np.maximum(labels.labels_per_worker, 1)
@@ -74,16 +74,18 @@ class WeightedMajorityVote(WeightedVoteAggregator):
 
     weights: Any = None
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
         if self.weights is not None:
-            weights, n_iter, converged = _given_weights(self.weights, labels), 1, True
+            weights, n_iter, converged = _read_given_weights(self.weights, labels), 1, True
         else:
-            weights, n_iter, converged = self._learn(labels, known.gold)
+            weights, n_iter, converged = self._learn_weights(labels, known.gold)
         posterior = vote_shares(labels, known.gold, weights)
-        return self._fit_of_votes(labels, known, posterior, {"weight": weights}, n_iter=n_iter, converged=converged)
+        return self._make_fit_from_votes(
+            labels, known, posterior, {"weight": weights}, n_iter=n_iter, converged=converged
+        )
 
-    def _learn(self, labels: CrowdLabels, gold: IntArray) -> tuple[FloatArray, int, bool]:
+    def _learn_weights(self, labels: CrowdLabels, gold: IntArray) -> tuple[FloatArray, int, bool]:
         weights = np.ones(labels.n_workers)
         seen: set[bytes] = set()
         for round_ in range(1, self.max_iter + 1):
@@ -92,14 +94,14 @@ class WeightedMajorityVote(WeightedVoteAggregator):
             if fingerprint in seen:
                 return weights, round_ - 1, True
             seen.add(fingerprint)
-            weights = agreement(labels, winners)
+            weights = agreement_with_winners(labels, winners)
         return weights, self.max_iter, False
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        return vote_shares(labels, NO_GOLD, self._with_stranger(self.weights_))
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+        return vote_shares(labels, NO_GOLD, self._append_unknown_worker(self.weights_))
 
 
-def _given_weights(given: Any, labels: CrowdLabels) -> FloatArray:
+def _read_given_weights(given: Any, labels: CrowdLabels) -> FloatArray:
     if not isinstance(given, dict):
         raise InputError("weights must be a mapping from worker to a number, 0 or more.")
     places = positions(as_vocabulary(list(given), "worker"), labels.workers)

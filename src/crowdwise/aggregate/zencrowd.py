@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.fitting.categorical_em import VoteParameters, coin_parameters, fit_votes
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import EM
-from crowdwise.fitting.families import ClimbingAggregator
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, one_coin_parameters
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.family_bases import ClimbingAggregator
+from crowdwise.fitting.method_facts import EM
+from crowdwise.fitting.parameter_checks import check_number
 
 if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -42,7 +42,7 @@ __all__ = ["ZenCrowd"]
 def m_step(found: Statistics, answers: FloatArray, log_prior: FloatArray, start: float) -> VoteParameters:
     """Reliability: mean posterior of a worker's labels; the start for a worker without labels."""
     reliability = np.divide(found.counts.sum(axis=1), answers, out=np.full(answers.size, start), where=answers > 0)
-    return coin_parameters(np.clip(reliability, 0, 1), log_prior)
+    return one_coin_parameters(np.clip(reliability, 0, 1), log_prior)
 
 
 @estimator
@@ -92,10 +92,10 @@ class ZenCrowd(ClimbingAggregator):
     def _check(self) -> None:
         check_number("reliability", self.reliability, low=0, high=1, above=True)
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         answers = labels.labels_per_worker.astype(np.float64)
         log_prior = np.full(labels.n_classes, -np.log(labels.n_classes))
-        start = coin_parameters(np.full(labels.n_workers, float(self.reliability)), log_prior)
+        start = one_coin_parameters(np.full(labels.n_workers, float(self.reliability)), log_prior)
         fit, _ = fit_votes(
             labels,
             known,
@@ -103,6 +103,6 @@ class ZenCrowd(ClimbingAggregator):
             m_step=lambda found, _: m_step(found, answers, log_prior, self.reliability),
             log_density=lambda _: 0.0,
             **self._limits,
-            of_accuracies=lambda accuracies, now: coin_parameters(accuracies, now.log_prior),
+            of_accuracies=lambda accuracies, now: one_coin_parameters(accuracies, now.log_prior),
         )
         return fit

@@ -4,11 +4,11 @@ In the model of `find_spammers` a worker gives the class with chance s, their *a
 
 | quantity | here |
 |---|---|
-| attention as a slope, Σ_k cov(1[label = k], q_k) / Σ_k var(q_k), what s is on average in the model | `slopes` |
+| attention as a slope, Σ_k cov(1[label = k], q_k) / Σ_k var(q_k), the mean of s in the model | `attention_slopes` |
 | attention of the others on a worker's tasks: a ratio of weighted sums, shrunk to the crowd's | `usual_attention` |
-| share of the crowd with each relative attention, by EM on a grid (nonparametric empirical Bayes) | `fit_mixture` |
-| do the labels depend on the others' at all: (n - 1) × Pillai's trace of labels against q, χ² | `dependence` |
-| worse than chance: the slope against its exact mean and variance over all orders of the labels | `dependence` |
+| share of the crowd with each relative attention, by EM (nonparametric empirical Bayes) | `fit_attention_mixture` |
+| do the labels depend on the others': (n - 1) × Pillai's trace of labels against q, χ² | `measure_label_dependence` |
+| worse than chance: the slope against its exact mean and variance over all orders | `measure_label_dependence` |
 """
 
 from __future__ import annotations
@@ -26,14 +26,22 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["Dependence", "Slopes", "dependence", "fit_mixture", "mean_said", "slopes", "usual_attention"]
+__all__ = [
+    "AttentionSlopes",
+    "LabelDependence",
+    "attention_slopes",
+    "fit_attention_mixture",
+    "mean_posterior_of_others",
+    "measure_label_dependence",
+    "usual_attention",
+]
 
 STEADY = 5.0  # spread that a slope is shrunk by: that of about ten labels on tasks that the others are sure of
 MIXTURE_STEPS = 100  # of EM for the shares of the crowd
 
 
 @dataclass(frozen=True)
-class Slopes:
+class AttentionSlopes:
     """What each label adds to its worker's slope: `above` (S,) over `spread` (S,); and the workers' slope (M,)."""
 
     above: FloatArray
@@ -42,7 +50,7 @@ class Slopes:
 
 
 @dataclass(frozen=True)
-class Dependence:
+class LabelDependence:
     """Of each worker (M,): Pillai's trace times n - 1, its degrees of freedom, and z of the slope under permutation."""
 
     trace: FloatArray
@@ -55,26 +63,26 @@ class Dependence:
         return np.asarray(np.where(self.freedom > 0, chdtrc(np.maximum(self.freedom, 1), np.maximum(beyond, 0)), 1.0))
 
 
-def mean_said(labels: CrowdLabels, said: FloatArray) -> FloatArray:
+def mean_posterior_of_others(labels: CrowdLabels, said: FloatArray) -> FloatArray:
     """Mean of what the others say over each worker's labels (M, K)."""
     number = np.maximum(labels.labels_per_worker, 1)
     return np.stack([worker_sums(labels, column) / number for column in said.T], axis=1)
 
 
-def slopes(labels: CrowdLabels, said: FloatArray) -> Slopes:
+def attention_slopes(labels: CrowdLabels, said: FloatArray) -> AttentionSlopes:
     """Slopes of the labels on what the others say (S, K)."""
     number = np.maximum(labels.labels_per_worker, 1)
     shares = answer_sums(labels) / number[:, None]
-    mean = mean_said(labels, said)
+    mean = mean_posterior_of_others(labels, said)
     beside = said[np.arange(labels.n_labels), labels.label]
     above = beside - np.einsum("sk,sk->s", said, shares[labels.worker])
     spread = ((said - mean[labels.worker]) ** 2).sum(axis=1)
     total = worker_sums(labels, spread)
     slope = np.divide(worker_sums(labels, above), total, out=np.zeros_like(total), where=total > 0)
-    return Slopes(above, spread, slope)
+    return AttentionSlopes(above, spread, slope)
 
 
-def usual_attention(labels: CrowdLabels, found: Slopes) -> tuple[FloatArray, float]:
+def usual_attention(labels: CrowdLabels, found: AttentionSlopes) -> tuple[FloatArray, float]:
     """Attention of the others on each worker's tasks (M,), and of the crowd on all tasks.
 
     A ratio of sums over the others' labels, each weighted by the attention of its worker on *other* tasks, so that
@@ -103,7 +111,7 @@ def usual_attention(labels: CrowdLabels, found: Slopes) -> tuple[FloatArray, flo
     return np.clip(usual, 0.0, 1.0), overall
 
 
-def fit_mixture(log_likelihood: FloatArray, base: FloatArray) -> FloatArray:
+def fit_attention_mixture(log_likelihood: FloatArray, base: FloatArray) -> FloatArray:
     """Share of the crowd (G,) at each point of a grid, given the workers' log-likelihoods there (M, G).
 
     Parameters
@@ -123,11 +131,11 @@ def fit_mixture(log_likelihood: FloatArray, base: FloatArray) -> FloatArray:
     return share
 
 
-def dependence(labels: CrowdLabels, said: FloatArray, found: Slopes) -> Dependence:
+def measure_label_dependence(labels: CrowdLabels, said: FloatArray, found: AttentionSlopes) -> LabelDependence:
     """How each worker's labels vary with what the others say, beyond all orders in which they might be given."""
     number = np.maximum(labels.labels_per_worker, 1).astype(np.float64)
     shares = answer_sums(labels) / number[:, None]
-    mean = mean_said(labels, said)
+    mean = mean_posterior_of_others(labels, said)
     squares, cross = (
         outer_sums(given, said, labels.worker, labels.n_workers) / number[:, None, None]
         - about[:, :, None] * mean[:, None]
@@ -142,4 +150,4 @@ def dependence(labels: CrowdLabels, said: FloatArray, found: Slopes) -> Dependen
     varies = np.einsum("mk,mkk->m", shares, squares) - np.einsum("mk,mkj,mj->m", shares, squares, shares)
     deviation = number * np.sqrt(np.maximum(varies, 0.0) / np.maximum(number - 1, 1))
     z = np.divide(worker_sums(labels, found.above), deviation, out=np.zeros_like(number), where=deviation > 1e-9)
-    return Dependence(trace, freedom.astype(np.float64), z)
+    return LabelDependence(trace, freedom.astype(np.float64), z)

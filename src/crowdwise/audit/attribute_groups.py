@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crowdwise.audit.leave_out_consensus import rates
+from crowdwise.audit.leave_out_consensus import solve_rates
 from crowdwise.audit.resampling import bootstrap_interval
 from crowdwise.kernels import outer_sums
 from crowdwise.labels.errors import quote
@@ -14,12 +14,21 @@ from crowdwise.labels.errors import quote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.audit.leave_out_consensus import Reference
+    from crowdwise.audit.leave_out_consensus import CrowdReference
     from crowdwise.labels.attributes import Attribute
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["EVERYONE", "ONESELF", "Effect", "Group", "Side", "groups_of", "sized", "together"]
+__all__ = [
+    "EVERYONE",
+    "ONESELF",
+    "Group",
+    "GroupEffect",
+    "SignedLabels",
+    "estimate_effect",
+    "make_worker_groups",
+    "runs_of_groups",
+]
 
 BUSIEST = 20  # workers who are groups of their own where no attribute of workers is given
 FEWEST_WORKERS = 5  # in a group, for a bootstrap of workers
@@ -43,14 +52,14 @@ class Group(NamedTuple):
         return f"Workers with {self.attribute} = {quote(self.value)}"
 
 
-class Side(NamedTuple):
+class SignedLabels(NamedTuple):
     """Labels whose rates count with a sign."""
 
     sign: float
     edges: BoolArray
 
 
-class Effect(NamedTuple):
+class GroupEffect(NamedTuple):
     """What a group of workers does, everywhere or to a group of tasks: a difference of rates and its interval.
 
     `each` holds the plain rates: of the group and the others; or of the group there and elsewhere, then of the others.
@@ -74,7 +83,9 @@ class Effect(NamedTuple):
         return self.each[2] - self.each[3]
 
 
-def groups_of(labels: CrowdLabels, reference: Reference, attributes: tuple[Attribute, ...]) -> Iterator[Group]:
+def make_worker_groups(
+    labels: CrowdLabels, reference: CrowdReference, attributes: tuple[Attribute, ...]
+) -> Iterator[Group]:
     """Workers by each attribute, each of the busiest by themself where there is none, and all together with a truth."""
     active = labels.labels_per_worker > 0
     if (reference.truth >= 0).any():
@@ -92,7 +103,7 @@ def groups_of(labels: CrowdLabels, reference: Reference, attributes: tuple[Attri
             yield Group(ONESELF, labels.workers[int(worker)].as_py(), mine, active & ~mine)
 
 
-def together(groups: list[Group]) -> Iterator[tuple[int, int]]:
+def runs_of_groups(groups: list[Group]) -> Iterator[tuple[int, int]]:
     """Runs of groups that one finding is about: those of one attribute; each worker who is one by themself."""
     first = 0
     for last in range(1, len(groups) + 1):
@@ -105,18 +116,18 @@ def together(groups: list[Group]) -> Iterator[tuple[int, int]]:
             first = last
 
 
-def sized(
+def estimate_effect(
     units: tuple[tuple[IntArray, int], tuple[IntArray, int]],
     q: FloatArray,
     y: FloatArray,
     said: FloatArray,
-    sides: list[Side],
+    sides: list[SignedLabels],
     cell: tuple[int, int],
     random_state: int,
-) -> Effect:
+) -> GroupEffect:
     """Σ sign × rate[cell] of the sides, with its bootstrap interval over tasks and workers, and the plain rates."""
     k, label = cell
-    each = tuple(float(rates(q[e].T @ q[e], q[e].T @ said[e])[k, label]) for _, e in sides)
+    each = tuple(float(solve_rates(q[e].T @ q[e], q[e].T @ said[e])[k, label]) for _, e in sides)
     few = min(np.unique(units[1][0][edges]).size for _, edges in sides) < FEWEST_WORKERS
     intervals = []
     effect = 0.0
@@ -128,7 +139,7 @@ def sized(
 
         def statistic(weights: FloatArray, parts: Any = parts) -> FloatArray:
             total: FloatArray = sum(
-                sign * rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))[:, k, 0]
+                sign * solve_rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))[:, k, 0]
                 for sign, gram, cross in parts
             )
             return total
@@ -136,4 +147,4 @@ def sized(
         effect = float(statistic(np.ones((1, count)))[0])
         intervals.append(bootstrap_interval(statistic, count, random_state=random_state))
     low, high = max(intervals, key=lambda interval: interval[1] - interval[0])
-    return Effect(effect, low, high, each)
+    return GroupEffect(effect, low, high, each)

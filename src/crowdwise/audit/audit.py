@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.audit.audit_tests import CrowdContext, select_tests
 from crowdwise.audit.colluders import TEST as COLLUDERS
+from crowdwise.audit.consensus_scores import score_consensus
 from crowdwise.audit.dependent_workers import TEST as DEPENDENT_WORKERS
-from crowdwise.audit.descriptor import Crowd, select_tests
-from crowdwise.audit.findings import FINE
-from crowdwise.audit.inputs import known_of, skipped_attributes
-from crowdwise.audit.scores import score_consensus
+from crowdwise.audit.finding_types import FINE
+from crowdwise.audit.inputs import read_known_inputs, screens_of_skipped_inputs
 from crowdwise.audit.spammers import TEST as SPAMMERS
 from crowdwise.audit.summary import check_reliability, summarise
 from crowdwise.dependence.effective_size import estimate_size
-from crowdwise.fitting.base import check_enough
-from crowdwise.fitting.parameters import check_count, check_number
-from crowdwise.fitting.progress import show_progress_of
+from crowdwise.fitting.base import check_enough_labels
+from crowdwise.fitting.parameter_checks import check_count, check_number
+from crowdwise.fitting.progress_bar import show_progress_of
 from crowdwise.labels.attributes import usable_attributes
 from crowdwise.labels.errors import quote
 from crowdwise.labels.model import CrowdLabels
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from crowdwise.audit.claims import Claim
-    from crowdwise.audit.findings import Finding, Screen
+    from crowdwise.audit.finding_types import Finding, Screen
     from crowdwise.dependence.effective_size import EffectiveSize
     from crowdwise.dependence.groups import Dependence
     from crowdwise.fitting.base import Aggregator
@@ -156,7 +156,7 @@ def screen_workers(
 ) -> tuple[Screen, Screen, Screen]:
     """Dependent workers, spammers and colluders, as an audit without attributes and times finds them."""
     n_accusing = sum(test.accuses for test in select_tests({}))
-    crowd = Crowd(labels, level, n_accusing, random_state, trusted=trusted)
+    crowd = CrowdContext(labels, level, n_accusing, random_state, trusted=trusted)
     return crowd.run(DEPENDENT_WORKERS), crowd.run(SPAMMERS), crowd.run(COLLUDERS)
 
 
@@ -214,12 +214,12 @@ def audit_crowd(
     check_number("level", level, low=0, high=1, above=True)
     check_count("random_state", random_state, low=0)
     answers = read_labels(labels)
-    check_enough(answers)
-    known = known_of(answers, truth, task_attributes, worker_attributes, time, trusted)
+    check_enough_labels(answers)
+    known = read_known_inputs(answers, truth, task_attributes, worker_attributes, time, trusted)
     gold = None if gold is None else read_truth(gold)
     model = fit_method(answers, method, gold, random_state)  # first: what it cannot use is said before any long work
     if len(model.classes_) > answers.n_classes:  # gold may name a class that no worker used
-        answers = with_classes(answers, model._names.classes)
+        answers = extend_classes(answers, model._names.classes)
     given = {
         "truth": known.truth,
         "task_attributes": usable_attributes(known.of_tasks),
@@ -228,7 +228,7 @@ def audit_crowd(
     }
     tests = select_tests(given)
     n_accusing = sum(test.accuses for test in tests)
-    crowd = Crowd(answers, level, n_accusing, random_state, trusted=trusted, **given)
+    crowd = CrowdContext(answers, level, n_accusing, random_state, trusted=trusted, **given)
     with show_progress_of("audit", len(tests) + 1, "tests") as advance:
         for test in tests:
             crowd.run(test)
@@ -236,7 +236,7 @@ def audit_crowd(
         told = gold if known.truth is None else known.truth
         effective = estimate_size(answers, crowd.dependence, random_state, truth=told)
         advance()
-    screens = (*(crowd.run(test) for test in tests), *skipped_attributes(known))
+    screens = (*(crowd.run(test) for test in tests), *screens_of_skipped_inputs(known))
     return Audit(answers, model, screens, effective.groups, level, effective, known.truth, crowd.dependence, gold)
 
 
@@ -249,7 +249,7 @@ def count_confusion(posterior: FloatArray, task: IntArray, label: IntArray) -> F
     return shares
 
 
-def with_classes(labels: CrowdLabels, classes: pa.Array) -> CrowdLabels:
+def extend_classes(labels: CrowdLabels, classes: pa.Array) -> CrowdLabels:
     """The same labels in a longer list of classes."""
     place = positions(labels.classes, classes)
     names = {"tasks": labels.tasks, "workers": labels.workers, "classes": classes}

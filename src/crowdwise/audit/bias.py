@@ -10,14 +10,14 @@ second with the others' labels on the group's own tasks:
 
 | question | effect | dealt anew | here |
 |---|---|---|---|
-| does group G label unlike the others O? | A_G − A_O | G over workers | `_everywhere` |
-| does it treat tasks of Z unlike others, as O do not? | (A_GZ − A_GZ') − (A_OZ − A_OZ') | Z in classes | `_on_tasks` |
+| does group G label unlike the others O? | A_G − A_O | G over workers | `_find_overall_bias` |
+| are tasks of Z treated unlike others? | (A_GZ − A_GZ') − (A_OZ − A_OZ') | Z in classes | `_find_bias_on_task_groups` |
 
 The second is a difference of differences of rates: that tasks of Z are harder, for everyone, is no bias of G. Each
 worker is held against her own matrix first, so that a strict worker who happens to meet Z more often is none either.
-Every rate [truth, label] of every pair of groups is tested at once (`resampling.max_statistic`); where both questions
-are asked, each has half of `level`. Where no attribute of workers is given, each of the busiest workers is a group of
-her own. With a truth, the crowd as a whole is a group too, with no others to compare with: A_Z − A_Z'.
+Every rate [truth, label] of every pair of groups is tested at once (`resampling.max_statistic_test`); where both
+questions are asked, each has half of `level`. Where no attribute of workers is given, each of the busiest workers is a
+group of her own. With a truth, the crowd as a whole is a group too, with no others to compare with: A_Z − A_Z'.
 
 Assumes that, but for the bias, tasks (workers) of a group are exchangeable with others of their class. Fails where a
 whole crowd shares a bias, which its consensus then shares (only a truth shows it), and where G gives most labels of
@@ -36,18 +36,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from crowdwise.audit.attribute_groups import EVERYONE, ONESELF, Effect, Group, Side, groups_of, sized, together
-from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
-from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates, task_classes
+from crowdwise.audit.attribute_groups import (
+    EVERYONE,
+    ONESELF,
+    Group,
+    GroupEffect,
+    SignedLabels,
+    estimate_effect,
+    make_worker_groups,
+    runs_of_groups,
+)
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.finding_types import Finding, Screen
+from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, solve_rates, true_or_probable_classes
 from crowdwise.audit.resampling import (
     DRAWS,
-    Contrast,
-    Table,
-    enough,
+    GroupContrast,
+    UnitValues,
+    find_strongest,
     groups_to_test,
-    max_statistic,
-    strongest,
+    has_enough_counts,
+    max_statistic_test,
 )
 from crowdwise.kernels import outer_sums
 from crowdwise.labels.attributes import read_attributes, usable_attributes
@@ -56,7 +65,7 @@ from crowdwise.labels.errors import quote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.audit.leave_out_consensus import Reference
+    from crowdwise.audit.leave_out_consensus import CrowdReference
     from crowdwise.labels.attributes import Attribute
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
@@ -76,7 +85,7 @@ def find_bias(
     truth: Any = None,
     level: float = 0.05,
     random_state: int = 0,
-    reference: Reference | None = None,
+    reference: CrowdReference | None = None,
 ) -> Screen:
     """Groups of workers who label unlike the others, everywhere or on a group of tasks.
 
@@ -103,23 +112,25 @@ def find_bias(
         return Screen(KIND, skipped=f"Bias needs two workers, two classes and {4 * ENOUGH} labels.")
     times = bool(of_tasks) + bool(of_workers)
     if not any(
-        _told_from_chance(attribute, labels.labels_per_task, level / times) for attribute in of_tasks
-    ) and not any(_told_from_chance(attribute, labels.labels_per_worker, level / times) for attribute in of_workers):
+        _has_enough_permutations(attribute, labels.labels_per_task, level / times) for attribute in of_tasks
+    ) and not any(
+        _has_enough_permutations(attribute, labels.labels_per_worker, level / times) for attribute in of_workers
+    ):
         return Screen(KIND, skipped="No attribute has two groups large enough to be told from chance.")
     reference = fit_reference(labels, truth, reference)
     if truth is not None:
         known = reference.truth[labels.task] >= 0
         labels, reference = labels.keep(known), reference.keep(known)
     findings = [
-        *_everywhere(labels, reference, of_workers, level, random_state, times),
-        *_on_tasks(labels, reference, of_tasks, of_workers, level, random_state, times),
+        *_find_overall_bias(labels, reference, of_workers, level, random_state, times),
+        *_find_bias_on_task_groups(labels, reference, of_tasks, of_workers, level, random_state, times),
     ]
     return Screen(KIND, tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
 
 
-def _everywhere(
+def _find_overall_bias(
     labels: CrowdLabels,
-    reference: Reference,
+    reference: CrowdReference,
     attributes: tuple[Attribute, ...],
     level: float,
     random_state: int,
@@ -128,21 +139,23 @@ def _everywhere(
     """Groups of workers who label unlike the others, whatever the task."""
     if not attributes:
         return
-    q, said, size = reference.from_others(labels), one_hot(labels), labels.n_classes
+    q, said, size = reference.posterior_without_worker(labels), one_hot(labels), labels.n_classes
     gram = outer_sums(q, q, labels.worker, labels.n_workers)
     cross = outer_sums(q, said, labels.worker, labels.n_workers)
-    excess = rates(gram.sum(axis=0), cross - gram @ rates(gram.sum(axis=0), cross.sum(axis=0)))
-    table = Table(np.arange(labels.n_workers), excess.reshape(-1, size**2))
+    excess = solve_rates(gram.sum(axis=0), cross - gram @ solve_rates(gram.sum(axis=0), cross.sum(axis=0)))
+    table = UnitValues(np.arange(labels.n_workers), excess.reshape(-1, size**2))
     contrasts = []
     for attribute in attributes:
         code = np.where(labels.labels_per_worker > 0, attribute.code, -1)
         tested = groups_to_test(code, len(attribute.values))
-        usable = np.repeat(enough(code, np.einsum("wkk->wk", gram), tested, ENOUGH), size, axis=1) & _cells(size)
-        contrasts.append(Contrast([table], code, np.zeros_like(code), tested, usable))
+        usable = np.repeat(
+            has_enough_counts(code, np.einsum("wkk->wk", gram), tested, ENOUGH), size, axis=1
+        ) & _informative_rates(size)
+        contrasts.append(GroupContrast([table], code, np.zeros_like(code), tested, usable))
     for attribute, contrast, (t, p) in zip(
-        attributes, contrasts, max_statistic(contrasts, random_state=random_state), strict=True
+        attributes, contrasts, max_statistic_test(contrasts, random_state=random_state), strict=True
     ):
-        place = strongest(t, p * times, level)
+        place = find_strongest(t, p * times, level)
         if place is None:
             continue
         value = int(contrast.tested[place[0]])
@@ -150,14 +163,14 @@ def _everywhere(
         cell = divmod(place[1], size)
         inside = group.mine[labels.worker]
         units = ((labels.task, labels.n_tasks), (labels.worker, labels.n_workers))
-        sides = [Side(1, inside), Side(-1, group.others[labels.worker] & ~inside)]
-        found = sized(units, q, said, said, sides, cell, random_state)._replace(group=group)
-        yield _finding(labels, reference, found, cell, float(p[place]) * times, "workers")
+        sides = [SignedLabels(1, inside), SignedLabels(-1, group.others[labels.worker] & ~inside)]
+        found = estimate_effect(units, q, said, said, sides, cell, random_state)._replace(group=group)
+        yield _make_finding(labels, reference, found, cell, float(p[place]) * times, "workers")
 
 
-def _on_tasks(
+def _find_bias_on_task_groups(
     labels: CrowdLabels,
-    reference: Reference,
+    reference: CrowdReference,
     of_tasks: tuple[Attribute, ...],
     of_workers: tuple[Attribute, ...],
     level: float,
@@ -167,70 +180,76 @@ def _on_tasks(
     """Groups of workers who treat a group of tasks unlike other tasks, more than the others do."""
     if not of_tasks:
         return
-    groups, size, classes = list(groups_of(labels, reference, of_workers)), labels.n_classes, task_classes(reference)
+    groups, size, classes = (
+        list(make_worker_groups(labels, reference, of_workers)),
+        labels.n_classes,
+        true_or_probable_classes(reference),
+    )
     if not groups:
         return
-    tables: list[Table] = []
+    tables: list[UnitValues] = []
     counts: list[list[FloatArray]] = []
     for group in groups:
-        corners = _corners(labels, reference, group)
+        corners = _split_group_and_others(labels, reference, group)
         rows = np.unique(labels.task[corners.edges])
         row = np.searchsorted(rows, labels.task[corners.edges])
         sides = (corners.mine, ~corners.mine) if group.others.any() else (corners.mine,)
-        parts = [_influence(corners, row, side, rows.size) for side in sides]
-        tables.append(Table(rows, parts[0][0] if len(parts) == 1 else parts[0][0] - parts[1][0]))
-        counts.append([_spread(count, rows, labels.n_tasks) for _, count in parts])
+        parts = [_task_influence(corners, row, side, rows.size) for side in sides]
+        tables.append(UnitValues(rows, parts[0][0] if len(parts) == 1 else parts[0][0] - parts[1][0]))
+        counts.append([_expand_rows_to_tasks(count, rows, labels.n_tasks) for _, count in parts])
     contrasts = []
     for attribute in of_tasks:
         code = np.where(labels.labels_per_task > 0, attribute.code, -1)
         tested = groups_to_test(code, len(attribute.values))
         usable = [
-            np.repeat(np.logical_and.reduce([enough(code, count, tested, ENOUGH) for count in each]), size, axis=1)
-            & _cells(size)
+            np.repeat(
+                np.logical_and.reduce([has_enough_counts(code, count, tested, ENOUGH) for count in each]), size, axis=1
+            )
+            & _informative_rates(size)
             for each in counts
         ]
-        contrasts.append(Contrast(tables, code, classes, tested, np.concatenate(usable, axis=1)))
+        contrasts.append(GroupContrast(tables, code, classes, tested, np.concatenate(usable, axis=1)))
     for attribute, contrast, (t, p) in zip(
-        of_tasks, contrasts, max_statistic(contrasts, random_state=random_state), strict=True
+        of_tasks, contrasts, max_statistic_test(contrasts, random_state=random_state), strict=True
     ):
-        for first, last in together(groups):
+        for first, last in runs_of_groups(groups):
             columns = slice(first * size**2, last * size**2)
-            place = strongest(t[:, columns], p[:, columns] * times, level)
+            place = find_strongest(t[:, columns], p[:, columns] * times, level)
             if place is None:
                 continue
             number, flat = divmod(place[1] + columns.start, size**2)
             cell = divmod(flat, size)
             chance = float(p[:, columns][place]) * times
             value = int(contrast.tested[place[0]])
-            found = _pair(labels, reference, attribute, value, groups[number], cell, random_state)
+            found = _estimate_task_group_effect(labels, reference, attribute, value, groups[number], cell, random_state)
             # Of two groups of workers, that is meant which treats tasks less alike.
             if last - first == 2 and abs(found.other_gap) > abs(found.own_gap):
-                found = _pair(
+                found = _estimate_task_group_effect(
                     labels, reference, attribute, value, groups[first + last - 1 - number], cell, random_state
                 )
-            yield _finding(labels, reference, found, cell, chance, "tasks")
+            yield _make_finding(labels, reference, found, cell, chance, "tasks")
 
 
-def _pair(
+def _estimate_task_group_effect(
     labels: CrowdLabels,
-    reference: Reference,
+    reference: CrowdReference,
     attribute: Attribute,
     value: int,
     group: Group,
     cell: tuple[int, int],
     random_state: int,
-) -> Effect:
+) -> GroupEffect:
     """Size what a group of workers does to a group of tasks."""
     alone = not group.others.any()
-    corners = _corners(labels, reference, group)
+    corners = _split_group_and_others(labels, reference, group)
     units = ((labels.task[corners.edges], labels.n_tasks), (labels.worker[corners.edges], labels.n_workers))
     code, mine = attribute.code[units[0][0]], corners.mine
 
-    def effect(z: int) -> Effect:
-        sides = [Side(1, mine & (code == z)), Side(-1, mine & (code >= 0) & (code != z))]
+    def effect(z: int) -> GroupEffect:
+        sides = [SignedLabels(1, mine & (code == z)), SignedLabels(-1, mine & (code >= 0) & (code != z))]
         if not alone:
-            sides += [Side(-1, ~mine & (code == z)), Side(1, ~mine & (code >= 0) & (code != z))]
-        return sized(units, corners.q, corners.beyond, corners.said, sides, cell, random_state)._replace(
+            sides += [SignedLabels(-1, ~mine & (code == z)), SignedLabels(1, ~mine & (code >= 0) & (code != z))]
+        return estimate_effect(units, corners.q, corners.beyond, corners.said, sides, cell, random_state)._replace(
             group=group, where=(attribute.name, attribute.values[z])
         )
 
@@ -243,7 +262,7 @@ def _pair(
     return effect(1 - value) if elsewhere > there else found
 
 
-def _told_from_chance(attribute: Attribute, n_labels: IntArray, level: float) -> bool:
+def _has_enough_permutations(attribute: Attribute, n_labels: IntArray, level: float) -> bool:
     """Whether there are so many ways to deal some group anew that the one given can be rare among them."""
     sizes = np.bincount(attribute.code[(attribute.code >= 0) & (n_labels > 0)])
     ways = gammaln(sizes.sum() + 1) - gammaln(sizes + 1) - gammaln(sizes.sum() - sizes + 1)  # log of n over k
@@ -253,7 +272,7 @@ def _told_from_chance(attribute: Attribute, n_labels: IntArray, level: float) ->
 # ---- parts -------------------------------------------------------------------------------------------------
 
 
-class Corners(NamedTuple):
+class GroupAndOtherLabels(NamedTuple):
     """Labels of a group and of the others on the group's tasks.
 
     Attributes
@@ -273,43 +292,45 @@ class Corners(NamedTuple):
     beyond: FloatArray
 
 
-def _corners(labels: CrowdLabels, reference: Reference, group: Group) -> Corners:
+def _split_group_and_others(labels: CrowdLabels, reference: CrowdReference, group: Group) -> GroupAndOtherLabels:
     theirs = np.zeros(labels.n_tasks, np.bool_)
     theirs[labels.task[group.mine[labels.worker]]] = True
     edges = np.flatnonzero(theirs[labels.task])
-    q = reference.from_others(labels, group.mine if group.others.any() else None, edges)
+    q = reference.posterior_without_worker(labels, group.mine if group.others.any() else None, edges)
     kept = (group.mine | group.others)[labels.worker[edges]]
     edges, q = edges[kept], q[kept]
     worker, said = labels.worker[edges], np.eye(labels.n_classes)[labels.label[edges]]
     beyond = said.copy()
     for k in range(labels.n_classes):
         beyond -= q[:, [k]] * reference.confusion[worker, k]
-    return Corners(edges, group.mine[worker], q, said, beyond)
+    return GroupAndOtherLabels(edges, group.mine[worker], q, said, beyond)
 
 
-def _influence(corners: Corners, place: IntArray, side: BoolArray, n_rows: int) -> tuple[FloatArray, FloatArray]:
+def _task_influence(
+    corners: GroupAndOtherLabels, place: IntArray, side: BoolArray, n_rows: int
+) -> tuple[FloatArray, FloatArray]:
     """What each task adds to the rates of one side (R, K²), and how many labels of each class it has (R, K)."""
     q, beyond, place = corners.q[side], corners.beyond[side], place[side]
     gram, size = q.T @ q, q.shape[1]
-    left = beyond - q @ rates(gram, q.T @ beyond)
+    left = beyond - q @ solve_rates(gram, q.T @ beyond)
     pull = q @ np.linalg.inv(gram + np.eye(size))  # one answer's worth: a class that nobody met stays at zero
     counts = np.array([np.bincount(place, q[:, k] ** 2, n_rows) for k in range(size)], np.float64).T
     return outer_sums(pull, left, place, n_rows).reshape(-1, size**2), counts
 
 
-def _spread(counts: FloatArray, rows: IntArray, n_tasks: int) -> FloatArray:
+def _expand_rows_to_tasks(counts: FloatArray, rows: IntArray, n_tasks: int) -> FloatArray:
     full = np.zeros((n_tasks, counts.shape[1]))
     full[rows] = counts
     return full
 
 
-def _cells(size: int) -> BoolArray:
+def _informative_rates(size: int) -> BoolArray:
     """Rates that say something of their own: with two classes, the errors; the rest is their complement."""
     return ~np.eye(size, dtype=np.bool_).ravel() if size == 2 else np.ones(size**2, np.bool_)
 
 
-def _finding(
-    labels: CrowdLabels, reference: Reference, found: Effect, cell: tuple[int, int], chance: float, dealt: str
+def _make_finding(
+    labels: CrowdLabels, reference: CrowdReference, found: GroupEffect, cell: tuple[int, int], chance: float, dealt: str
 ) -> Finding:
     group, each = found.group, np.clip(found.each, 0.0, 1.0)  # corrected rates may stray
     assert group is not None  # noqa: S101

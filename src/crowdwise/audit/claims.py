@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crowdwise.audit.scores import LEVEL, gold_calibration, gold_tasks
+from crowdwise.audit.consensus_scores import LEVEL, gold_calibration_bins, mark_gold_tasks
 from crowdwise.labels.source_location import format_count
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.metrics.calibration import wilson_interval
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crowdwise.audit.audit import Audit
-    from crowdwise.audit.scores import Score
+    from crowdwise.audit.consensus_scores import ConsensusScore
     from crowdwise.labels.types import FloatArray
 
 __all__ = [
@@ -31,13 +31,13 @@ __all__ = [
     "Claim",
     "confidence_claims",
     "consensus_claims",
-    "expected_wrong",
-    "interval_of",
-    "measured_accuracy",
-    "percent",
-    "rests_on",
+    "describe_measured_accuracy",
+    "describe_model_basis",
+    "expected_wrong_answers",
+    "format_percent",
+    "most_common_mistake",
     "skill_sentences",
-    "usual_mistake",
+    "whole_number_interval",
 ]
 
 SURE, UNSURE = 0.9, 0.6
@@ -57,7 +57,7 @@ class Claim(NamedTuple):
         return self.basis if self.basis[:1].isupper() else f"Rests on: {self.basis}."
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A share as one reads it; 100 % and 0 % only where that is so.
 
     >>> percent(0.123), percent(0.9962), percent(1), percent(0.0001)
@@ -70,7 +70,7 @@ def percent(share: float) -> str:
     return f"{share:.0%}"
 
 
-def rests_on(n_gold: int) -> str:
+def describe_model_basis(n_gold: int) -> str:
     """What a fitted model rests on.
 
     >>> rests_on(0), rests_on(50)
@@ -82,18 +82,18 @@ def rests_on(n_gold: int) -> str:
 # ---- what the model says ----------------------------------------------------------------------------------
 
 
-def expected_wrong(model: Any) -> Any:
+def expected_wrong_answers(model: Any) -> Any:
     """How many answers of the consensus are wrong (count, low, high, basis); None where the model cannot say."""
     estimate = getattr(model, "expected_wrong", None)
     return None if estimate is None else estimate(level=LEVEL)
 
 
-def interval_of(wrong: Any) -> tuple[int, int]:
+def whole_number_interval(wrong: Any) -> tuple[int, int]:
     """Whole numbers around the interval of an expected number of wrong answers."""
     return math.floor(wrong.low), math.ceil(wrong.high)
 
 
-def confidences(model: Any) -> FloatArray:
+def task_confidences(model: Any) -> FloatArray:
     """How sure the consensus is of each task that anyone labelled."""
     chosen = model._decide(model.posterior_)
     sure: FloatArray = model.posterior_[np.arange(chosen.size), chosen][model.labels_per_task_ > 0]
@@ -106,19 +106,19 @@ def confidence_claims(model: Any, n_gold: int = 0, *, measured: bool = False) ->
     The two latter where the model can tell. Its confidence is called unchecked where neither they nor a truth
     (`measured`) speak of it.
     """
-    sure = confidences(model)
+    sure = task_confidences(model)
     most, few = int((sure >= SURE).sum()), int((sure < UNSURE).sum())
     all_of = "all" if most == sure.size else f"{most:,} of"
     text = (
         f"The consensus is at least 90% sure of {all_of} {format_count(sure.size, 'task')}, and less than 60% sure of "
     )
     text += f"{few:,}." if few else "none."
-    wrong, bins = expected_wrong(model), gold_calibration(model, n_gold)
+    wrong, bins = expected_wrong_answers(model), gold_calibration_bins(model, n_gold)
     if wrong is None and not bins:
         text += f" This confidence is the method's own ({model.slug}){'' if measured else ', and unchecked'}."
-    found = [Claim(text, rests_on(n_gold))]
+    found = [Claim(text, describe_model_basis(n_gold))]
     if wrong is not None and sure.size > n_gold:
-        low, high = interval_of(wrong)
+        low, high = whole_number_interval(wrong)
         of_all = f"{format_count(sure.size - n_gold, 'answer')}{' that are not gold' if n_gold else ''} are wrong"
         about = f"About {wrong.count:,.0f} of its {of_all} (90% interval {low:,} to {high:,})."
         found.append(Claim(about, wrong.basis))
@@ -139,16 +139,17 @@ def skill_sentences(audit: Audit, names: Sequence[Any]) -> dict[Any, str]:
     place = positions(as_vocabulary(each, "worker"), audit.labels.workers).tolist()
     table = audit.model.workers(LEVEL)
     skill, low, high = (table[column].to_numpy() for column in ("skill", "skill_low", "skill_high"))
-    guessing = percent(1 / len(audit.model.classes_))
+    guessing = format_percent(1 / len(audit.model.classes_))
     return {
-        name: f"Skill by the consensus: {percent(skill[at])} (90% interval {percent(low[at])} to {percent(high[at])}; "
+        name: f"Skill by the consensus: {format_percent(skill[at])} "
+        f"(90% interval {format_percent(low[at])} to {format_percent(high[at])}; "
         f"guessing has {guessing})."
         for name, at in zip(each, place, strict=True)
         if at >= 0
     }
 
 
-def usual_mistake(model: Any, worker: int) -> tuple[int, int, float]:
+def most_common_mistake(model: Any, worker: int) -> tuple[int, int, float]:
     """The mistake that a worker makes most often: the true class, what they say, and how often they say it then."""
     wrong = model.confusion_[worker] * model.prior_[:, None]
     np.fill_diagonal(wrong, 0)
@@ -159,7 +160,7 @@ def usual_mistake(model: Any, worker: int) -> tuple[int, int, float]:
 # ---- what a truth says of it ------------------------------------------------------------------------------
 
 
-def measured_accuracy(score: Score) -> Claim:
+def describe_measured_accuracy(score: ConsensusScore) -> Claim:
     """How often the consensus is right where the truth was given, beside what its confidence says there."""
     n, accuracy, sure = score.right.size, score.accuracy, float(score.sure.mean())
     low, high = (float(bound) for bound in wilson_interval(np.asarray(accuracy), n, LEVEL))
@@ -174,7 +175,7 @@ def measured_accuracy(score: Score) -> Claim:
     )
 
 
-def consensus_claims(audit: Audit, score: Score | None) -> list[Claim]:
+def consensus_claims(audit: Audit, score: ConsensusScore | None) -> list[Claim]:
     """How sure the consensus of an audit is, how many answers are wrong, and what a truth says of that."""
-    found = confidence_claims(audit.model, int(gold_tasks(audit).sum()), measured=score is not None)
-    return found if score is None else [*found, measured_accuracy(score)]
+    found = confidence_claims(audit.model, int(mark_gold_tasks(audit).sum()), measured=score is not None)
+    return found if score is None else [*found, describe_measured_accuracy(score)]

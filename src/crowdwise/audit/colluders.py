@@ -12,16 +12,16 @@ honest.
 
 | step | here |
 |---|---|
-| agreement beyond habits of every two workers, over the tasks they share | `covariance.covariances` |
-| skills s with c ≈ s s' for at least half of each worker's partners | `robust_skills` |
+| agreement beyond habits of every two workers, over the tasks they share | `covariance_spammers.label_covariances` |
+| skills s with c ≈ s s' for at least half of each worker's partners | `estimate_robust_skills` |
 | pairs that agree beyond s s' + `MARGIN`: exact binomial tail, Bonferroni over all pairs | `pair_p_values` |
 | blocks: connected pairs, three workers or more | `find_colluders` |
-| σ = u · u' with u = vec(D^½ A), A the members' confusion matrices against the outsiders' consensus | `unexplained` |
+| σ = u · u' with u = vec(D^½ A), A the members' matrices against the outsiders' consensus | `unexplained_agreement` |
 
 A block is flagged if its members agree beyond `MARGIN` of σ = u · u' too: workers who merely share a confusion of
 classes agree beyond one skill each, but not beyond their matrices. Those who copy each other but know something agree
 as well; where they are known to depend on each other (`groups`), they are flagged only if most others say something
-else more often than not where they are of one mind (`against_others`).
+else more often than not where they are of one mind (`share_against_others`).
 
 Assumes that honest workers err independently given the class and how hard the task is: if skill on hard tasks falls by
 a common factor, c is still s s' up to that factor, and the margin is for the rest. Sees no block of fewer than three
@@ -45,11 +45,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import betainc
 
-from crowdwise.audit.covariance import covariances
-from crowdwise.audit.descriptor import AuditTest, FindingKind
-from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.leave_out_consensus import consensus
-from crowdwise.fitting.parameters import check_count
+from crowdwise.audit.audit_tests import AuditTest, FindingKind
+from crowdwise.audit.covariance_spammers import label_covariances
+from crowdwise.audit.finding_types import Finding, Screen
+from crowdwise.audit.leave_out_consensus import consensus_without_held_out
+from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.kernels import answer_sums, pair_agreements
 from crowdwise.labels.errors import InputError, listing
 
@@ -81,7 +81,7 @@ def weighted_medians(values: FloatArray, weights: FloatArray) -> FloatArray:
     return np.where(summed[:, -1] > 0, found, 0.0)
 
 
-def robust_skills(values: FloatArray, weights: FloatArray) -> FloatArray:
+def estimate_robust_skills(values: FloatArray, weights: FloatArray) -> FloatArray:
     """Skills s (M,) with values ≈ s s' off the diagonal, each the median of what their partners tell of it.
 
     So that colluders do not move it as long as they are fewer than half of anyone's partners: partners, not labels, for
@@ -116,13 +116,15 @@ def pair_p_values(values: FloatArray, shared: FloatArray, agreeing: FloatArray, 
     return p_values
 
 
-def unexplained(labels: CrowdLabels, block: BoolArray, agreement: FloatArray, shared: FloatArray) -> FloatArray:
+def unexplained_agreement(
+    labels: CrowdLabels, block: BoolArray, agreement: FloatArray, shared: FloatArray
+) -> FloatArray:
     """Mean agreement (M,) of each member with the rest of the block beyond u_m · u_m'; 0 for outsiders.
 
     The members' confusion matrices are counted against what the outsiders say.
     """
     theirs = block[labels.worker]
-    posterior = consensus(labels.keep(~theirs))
+    posterior = consensus_without_held_out(labels.keep(~theirs))
     members = labels.keep(theirs)
     said = posterior[members.task]
     counts = np.stack([answer_sums(members, column) for column in said.T], axis=1)[block]
@@ -136,7 +138,7 @@ def unexplained(labels: CrowdLabels, block: BoolArray, agreement: FloatArray, sh
     return found
 
 
-def against_others(labels: CrowdLabels, block: BoolArray) -> float:
+def share_against_others(labels: CrowdLabels, block: BoolArray) -> float:
     """Share of the tasks on which a block is of one mind, and another class has more of the others' votes."""
     theirs = block[labels.worker]
     outsiders, members = labels.keep(~theirs), labels.keep(theirs)
@@ -186,15 +188,15 @@ def find_colluders(
         raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
     check_count("random_state", random_state, low=0)
     busiest = np.sort(np.argsort(-labels.labels_per_worker, kind="stable")[:MOST_WORKERS])
-    honest = trusted_among(labels, trusted)[busiest]
+    honest = mark_trusted(labels, trusted)[busiest]
     names = labels.workers.take(busiest).to_pylist()
     part = labels if labels.n_workers <= MOST_WORKERS else labels.select(workers=names)
-    values, shared = covariances(part)
+    values, shared = label_covariances(part)
     compared = (shared >= FEWEST).any(axis=1)
     if int(compared.sum()) <= SMALLEST:
         return Screen(KIND, skipped=f"Fewer than {SMALLEST + 1} workers share {FEWEST} tasks with another.")
-    skill = robust_skills(values, shared)
-    agreeing = _agreeing(part)
+    skill = estimate_robust_skills(values, shared)
+    agreeing = _count_agreements(part)
     p_values = pair_p_values(values, shared, agreeing, skill)
     n_pairs = int(np.isfinite(p_values).sum()) // 2
     p_values = np.minimum(p_values * n_pairs, 1.0)
@@ -215,31 +217,36 @@ def find_colluders(
         elif 2 * int(block.sum()) >= int(compared.sum()) and not honest.any():
             undecided = True
             continue
-        excess = unexplained(part, block, agreeing / np.maximum(shared, 1), shared)
+        excess = unexplained_agreement(part, block, agreeing / np.maximum(shared, 1), shared)
         block &= (excess > MARGIN) & ~(score > 0)
         if int(block.sum()) < SMALLEST:
             continue
         inside = p_values[np.ix_(apart, apart)]
         least = float(np.nanmin(inside, axis=1).max())  # of those who stand apart, on this side or the other
-        against = against_others(part, block)
-        if against < AGAINST and _in_one(groups, busiest[block]):
+        against = share_against_others(part, block)
+        if against < AGAINST and _in_same_group(groups, busiest[block]):
             continue
         score[block], p_value[block] = np.clip(excess[block], 0, 1), least
-        findings.append(_finding(part, block, values, float(excess[block].mean()), least, n_pairs, against))
+        findings.append(_make_finding(part, block, values, float(excess[block].mean()), least, n_pairs, against))
     if undecided and not findings:
         return Screen(
             KIND,
             skipped="Half of the workers or more agree beyond their skill: which half is honest? Name one you trust.",
         )
-    return Screen(KIND, tuple(findings), _spread(score, busiest, labels), _spread(p_value, busiest, labels))
+    return Screen(
+        KIND,
+        tuple(findings),
+        _expand_to_all_workers(score, busiest, labels),
+        _expand_to_all_workers(p_value, busiest, labels),
+    )
 
 
-def _in_one(groups: IntArray | None, members: IntArray) -> bool:
+def _in_same_group(groups: IntArray | None, members: IntArray) -> bool:
     """Whether all members belong to the same group."""
     return groups is not None and bool(groups[members[0]] >= 0) and bool((groups[members] == groups[members[0]]).all())
 
 
-def _finding(
+def _make_finding(
     labels: CrowdLabels,
     block: BoolArray,
     values: FloatArray,
@@ -270,7 +277,7 @@ def _finding(
     )
 
 
-def trusted_among(labels: CrowdLabels, trusted: Sequence[Any] | None) -> BoolArray:
+def mark_trusted(labels: CrowdLabels, trusted: Sequence[Any] | None) -> BoolArray:
     """Whether each worker is trusted (M,)."""
     names = labels.workers.to_pylist()
     wanted = list(trusted or [])
@@ -279,7 +286,7 @@ def trusted_among(labels: CrowdLabels, trusted: Sequence[Any] | None) -> BoolArr
     return np.fromiter((name in wanted for name in names), np.bool_, len(names))
 
 
-def _agreeing(labels: CrowdLabels) -> FloatArray:
+def _count_agreements(labels: CrowdLabels) -> FloatArray:
     """Shared tasks on which every two workers agree (M, M)."""
     first, second, same, _ = pair_agreements(labels)
     found = np.zeros((labels.n_workers, labels.n_workers))
@@ -288,7 +295,7 @@ def _agreeing(labels: CrowdLabels) -> FloatArray:
     return found
 
 
-def _spread(values: FloatArray, busiest: IntArray, labels: CrowdLabels) -> FloatArray:
+def _expand_to_all_workers(values: FloatArray, busiest: IntArray, labels: CrowdLabels) -> FloatArray:
     """Values of the busiest as values of all workers, not a number for the others."""
     every = np.full(labels.n_workers, np.nan)
     every[busiest] = values

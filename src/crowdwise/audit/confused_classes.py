@@ -12,7 +12,7 @@ all labels, and as tasks of common classes are taken for rare ones where the tru
     u_kl = max(1 / (K − 1), (1 − λ) / (K − 1) + λ p_l / Σ_{j ≠ k} p_j),
 
 with λ = 1 where l is more common than k. Elsewhere λ is how far wrong answers follow the shares where *other* classes
-than k are true, by least squares, and a standard error more (`follow_shares`).
+than k are true, by least squares, and a standard error more (`share_following_class_shares`).
 
 In a crowd that shares no confusion, which wrong class a worker leans to is their own matter: for each worker and class
 the wrong classes are dealt anew, and the largest lean of all pairs gives the p-values. Interval: bootstrap of workers.
@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
-from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
-from crowdwise.audit.parametric_bootstrap import TOGETHER, affordable_draws, largest_p_values
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.finding_types import Finding, Screen
+from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, solve_rates
+from crowdwise.audit.parametric_bootstrap import TOGETHER, affordable_draws, max_statistic_p_values
 from crowdwise.audit.resampling import bootstrap_interval
 from crowdwise.kernels import outer_sums
 from crowdwise.labels.errors import quote
@@ -40,7 +40,7 @@ from crowdwise.labels.errors import quote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.audit.leave_out_consensus import Reference
+    from crowdwise.audit.leave_out_consensus import CrowdReference
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
@@ -54,7 +54,7 @@ RARE = 0.05  # share of a class's labels under which a shared confusion needs no
 
 
 def find_confused_classes(
-    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: Reference | None = None
+    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: CrowdReference | None = None
 ) -> Screen:
     """Classes that the crowd mixes up: wrong classes to which workers lean together.
 
@@ -67,10 +67,10 @@ def find_confused_classes(
         return Screen(KIND, skipped="No task has two labels.")
     if (labels.labels_per_worker > 0).sum() < FEWEST_WORKERS:
         return Screen(KIND, skipped=f"A confusion that is shared needs {FEWEST_WORKERS} workers.")
-    q = fit_reference(labels, fitted=reference).from_others(labels)
+    q = fit_reference(labels, fitted=reference).posterior_without_worker(labels)
     gram = outer_sums(q, q, labels.worker, labels.n_workers)
     cross = outer_sums(q, one_hot(labels), labels.worker, labels.n_workers)
-    part = rates(gram.sum(axis=0), cross)  # what each worker adds to the crowd's mean matrix
+    part = solve_rates(gram.sum(axis=0), cross)  # what each worker adds to the crowd's mean matrix
     met = np.einsum("wkk->wk", gram)
     usable = np.flatnonzero(((met >= FEWEST_MET).sum(axis=0) >= FEWEST_WORKERS) & (labels.class_shares > 0))
     if not usable.size:
@@ -86,7 +86,7 @@ def find_confused_classes(
     shares = labels.class_shares
     beyond_even = shares[wrong] / shares[wrong].sum(axis=1, keepdims=True) - 1 / wrong.shape[1]
     often = met.sum(axis=0)[usable]
-    followed = follow_shares(beyond_even, lean * often[:, None], total * often)
+    followed = share_following_class_shares(beyond_even, lean * often[:, None], total * often)
     allowed = np.where(shares[wrong] > shares[usable, None], 1.0, followed[:, None])
     t = (lean - total[:, None] * allowed * np.maximum(beyond_even, 0)) / spread[:, None]
     rng = np.random.default_rng(random_state)
@@ -100,19 +100,19 @@ def find_confused_classes(
                 np.array([rng.permuted(errors, axis=2).sum(axis=0) / spread[:, None] for _ in range(draws)[some]]),
             )
 
-    p_value = largest_p_values(t, dealt(), draws, level)
+    p_value = max_statistic_p_values(t, dealt(), draws, level)
     findings = []
     for row, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
         k, label = int(usable[row]), int(wrong[row, place])
         findings.append(
-            _confusion(
+            _make_finding(
                 labels, gram, cross, met[:, k] >= FEWEST_MET, (k, label), float(p_value[row, place]), random_state
             )
         )
     return Screen(KIND, tuple(sorted(findings, key=lambda finding: -finding.score)))
 
 
-def follow_shares(beyond_even: FloatArray, lean: FloatArray, total: FloatArray) -> FloatArray:
+def share_following_class_shares(beyond_even: FloatArray, lean: FloatArray, total: FloatArray) -> FloatArray:
     """How far wrong answers follow the class shares, 0 to 1, where classes other than each are true (R,).
 
     Parameters
@@ -133,7 +133,7 @@ def follow_shares(beyond_even: FloatArray, lean: FloatArray, total: FloatArray) 
     return found
 
 
-def _confusion(
+def _make_finding(
     labels: CrowdLabels,
     gram: FloatArray,
     cross: FloatArray,
@@ -146,12 +146,12 @@ def _confusion(
     n_others = int((labels.class_shares > 0).sum()) - 1
 
     def rate(weights: FloatArray) -> FloatArray:
-        found: FloatArray = rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))[:, k, label]
+        found: FloatArray = solve_rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))[:, k, label]
         return found
 
     crowd = float(np.clip(rate(np.ones((1, labels.n_workers)))[0], 0, 1))
     low, high = bootstrap_interval(rate, labels.n_workers, random_state=random_state)
-    own = rates(gram[met], cross[met])
+    own = solve_rates(gram[met], cross[met])
     share = int((own[:, k, label] > (1 - own[:, k, k]) / n_others).sum())
     true, said = (quote(labels.classes[place].as_py()) for place in cell)
     leaning = ""

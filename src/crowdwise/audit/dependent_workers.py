@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind
-from crowdwise.audit.findings import Finding, Screen
-from crowdwise.dependence.excess_agreement import kappa
+from crowdwise.audit.audit_tests import AuditTest, FindingKind
+from crowdwise.audit.finding_types import Finding, Screen
+from crowdwise.dependence.excess_agreement import excess_agreement_kappa
 from crowdwise.dependence.groups import FEWEST, LEAST_WORKERS, detect_groups
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameter_checks import check_count, check_number
 
 if TYPE_CHECKING:
     from crowdwise.dependence.groups import Dependence
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["TEST", "find_dependence", "screen_of"]
+__all__ = ["TEST", "find_dependence", "screen_from_dependence"]
 
 KIND = "dependent workers"
 HOW = (
@@ -62,10 +62,10 @@ def find_dependence(labels: CrowdLabels, *, level: float = 0.05, random_state: i
     """
     check_number("level", level, low=0, high=1, above=True)
     check_count("random_state", random_state, low=0)
-    return screen_of(labels, detect_groups(labels, level))
+    return screen_from_dependence(labels, detect_groups(labels, level))
 
 
-def screen_of(labels: CrowdLabels, dependence: Dependence | None) -> Screen:
+def screen_from_dependence(labels: CrowdLabels, dependence: Dependence | None) -> Screen:
     """What the groups found say of everyone; their `groups` are the labelling (M,)."""
     if dependence is None:
         return Screen(
@@ -79,22 +79,22 @@ def screen_of(labels: CrowdLabels, dependence: Dependence | None) -> Screen:
     for number in range(int(dependence.groups.max(initial=-1)) + 1):
         members = np.flatnonzero(dependence.groups == number)
         rows = np.searchsorted(dependence.tested, members)
-        score[members] = np.clip(_with_the_rest(dependence, rows), 0, 1)
-        findings.append(_finding(labels, dependence, members, rows))
+        score[members] = np.clip(_kappa_with_rest_of_group(dependence, rows), 0, 1)
+        findings.append(_make_finding(labels, dependence, members, rows))
     findings.sort(key=lambda finding: (finding.p_value, -finding.score))
     return Screen(KIND, tuple(findings), score, dependence.p_value)
 
 
-def _with_the_rest(dependence: Dependence, rows: IntArray) -> FloatArray:
+def _kappa_with_rest_of_group(dependence: Dependence, rows: IntArray) -> FloatArray:
     """κ of each of a group with all others of it."""
     block = np.ix_(rows, rows)
-    found: FloatArray = kappa(
+    found: FloatArray = excess_agreement_kappa(
         *(table[block].sum(axis=1) for table in (dependence.shared, dependence.same, dependence.expected))
     )
     return np.nan_to_num(found)
 
 
-def _finding(labels: CrowdLabels, dependence: Dependence, members: IntArray, rows: IntArray) -> Finding:
+def _make_finding(labels: CrowdLabels, dependence: Dependence, members: IntArray, rows: IntArray) -> Finding:
     upper = np.triu_indices(rows.size, 1)
 
     def total(table: FloatArray) -> float:
@@ -146,7 +146,7 @@ TEST = AuditTest(
         ),
     ),
     question="Who agrees more than skill explains?",
-    run=lambda crowd, _: screen_of(crowd.labels, crowd.dependence),
+    run=lambda crowd, _: screen_from_dependence(crowd.labels, crowd.dependence),
     accuses=True,
     citation="Jaffe et al. 2016, AISTATS; Traganitis & Giannakis 2022",
 )

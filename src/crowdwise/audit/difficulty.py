@@ -29,11 +29,11 @@ from scipy.special import logsumexp
 from crowdwise.audit.gold_doubt import (
     PULLS,
     SPREADS,
-    compare_classes,
-    count_matrices,
-    misled_likelihoods,
-    pull_weights,
-    share_priors,
+    class_likelihoods,
+    count_log_matrices,
+    grid_of_shares,
+    log_prior_of_pulls,
+    misleading_task_likelihoods,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Difficulty", "Plan", "fit_difficulty", "plan_draws", "score_by_level"]
+__all__ = ["DrawPlan", "TaskDifficulty", "fit_difficulty", "likeliest_log_matrices_by_level", "plan_draws"]
 
 NONE = 0.5  # prior weight of no hard task
 CELLS = np.array([(0.0, 0.0), *((share, h) for share in (0.05, 0.1, 0.2, 0.3, 0.45) for h in (0.3, 0.5, 0.7, 0.9))])
@@ -53,7 +53,7 @@ ROUNDS = 8
 STEADY = 0.02  # change of a task's weight from which on no further round is made
 
 
-class Difficulty(NamedTuple):
+class TaskDifficulty(NamedTuple):
     """What is known of hard tasks.
 
     Attributes
@@ -72,7 +72,7 @@ class Difficulty(NamedTuple):
     if_right: FloatArray
 
 
-def fit_difficulty(labels: CrowdLabels, given: IntArray) -> Difficulty:
+def fit_difficulty(labels: CrowdLabels, given: IntArray) -> TaskDifficulty:
     """How hard tasks are, by the answers given (N,), -1 for none."""
     tasks = np.flatnonzero(given >= 0)
     place = np.full(labels.n_tasks, -1)
@@ -80,14 +80,14 @@ def fit_difficulty(labels: CrowdLabels, given: IntArray) -> Difficulty:
     edges = np.flatnonzero(place[labels.task] >= 0)
     row, worker, g = place[labels.task[edges]], labels.worker[edges], given[labels.task[edges]]
     right = labels.label[edges] == g
-    pulls = pull_weights()[np.repeat(PULLS, SPREADS.size) >= LEAST_PULL]
+    pulls = log_prior_of_pulls()[np.repeat(PULLS, SPREADS.size) >= LEAST_PULL]
     prior = np.log(np.array([NONE, *np.full(len(CELLS) - 1, (1 - NONE) / (len(CELLS) - 1))]))
     weight = np.zeros((labels.n_tasks, labels.n_classes))
     weight[tasks, given[tasks]] = 1
     for _ in range(ROUNDS):
-        log_prior, table = count_matrices(labels, weight)
-        wrong = logsumexp(compare_classes(labels, given, log_prior, table), axis=1)
-        steps, plain = misled_likelihoods(labels, given, log_prior, table)
+        log_prior, table = count_log_matrices(labels, weight)
+        wrong = logsumexp(class_likelihoods(labels, given, log_prior, table), axis=1)
+        steps, plain = misleading_task_likelihoods(labels, given, log_prior, table)
         misled = logsumexp(steps[:, None, :] + pulls, axis=(1, 2)) - np.log(len(pulls))
         error = 1 - np.exp(table[worker, g, g])
         guess = 1 - labels.class_shares[g]
@@ -95,21 +95,23 @@ def fit_difficulty(labels: CrowdLabels, given: IntArray) -> Difficulty:
         for cell, (share, h) in enumerate(CELLS):
             by_level = [
                 np.bincount(row, np.where(right, np.log1p(-e) - np.log1p(-error), np.log(e / error)), tasks.size)
-                for e in spread_errors(error, guess, share, h)
+                for e in split_errors_by_difficulty(error, guess, share, h)
             ]
             with np.errstate(divide="ignore"):  # nothing is hard in the first
                 mixed[cell] = np.logaddexp(np.log1p(-share) + by_level[0], np.log(share) + by_level[1])
-            evidence[cell], ordinary[cell] = _share_out(np.stack([mixed[cell], wrong - plain, misled - plain]))
+            evidence[cell], ordinary[cell] = _average_over_kinds(np.stack([mixed[cell], wrong - plain, misled - plain]))
         log_posterior = prior + evidence - logsumexp(prior + evidence)
         before, after = weight[tasks, given[tasks]], np.exp(log_posterior) @ ordinary
         weight[tasks, given[tasks]] = after
         if np.abs(after - before).max() < STEADY:
             break
     if_right = plain + logsumexp(mixed + log_posterior[:, None], axis=0)
-    return Difficulty(np.exp(log_posterior), log_prior, table, if_right)
+    return TaskDifficulty(np.exp(log_posterior), log_prior, table, if_right)
 
 
-def spread_errors(error: FloatArray, guess: FloatArray, share: float, h: float) -> tuple[FloatArray, FloatArray]:
+def split_errors_by_difficulty(
+    error: FloatArray, guess: FloatArray, share: float, h: float
+) -> tuple[FloatArray, FloatArray]:
     """Chances to err on easy and on hard tasks, whose mean is the given one, as far as it can be.
 
     >>> spread_errors(np.array([0.3]), np.array([0.5]), 0.5, 0.5)
@@ -119,7 +121,7 @@ def spread_errors(error: FloatArray, guess: FloatArray, share: float, h: float) 
     return easy, np.maximum((1 - h) * easy + h * guess, error)
 
 
-class Plan(NamedTuple):
+class DrawPlan(NamedTuple):
     """So many draws from the matrices (M, K or 2 K, K), where a share of the tasks is hard: the lower K rows."""
 
     draws: int
@@ -127,15 +129,15 @@ class Plan(NamedTuple):
     share: float
 
 
-def plan_draws(labels: CrowdLabels, found: Difficulty, draws: int) -> Iterator[Plan]:
+def plan_draws(labels: CrowdLabels, found: TaskDifficulty, draws: int) -> Iterator[DrawPlan]:
     """Share draws out among all pairs of the grid by their weight."""
     ends = np.floor(draws * np.cumsum(found.weight) / found.weight.sum() + 0.5).astype(np.int64)
     numbers = np.diff(ends, prepend=0)
     for cell in np.flatnonzero(numbers):
-        yield Plan(int(numbers[cell]), matrices_by_level(labels, found, int(cell)), float(CELLS[cell, 0]))
+        yield DrawPlan(int(numbers[cell]), matrices_by_level(labels, found, int(cell)), float(CELLS[cell, 0]))
 
 
-def score_by_level(labels: CrowdLabels, found: Difficulty) -> tuple[FloatArray, FloatArray]:
+def likeliest_log_matrices_by_level(labels: CrowdLabels, found: TaskDifficulty) -> tuple[FloatArray, FloatArray]:
     """Log shares (2 K,) and log matrices (M, 2 K, K) of classes on easy and hard tasks, by the likeliest hard pair."""
     cell = 1 + int(found.weight[1:].argmax())
     share = CELLS[cell, 0]
@@ -143,22 +145,22 @@ def score_by_level(labels: CrowdLabels, found: Difficulty) -> tuple[FloatArray, 
     return log_prior, np.log(matrices_by_level(labels, found, cell))
 
 
-def matrices_by_level(labels: CrowdLabels, found: Difficulty, cell: int) -> FloatArray:
+def matrices_by_level(labels: CrowdLabels, found: TaskDifficulty, cell: int) -> FloatArray:
     """Matrices of workers (M, 2 K, K) on easy tasks, and below them on hard ones, for one pair of the grid."""
     matrix = np.exp(found.table)
     size = matrix.shape[2]
     error = 1 - np.diagonal(matrix, axis1=1, axis2=2)
     levels = []
-    for e in spread_errors(error, 1 - labels.class_shares, *CELLS[cell]):
+    for e in split_errors_by_difficulty(error, 1 - labels.class_shares, *CELLS[cell]):
         rows = matrix * (e / error)[:, :, None]
         rows[:, np.arange(size), np.arange(size)] = 1 - e
         levels.append(rows)
     return np.concatenate(levels, axis=1)
 
 
-def _share_out(log_likelihood: FloatArray) -> tuple[float, FloatArray]:
+def _average_over_kinds(log_likelihood: FloatArray) -> tuple[float, FloatArray]:
     """Log-likelihood (3, G) of the kinds summed up, over all shares of kinds; chances of the first (G,)."""
-    misled, wrong, log_prior = share_priors(SHARES)
+    misled, wrong, log_prior = grid_of_shares(SHARES)
     shares = np.stack([1 - misled - wrong, wrong, misled])
     scale = log_likelihood.max(axis=0)
     likelihood = np.exp(log_likelihood - scale)

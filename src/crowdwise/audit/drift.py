@@ -35,16 +35,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
-from crowdwise.audit.findings import Finding, Screen, holm
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.finding_types import Finding, Screen, holm_correction
 from crowdwise.audit.leave_out_consensus import fit_reference
-from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.labels.arrays import as_column
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
-    from crowdwise.audit.leave_out_consensus import Reference
+    from crowdwise.audit.leave_out_consensus import CrowdReference
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
@@ -116,7 +116,7 @@ def find_drift(
     truth: Any = None,
     level: float = 0.05,
     random_state: int = 0,
-    reference: Reference | None = None,
+    reference: CrowdReference | None = None,
 ) -> Screen:
     """Workers whose agreement with everyone else changes while they work: in which direction, and when.
 
@@ -129,7 +129,7 @@ def find_drift(
     level
         Chance that anyone is flagged in a crowd in which nobody drifts.
     """
-    when = checked_times(time, labels)
+    when = check_times(time, labels)
     if labels.n_workers < 2 or labels.n_classes < 2 or labels.n_labels == 0:
         return Screen(KIND, skipped="Drift needs two workers and two classes: agreement with others is what changes.")
     timed = ~np.isnat(when) if when.dtype.kind == "M" else ~np.isnan(when)
@@ -137,9 +137,9 @@ def find_drift(
     if (counts >= FEWEST).sum() == 0:
         return Screen(KIND, skipped=f"No worker has {FEWEST} labels with a time.")
     reference = fit_reference(labels, truth, reference)
-    agreement, beyond = _agreement(labels, reference)
+    agreement, beyond = _excess_agreement(labels, reference)
     steady = np.ones(labels.n_workers, np.bool_)
-    d = _less_others(labels, reference, beyond, steady)
+    d = _subtract_others(labels, reference, beyond, steady)
     n_tested = int((counts >= FEWEST).sum())
     score, p_value = np.full((2, labels.n_workers), np.nan)
     changes: dict[int, tuple[float, float, Any]] = {}
@@ -156,7 +156,7 @@ def find_drift(
             return np.nan
         deals = min(max(FEWEST_DEALS, int(2 * n_tested / level)), max(FEWEST_DEALS, MOST_WORK // mine.size))
         rng = np.random.default_rng([random_state, worker])
-        found, last = _deal(z / (spread * np.sqrt(mine.size)), moves, rng, deals)
+        found, last = _permutation_test(z / (spread * np.sqrt(mine.size)), moves, rng, deals)
         before, after = (float(agreement[part].mean()) for part in np.split(mine, [last + 1]))
         score[worker] = min(1.0, abs(after - before))
         changes[worker] = before, after, when[mine[last + 1]]
@@ -164,23 +164,25 @@ def find_drift(
 
     for worker in np.flatnonzero(counts >= FEWEST):
         p_value[worker] = tested(int(worker), d)
-    corrected = holm(p_value)
+    corrected = holm_correction(p_value)
     findings: list[Finding] = []
     yardstick = "The others' consensus" if truth is None else "The truth, and where it is not known the consensus,"
     for worker in np.lexsort((-score, corrected))[: int((corrected <= level).sum())]:
         if findings:  # Beside one who drifts, the steady seem to drift the other way: they are left out.
-            again = tested(int(worker), _less_others(labels, reference, beyond, steady)) * (n_tested - len(findings))
+            again = tested(int(worker), _subtract_others(labels, reference, beyond, steady)) * (
+                n_tested - len(findings)
+            )
             corrected[worker] = max(corrected[worker], np.fmin(again, 1.0))  # 1 where nobody is left to compare with
         if corrected[worker] <= level:
             steady[worker] = False
-            findings.append(_finding(labels, int(worker), changes[int(worker)], float(score[worker]),
+            findings.append(_make_finding(labels, int(worker), changes[int(worker)], float(score[worker]),
                                      float(corrected[worker]), yardstick))  # fmt: skip
     return Screen(KIND, tuple(findings), score, corrected)
 
 
-def _agreement(labels: CrowdLabels, reference: Reference) -> tuple[FloatArray, FloatArray]:
+def _excess_agreement(labels: CrowdLabels, reference: CrowdReference) -> tuple[FloatArray, FloatArray]:
     """Probability of each label by everyone else; and what it is beyond expectation."""
-    q = reference.from_others(labels)
+    q = reference.posterior_without_worker(labels)
     agreement = q[np.arange(labels.n_labels), labels.label]
     expected = np.zeros(labels.n_labels)
     for k in range(labels.n_classes):
@@ -188,7 +190,9 @@ def _agreement(labels: CrowdLabels, reference: Reference) -> tuple[FloatArray, F
     return agreement, agreement - expected
 
 
-def _less_others(labels: CrowdLabels, reference: Reference, beyond: FloatArray, heard: BoolArray) -> FloatArray:
+def _subtract_others(
+    labels: CrowdLabels, reference: CrowdReference, beyond: FloatArray, heard: BoolArray
+) -> FloatArray:
     """What each label is beyond expectation, less the mean of those who are heard, without the worker."""
     counts = heard[labels.worker].astype(np.float64)
     others, rest = (
@@ -199,22 +203,22 @@ def _less_others(labels: CrowdLabels, reference: Reference, beyond: FloatArray, 
     return np.where(others > 0, beyond - rest / np.maximum(others, 1), 0.0)
 
 
-def _deal(z: FloatArray, moves: BoolArray, rng: np.random.Generator, deals: int) -> tuple[float, int]:
+def _permutation_test(z: FloatArray, moves: BoolArray, rng: np.random.Generator, deals: int) -> tuple[float, int]:
     """p-value of D, and the last label before the change."""
     path = np.where(moves, np.abs(np.cumsum(z)), -1.0)
     last = int(path.argmax())
-    reached, made = _count_deals(z, moves, float(path[last]) * (1 - 1e-9), rng, deals)
+    reached, made = _count_permutations(z, moves, float(path[last]) * (1 - 1e-9), rng, deals)
     return (reached / made if reached == REACHED else (reached + 1) / (made + 1)), last
 
 
-def _count_deals(
+def _count_permutations(
     z: FloatArray, moves: BoolArray, observed: float, rng: np.random.Generator, most: int
 ) -> tuple[int, int]:
     """Shuffle z again and again: how many shuffles reach the observed statistic, of how many."""
     if choose_engine(z.size * DEAL_COST, 1) == "numba":
-        from crowdwise.kernels.compiled.deals import count_deals
+        from crowdwise.kernels.compiled.permutations import count_permutations
 
-        found: tuple[int, int] = count_deals(z.copy(), moves, observed, rng, most, REACHED)
+        found: tuple[int, int] = count_permutations(z.copy(), moves, observed, rng, most, REACHED)
         return found
     values, moving, last = z.tolist(), moves.tolist(), z.size - 1
     numbers = itertools.chain.from_iterable(rng.random(1024).tolist() for _ in itertools.count())
@@ -233,7 +237,7 @@ def _count_deals(
     return reached, most
 
 
-def checked_times(time: Any, labels: CrowdLabels) -> Any:
+def check_times(time: Any, labels: CrowdLabels) -> Any:
     """The times as an array, one for each label, or an error."""
     when = np.asarray(time)
     if when.dtype.kind in "iub":
@@ -246,7 +250,7 @@ def checked_times(time: Any, labels: CrowdLabels) -> Any:
     return when
 
 
-def _moment(when: Any) -> str:
+def _format_time(when: Any) -> str:
     """A time as one reads it: a date to the minute, a number as it was written.
 
     >>> _moment(np.datetime64("2026-05-31T13:45:10.5")), _moment(np.float64(1780235110))
@@ -257,7 +261,7 @@ def _moment(when: Any) -> str:
     return f"{when:.15g}"
 
 
-def _finding(
+def _make_finding(
     labels: CrowdLabels, worker: int, change: tuple[float, float, Any], score: float, p_value: float, yardstick: str
 ) -> Finding:
     before, after, when = change
@@ -268,7 +272,7 @@ def _finding(
         about="worker",
         names=(name,),
         score=score,
-        verdict=f"Worker {quote(name)} got {'worse' if worse else 'better'} from about {_moment(when)} on.",
+        verdict=f"Worker {quote(name)} got {'worse' if worse else 'better'} from about {_format_time(when)} on.",
         evidence=f"{yardstick} agrees with {before:.0%} of the labels before, with {after:.0%} after.",
         p_value=p_value,
         how=f"permutation of the order of their labels, at least {FEWEST_DEALS} draws, Holm's correction over workers",

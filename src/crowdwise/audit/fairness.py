@@ -11,8 +11,8 @@ errors, which the crowd itself cannot know: without a truth it is not given, and
 answer is about tasks like those. ŷ is the most probable class of a Dawid–Skene fit that has not seen the truth.
 
 The attribute is dealt anew over tasks, for equal opportunity within each true class, and the largest difference of all
-groups, classes and both measures gives the p-values (`resampling.max_statistic`). Assumes that tasks are independent of
-each other. Fails for groups with fewer than `ENOUGH` tasks, which are not tested.
+groups, classes and both measures gives the p-values (`resampling.max_statistic_test`). Assumes that tasks are
+independent of each other. Fails for groups with fewer than `ENOUGH` tasks, which are not tested.
 
 Cost: O(draws × tasks × K).
 """
@@ -23,24 +23,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
-from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.resampling import (
     DRAWS,
-    Contrast,
-    Table,
+    GroupContrast,
+    UnitValues,
     bootstrap_interval,
-    enough,
+    find_strongest,
     groups_to_test,
-    max_statistic,
-    strongest,
+    has_enough_counts,
+    max_statistic_test,
 )
 from crowdwise.labels.attributes import read_attributes, usable_attributes
 from crowdwise.labels.errors import quote
 
 if TYPE_CHECKING:
-    from crowdwise.audit.leave_out_consensus import Reference
+    from crowdwise.audit.leave_out_consensus import CrowdReference
     from crowdwise.labels.attributes import Attribute
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
@@ -60,7 +60,7 @@ def find_disparity(
     truth: Any = None,
     level: float = 0.05,
     random_state: int = 0,
-    reference: Reference | None = None,
+    reference: CrowdReference | None = None,
 ) -> Screen:
     """Groups of tasks to which the consensus gives a class more often or, with a truth, its true class less often.
 
@@ -91,31 +91,31 @@ def find_disparity(
     true = eye[reference.truth] * known[:, None]
     everywhere, every = np.ones(decided.shape), np.arange(labels.n_tasks)
     asked: list[tuple[str, Attribute, FloatArray]] = []
-    contrasts: list[Contrast] = []
+    contrasts: list[GroupContrast] = []
     for attribute in attributes:
         code = np.where(labels.labels_per_task > 0, attribute.code, -1)
         tested = groups_to_test(code, len(attribute.values))
-        usable = enough(code, everywhere, tested, ENOUGH)
+        usable = has_enough_counts(code, everywhere, tested, ENOUGH)
         asked.append((PARITY, attribute, everywhere))
-        table = Table(every, decided - decided[code >= 0].mean(axis=0) if (code >= 0).any() else decided)
-        contrasts.append(Contrast([table], code, np.zeros_like(code), tested, usable))
+        table = UnitValues(every, decided - decided[code >= 0].mean(axis=0) if (code >= 0).any() else decided)
+        contrasts.append(GroupContrast([table], code, np.zeros_like(code), tested, usable))
         if known.any():
             code = np.where(known, code, -1)
             asked.append((OPPORTUNITY, attribute, true))
-            usable = enough(code, true, tested, ENOUGH)
+            usable = has_enough_counts(code, true, tested, ENOUGH)
             held = code >= 0
             rate = (decided * true)[held].sum(axis=0) / np.maximum(true[held].sum(axis=0), 1)
-            table = Table(every, (decided - rate) * true)
-            contrasts.append(Contrast([table], code, reference.truth.astype(np.int64), tested, usable))
+            table = UnitValues(every, (decided - rate) * true)
+            contrasts.append(GroupContrast([table], code, reference.truth.astype(np.int64), tested, usable))
     findings = []
     for (measure, attribute, among), contrast, (t, p) in zip(
-        asked, contrasts, max_statistic(contrasts, random_state=random_state), strict=True
+        asked, contrasts, max_statistic_test(contrasts, random_state=random_state), strict=True
     ):
-        place = strongest(t, p, level)
+        place = find_strongest(t, p, level)
         if place is not None:
             group = int(contrast.tested[place[0]])
             findings.append(
-                _finding(
+                _make_finding(
                     labels,
                     measure,
                     attribute,
@@ -130,7 +130,7 @@ def find_disparity(
     return Screen(KIND, tuple(sorted(findings, key=lambda finding: (finding.p_value, -finding.score))))
 
 
-def shares(weights: FloatArray, among: FloatArray, hits: FloatArray) -> FloatArray:
+def weighted_shares(weights: FloatArray, among: FloatArray, hits: FloatArray) -> FloatArray:
     """Share of hits among the tasks that count, for each row of weights.
 
     >>> shares(np.ones((1, 4)), np.array([1.0, 1, 0, 1]), np.array([1.0, 0, 0, 0])).round(2).tolist()
@@ -140,12 +140,12 @@ def shares(weights: FloatArray, among: FloatArray, hits: FloatArray) -> FloatArr
     return found
 
 
-def _finding(
+def _make_finding(
     labels: CrowdLabels,
     measure: str,
     attribute: Attribute,
     counted: tuple[FloatArray, FloatArray],
-    contrast: Contrast,
+    contrast: GroupContrast,
     group: int,
     c: int,
     p_value: float,
@@ -155,7 +155,7 @@ def _finding(
     sides = (contrast.code == group, (contrast.code >= 0) & (contrast.code != group))
 
     def each(weights: FloatArray) -> list[FloatArray]:
-        return [shares(weights, among * side, among * hits * side) for side in sides]
+        return [weighted_shares(weights, among * side, among * hits * side) for side in sides]
 
     def difference(weights: FloatArray) -> FloatArray:
         inside, outside = each(weights)

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
-    "GoldKinds",
+    "GoldTaskProbabilities",
+    "class_likelihoods",
     "classify_gold",
-    "compare_classes",
-    "count_matrices",
-    "misled_likelihoods",
-    "pull_weights",
-    "share_priors",
+    "count_log_matrices",
+    "grid_of_shares",
+    "log_prior_of_pulls",
+    "misleading_task_likelihoods",
 ]
 
 STEPS = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95])  # values of h
@@ -53,7 +53,7 @@ LIGHT = 1e-4  # of the weight of the likeliest cell of the grid, below which a c
 AT_ONCE = 2**20  # numbers held for some tasks
 
 
-class GoldKinds(NamedTuple):
+class GoldTaskProbabilities(NamedTuple):
     """Probabilities of what each task with a given answer is, and how its workers answer.
 
     Attributes
@@ -73,7 +73,7 @@ class GoldKinds(NamedTuple):
     table: FloatArray
 
 
-def count_matrices(labels: CrowdLabels, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+def count_log_matrices(labels: CrowdLabels, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Log class shares and log matrices of workers, counted by the weights (N, K) of the classes of the tasks.
 
     Matrices are drawn to the crowd's own by as many labels as there are classes, and that towards uniform by one.
@@ -91,7 +91,7 @@ def count_matrices(labels: CrowdLabels, weight: FloatArray) -> tuple[FloatArray,
     return np.log(shares / shares.sum()), np.log(counts / counts.sum(axis=2, keepdims=True))
 
 
-def misled_likelihoods(
+def misleading_task_likelihoods(
     labels: CrowdLabels, given: IntArray, log_prior: FloatArray, table: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Log-likelihood of every given task's labels (G, len(STEPS)) at each pull, and where nothing pulls (G,)."""
@@ -122,7 +122,7 @@ def misled_likelihoods(
     return out, plain
 
 
-def compare_classes(labels: CrowdLabels, given: IntArray, log_prior: FloatArray, table: FloatArray) -> FloatArray:
+def class_likelihoods(labels: CrowdLabels, given: IntArray, log_prior: FloatArray, table: FloatArray) -> FloatArray:
     """Log-likelihood of every given task's labels and each class (G, K), if the answer given is wrong."""
     tasks = np.flatnonzero(given >= 0)
     others = np.empty((tasks.size, labels.n_classes))
@@ -133,7 +133,7 @@ def compare_classes(labels: CrowdLabels, given: IntArray, log_prior: FloatArray,
     return np.asarray(others - np.log1p(-np.exp(log_prior[given[tasks]]))[:, None], np.float64)
 
 
-def classify_gold(labels: CrowdLabels, given: IntArray, if_right: FloatArray | None = None) -> GoldKinds:
+def classify_gold(labels: CrowdLabels, given: IntArray, if_right: FloatArray | None = None) -> GoldTaskProbabilities:
     """What each task with a given answer (N,), -1 for none, is likely to be.
 
     Parameters
@@ -146,26 +146,26 @@ def classify_gold(labels: CrowdLabels, given: IntArray, if_right: FloatArray | N
     weight = np.zeros((labels.n_tasks, size))
     votes = labels.vote_counts()[tasks]
     weight[tasks, g] = votes[np.arange(tasks.size), g] == votes.max(axis=1)  # at first, those that nobody disputes
-    pulls = pull_weights()
-    log_shares = share_priors()
+    pulls = log_prior_of_pulls()
+    log_shares = grid_of_shares()
     for _ in range(ROUNDS):
-        log_prior, table = count_matrices(labels, weight)
-        others = compare_classes(labels, given, log_prior, table)
+        log_prior, table = count_log_matrices(labels, weight)
+        others = class_likelihoods(labels, given, log_prior, table)
         wrong = logsumexp(others, axis=1)
-        steps, plain = misled_likelihoods(labels, given, log_prior, table)
+        steps, plain = misleading_task_likelihoods(labels, given, log_prior, table)
         misled = logsumexp(steps[:, None, :] + pulls, axis=2)  # (G, C) of each pair of m and s
         plain = plain if if_right is None else np.maximum(plain, if_right)
-        p_wrong, p_misled = _average(wrong - plain, misled - plain[:, None], log_shares)
+        p_wrong, p_misled = _average_over_parameters(wrong - plain, misled - plain[:, None], log_shares)
         best = others.argmax(axis=1)
         weight[tasks, g] = 1 - p_wrong - p_misled
     out = np.full((2, labels.n_tasks), np.nan)
     out[:, tasks] = p_wrong, p_misled
     likeliest = np.full(labels.n_tasks, -1)
     likeliest[tasks] = best
-    return GoldKinds(out[0], out[1], likeliest, log_prior, table)
+    return GoldTaskProbabilities(out[0], out[1], likeliest, log_prior, table)
 
 
-def pull_weights() -> FloatArray:
+def log_prior_of_pulls() -> FloatArray:
     """Log-weights (C, len(STEPS)) of the pulls for every pair of mean and concentration."""
     edges = np.linspace(0, 1, STEPS.size + 1)
     from scipy.stats import beta  # takes most of a second to import
@@ -174,7 +174,7 @@ def pull_weights() -> FloatArray:
     return np.asarray(np.log(np.array(rows) + 1e-12), np.float64)
 
 
-def share_priors(grid: FloatArray = SHARES) -> tuple[FloatArray, FloatArray, FloatArray]:
+def grid_of_shares(grid: FloatArray = SHARES) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Shares of misleading tasks and of wrong answers, every pair (P,), and the log of the prior."""
 
     def prior(usual: float) -> FloatArray:
@@ -187,7 +187,7 @@ def share_priors(grid: FloatArray = SHARES) -> tuple[FloatArray, FloatArray, Flo
     return misled, wrong, weights
 
 
-def _average(
+def _average_over_parameters(
     wrong: FloatArray, misled: FloatArray, shares: tuple[FloatArray, FloatArray, FloatArray]
 ) -> tuple[FloatArray, FloatArray]:
     """Probability (G,) that a task's answer is wrong, and that the task misleads, over all that is unknown.
@@ -201,36 +201,36 @@ def _average(
     share_misled, share_wrong, log_prior = (np.tile(each, n_pulls) for each in shares)
     column = np.repeat(np.arange(n_pulls), shares[0].size)
     evidence = log_prior.copy()
-    for some in _chunks(wrong.size, column.size):
-        parts = _mix(wrong[some], misled[some], column, share_misled, share_wrong)
-        evidence += np.log(parts.sum(axis=0)).sum(axis=0) + _scale(wrong[some], misled[some]).sum()
+    for some in _task_chunks(wrong.size, column.size):
+        parts = _joint_probabilities(wrong[some], misled[some], column, share_misled, share_wrong)
+        evidence += np.log(parts.sum(axis=0)).sum(axis=0) + _largest_log_likelihoods(wrong[some], misled[some]).sum()
     posterior = np.exp(evidence - logsumexp(evidence))
     heavy = np.flatnonzero(posterior > LIGHT * posterior.max())
     posterior = posterior[heavy] / posterior[heavy].sum()
     found = np.empty((2, wrong.size))
-    for some in _chunks(wrong.size, heavy.size):
-        parts = _mix(wrong[some], misled[some], column[heavy], share_misled[heavy], share_wrong[heavy])
+    for some in _task_chunks(wrong.size, heavy.size):
+        parts = _joint_probabilities(wrong[some], misled[some], column[heavy], share_misled[heavy], share_wrong[heavy])
         found[:, some] = (parts[1:] / parts.sum(axis=0)) @ posterior
     return found[0], found[1]
 
 
-def _chunks(n_tasks: int, n_cells: int) -> list[slice]:
+def _task_chunks(n_tasks: int, n_cells: int) -> list[slice]:
     """Tasks, some at a time."""
     step = max(1, AT_ONCE // n_cells)
     return [slice(first, min(first + step, n_tasks)) for first in range(0, n_tasks, step)]
 
 
-def _scale(wrong: FloatArray, misled: FloatArray) -> FloatArray:
+def _largest_log_likelihoods(wrong: FloatArray, misled: FloatArray) -> FloatArray:
     """The largest log-likelihood of each task, that of an ordinary one being 0."""
     largest: FloatArray = np.maximum(np.maximum(wrong, misled.max(axis=1)), 0.0)
     return largest
 
 
-def _mix(
+def _joint_probabilities(
     wrong: FloatArray, misled: FloatArray, column: IntArray, share_misled: FloatArray, share_wrong: FloatArray
 ) -> FloatArray:
     """Chance of each kind (ordinary, wrong, misled) and the labels (3, G, cells), up to a factor of the task."""
-    scale = _scale(wrong, misled)
+    scale = _largest_log_likelihoods(wrong, misled)
     ordinary = np.exp(-scale)[:, None] * (1 - share_misled - share_wrong)
     by_wrong = np.exp(wrong - scale)[:, None] * share_wrong
     by_misled = np.exp(misled - scale[:, None])[:, column] * share_misled

@@ -22,35 +22,42 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
-from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference
-from crowdwise.audit.parametric_bootstrap import class_scores, drawn_again, largest_p_values, n_draws
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.groups import sum_groups
+from crowdwise.audit.parametric_bootstrap import (
+    affordable_label_draws,
+    class_log_scores,
+    drawn_again,
+    max_statistic_p_values,
+)
+from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.kernels.grouped_sums import sum_groups
 from crowdwise.labels.errors import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.audit.leave_out_consensus import Reference
+    from crowdwise.audit.leave_out_consensus import CrowdReference
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["TEST", "find_hard_tasks", "hardness"]
+__all__ = ["TEST", "excess_disagreement", "find_hard_tasks"]
 
 KIND = "hard task"
 FEWEST_LABELS = 3  # of a task that may be called hard
 MOMENTS = 100  # draws for the mean of a task's statistic
 
 
-def hardness(labels: CrowdLabels, reference: Reference | None = None) -> FloatArray:
+def excess_disagreement(labels: CrowdLabels, reference: CrowdReference | None = None) -> FloatArray:
     """How much more of a task's pairs of labellers differ than their skills explain (N,); NaN under three labels."""
-    return differing(labels, labels.label) - expected_differing(labels, fit_reference(labels, fitted=reference))
+    return disagreement_share(labels, labels.label) - expected_disagreement_share(
+        labels, fit_reference(labels, fitted=reference)
+    )
 
 
 def find_hard_tasks(
-    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: Reference | None = None
+    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: CrowdReference | None = None
 ) -> Screen:
     """Tasks whose labellers differ more than their skills explain.
 
@@ -77,13 +84,13 @@ def find_hard_tasks(
     mean = np.zeros(labels.n_tasks)
     for _, tasks, worst in drawn(MOMENTS):
         mean[tasks] += worst.sum(axis=0) / MOMENTS
-    draws = n_draws(labels)
-    h = np.where(judged, -class_scores(labels, labels.label, flat, table).max(axis=1) - mean, np.nan)
+    draws = affordable_label_draws(labels)
+    h = np.where(judged, -class_log_scores(labels, labels.label, flat, table).max(axis=1) - mean, np.nan)
     beyond = ((some, np.where(judged[tasks], worst - mean[tasks], -np.inf)) for some, tasks, worst in drawn(draws))
-    p_value = largest_p_values(h, beyond, draws, level)
+    p_value = max_statistic_p_values(h, beyond, draws, level)
     if not (p_value <= level).any():
         return Screen(KIND)
-    expected, observed = expected_differing(labels, model), differing(labels, labels.label)
+    expected, observed = expected_disagreement_share(labels, model), disagreement_share(labels, labels.label)
     flagged = np.flatnonzero((p_value <= level) & (observed > expected))  # strange, but not disputed, is not hard
     findings = [
         Finding(
@@ -103,7 +110,7 @@ def find_hard_tasks(
     return Screen(KIND, tuple(findings))
 
 
-def differing(labels: CrowdLabels, label: IntArray) -> FloatArray:
+def disagreement_share(labels: CrowdLabels, label: IntArray) -> FloatArray:
     """Share of the pairs of each task's labels that differ (N,); NaN under three labels.
 
     >>> from crowdwise.labels.model import CrowdLabels
@@ -118,19 +125,19 @@ def differing(labels: CrowdLabels, label: IntArray) -> FloatArray:
     return np.asarray(1 - (votes * (votes - 1)).sum(axis=1) / pairs, np.float64)
 
 
-def expected_differing(labels: CrowdLabels, reference: Reference) -> FloatArray:
+def expected_disagreement_share(labels: CrowdLabels, reference: CrowdReference) -> FloatArray:
     """Share of the pairs of each task's labellers who would differ by their matrices, over all classes (N,)."""
     n = labels.labels_per_task
     pairs = np.where(n >= FEWEST_LABELS, n * (n - 1.0), np.nan)
     same = np.zeros(labels.n_tasks)
     prior = np.exp(reference.log_prior)
     for k in range(labels.n_classes):
-        total, alone = _add_rows(labels, reference.confusion[:, k])
+        total, alone = _sum_labeller_rows(labels, reference.confusion[:, k])
         same += prior[k] * ((total**2).sum(axis=1) - alone)
     return np.asarray(1 - same / pairs, np.float64)
 
 
-def _add_rows(labels: CrowdLabels, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _sum_labeller_rows(labels: CrowdLabels, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Sum (N, K) of the rows (M, K) of each task's labellers, and of their squares (N,)."""
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         said = rows[labels.worker]

@@ -2,12 +2,12 @@
 
 | question | who needs it | here |
 |---|---|---|
-| do workers agree more than by chance? | everyone | `agreeing` |
-| are all workers linked by tasks in common? | every method that compares workers | `linked_crowd` |
-| do three groups of workers tell all classes apart? | Dawid–Skene by moments (Zhang et al. 2014) | `three_views` |
-| is the mean matrix diagonally dominant? | Tanno et al. 2019, theorem 1; EM's start | `dominant` |
-| does the consensus tell all classes apart? | Ibrahim et al.'s log det criterion | `apart` |
-| has every class an anchor task or an expert? | separability, Ibrahim et al. 2025 | `anchored` |
+| do workers agree more than by chance? | everyone | `check_agreement` |
+| are all workers linked by tasks in common? | every method that compares workers | `check_connected` |
+| do three groups of workers tell all classes apart? | Moments (Zhang et al. 2014) | `check_three_views` |
+| is the mean matrix diagonally dominant? | Tanno et al. 2019, theorem 1; EM's start | `check_dominance` |
+| does the consensus tell all classes apart? | Ibrahim et al.'s log det criterion | `check_class_separation` |
+| has every class an anchor task or an expert? | separability, Ibrahim et al. 2025 | `check_anchors` |
 
 Answers are yes, no, or "the labels do not show it". No is said of what is plain from who labelled what, or where a
 bootstrap of tasks is sure at `level`.
@@ -30,23 +30,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
-from crowdwise.audit.findings import FACT, Finding, Screen
-from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, rates
-from crowdwise.audit.resampling import bootstrap
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.finding_types import FACT, Finding, Screen
+from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, solve_rates
+from crowdwise.audit.resampling import bayesian_bootstrap
 from crowdwise.kernels import outer_sums
-from crowdwise.labels.describe import linked
+from crowdwise.labels.describe import find_connected_parts
 from crowdwise.labels.errors import listing
 from crowdwise.metrics.dominance import contrast, find_unanchored
 
 if TYPE_CHECKING:
-    from crowdwise.audit.leave_out_consensus import Reference
+    from crowdwise.audit.leave_out_consensus import CrowdReference
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
     Sums = tuple[FloatArray, FloatArray]
 
-__all__ = ["TEST", "Answer", "find_unidentifiable", "questions"]
+__all__ = ["TEST", "ConditionAnswer", "check_conditions", "find_unidentifiable"]
 
 KIND = "identifiability"
 
@@ -57,7 +57,7 @@ NOISE = 2.0  # deviations of its least known row that a matrix's smallest singul
 MOST_CELLS = 10**8  # of matrices of all tasks, in memory at one time
 
 
-class Answer(NamedTuple):
+class ConditionAnswer(NamedTuple):
     """A question that a theorem asks, answered.
 
     Attributes
@@ -81,31 +81,31 @@ class Answer(NamedTuple):
     score: float = 0.0
 
 
-def questions(
-    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: Reference | None = None
-) -> tuple[Answer, ...]:
+def check_conditions(
+    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: CrowdReference | None = None
+) -> tuple[ConditionAnswer, ...]:
     """Every question with its answer; `level` is the chance of a no, where a test is made, that should be a yes."""
     reference = fit_reference(labels, fitted=reference)
-    q = by_other_half(labels, random_state)
+    q = posterior_from_other_half(labels, random_state)
     used = np.flatnonzero((q**2).sum(axis=0) >= ENOUGH)
     q, said = q[:, used], one_hot(labels)[:, used]
-    of_workers = sums_of(q, said, labels.worker, labels.n_workers)
+    of_workers = regression_sums(q, said, labels.worker, labels.n_workers)
     return (
-        agreeing(labels, level),
-        linked_crowd(labels),
-        three_views(labels, of_workers, used),
-        dominant(labels, q, said, used, level, random_state),
-        apart(labels, reference, used),
-        anchored(labels, reference, of_workers, used),
+        check_agreement(labels, level),
+        check_connected(labels),
+        check_three_views(labels, of_workers, used),
+        check_dominance(labels, q, said, used, level, random_state),
+        check_class_separation(labels, reference, used),
+        check_anchors(labels, reference, of_workers, used),
     )
 
 
-def sums_of(q: FloatArray, said: FloatArray, unit: IntArray, n_units: int) -> Sums:
-    """Σ q qᵀ and Σ q saidᵀ over the labels of each unit, for `rates`."""
+def regression_sums(q: FloatArray, said: FloatArray, unit: IntArray, n_units: int) -> Sums:
+    """Σ q qᵀ and Σ q saidᵀ over the labels of each unit, for `solve_rates`."""
     return outer_sums(q, q, unit, n_units), np.moveaxis(outer_sums(said, q, unit, n_units), 1, 2).copy()
 
 
-def by_other_half(labels: CrowdLabels, random_state: int) -> FloatArray:
+def posterior_from_other_half(labels: CrowdLabels, random_state: int) -> FloatArray:
     """Posterior of each label's task (n_labels, K) by the half of the workers who do not count hers among them."""
     half = np.zeros(labels.n_workers, np.bool_)
     half[np.random.default_rng(random_state).permutation(labels.n_workers)[: labels.n_workers // 2]] = True
@@ -118,7 +118,7 @@ def by_other_half(labels: CrowdLabels, random_state: int) -> FloatArray:
 
 
 def find_unidentifiable(
-    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: Reference | None = None
+    labels: CrowdLabels, *, level: float = 0.05, random_state: int = 0, reference: CrowdReference | None = None
 ) -> Screen:
     """What speaks against believing any model of these labels: the questions whose answer is no.
 
@@ -139,7 +139,7 @@ def find_unidentifiable(
             how=HOW.get(answer.question, FACT),
             advice="Find the truth of some tasks of each class and part, give it as gold; collect labels that overlap.",
         )
-        for answer in questions(labels, level=level, random_state=random_state, reference=reference)
+        for answer in check_conditions(labels, level=level, random_state=random_state, reference=reference)
         if answer.holds is False
     ]
     return Screen(KIND, tuple(sorted(findings, key=lambda finding: -finding.score)))
@@ -156,7 +156,7 @@ ANCHORED = "Has every class a sure task or an expert?"
 HOW = {AGREEING: f"κ with the tasks as sample, surely under {GUESSES}", DOMINANT: "bootstrap of tasks"}
 
 
-def agreeing(labels: CrowdLabels, level: float) -> Answer:
+def check_agreement(labels: CrowdLabels, level: float) -> ConditionAnswer:
     """Whether labels of a task agree more often than their workers' habits make them; tasks are the sample."""
     labels = labels.keep(labels.labels_per_worker[labels.worker] > 1)  # one label shows no habit
     alike, by_habit = np.zeros((2, labels.n_tasks))
@@ -172,27 +172,27 @@ def agreeing(labels: CrowdLabels, level: float) -> Answer:
     left = float((pairs - by_habit).sum())  # what habits leave to agree on
     if left <= 0 or (pairs > 0).sum() < ENOUGH:
         why = "Too few tasks have labels of two workers whose habits are known."
-        return Answer(AGREEING, None, "The labels do not show it.", why)
+        return ConditionAnswer(AGREEING, None, "The labels do not show it.", why)
     kappa = float((alike - by_habit).sum()) / left
     error = float(np.sqrt(((alike - by_habit - kappa * (pairs - by_habit)) ** 2).sum())) / left
     shares = (
         f"{alike.sum() / pairs.sum():.0%} of the pairs agree, {by_habit.sum() / pairs.sum():.0%} would by habit alone"
     )
     if kappa > ndtri(1 - level) * error:
-        return Answer(AGREEING, True, f"Yes: {shares}.", "There is something in the tasks that workers see.")
+        return ConditionAnswer(AGREEING, True, f"Yes: {shares}.", "There is something in the tasks that workers see.")
     consequence = "The labels may be guesses, and then so is all that is said of tasks and workers here."
     if kappa + ndtri(1 - level) * error < GUESSES:
-        return Answer(AGREEING, False, f"No: {shares}.", consequence, 1 - max(kappa, 0.0) / GUESSES)
-    return Answer(AGREEING, None, f"The labels do not show it: {shares}.", consequence)
+        return ConditionAnswer(AGREEING, False, f"No: {shares}.", consequence, 1 - max(kappa, 0.0) / GUESSES)
+    return ConditionAnswer(AGREEING, None, f"The labels do not show it: {shares}.", consequence)
 
 
-def linked_crowd(labels: CrowdLabels) -> Answer:
+def check_connected(labels: CrowdLabels) -> ConditionAnswer:
     """Whether the graph of workers and tasks has one part."""
     active = labels.labels_per_worker > 0
-    parts = np.bincount(linked(labels.task_ptr, labels.worker, labels.n_workers)[active], minlength=1)
+    parts = np.bincount(find_connected_parts(labels.task_ptr, labels.worker, labels.n_workers)[active], minlength=1)
     sizes = np.sort(parts[parts > 0])[::-1]
     if sizes.size == 1 and active.sum() > 1:
-        return Answer(
+        return ConditionAnswer(
             LINKED, True, "Yes: every worker is linked to every other by tasks in common.", "All are comparable."
         )
     if active.sum() == 1:
@@ -204,14 +204,14 @@ def linked_crowd(labels: CrowdLabels) -> Answer:
     consequence = (
         "Workers of different parts cannot be compared, and one part's classes may be swapped against another's."
     )
-    return Answer(LINKED, False, words, consequence, alone)
+    return ConditionAnswer(LINKED, False, words, consequence, alone)
 
 
-def three_views(labels: CrowdLabels, of_workers: Sums, used: IntArray) -> Answer:
+def check_three_views(labels: CrowdLabels, of_workers: Sums, used: IntArray) -> ConditionAnswer:
     """Whether three groups of workers have mean matrices of full rank, beyond doubt by their numbers of labels."""
     active = np.flatnonzero(labels.labels_per_worker)
     if active.size < 3:
-        return Answer(
+        return ConditionAnswer(
             VIEWS,
             False,
             "No: there are fewer than three workers.",
@@ -219,14 +219,16 @@ def three_views(labels: CrowdLabels, of_workers: Sums, used: IntArray) -> Answer
             1.0,
         )
     if used.size < 2:
-        return Answer(VIEWS, None, "The labels do not show it.", "The consensus hardly ever gives a second class.")
+        return ConditionAnswer(
+            VIEWS, None, "The labels do not show it.", "The consensus hardly ever gives a second class."
+        )
     busiest = active[np.argsort(-labels.labels_per_worker[active], kind="stable")]
     gram, cross = (np.array([each[busiest[group::3]].sum(axis=0) for group in range(3)]) for each in of_workers)
-    smallest = np.linalg.svd(rates(gram, cross), compute_uv=False)[:, -1]
+    smallest = np.linalg.svd(solve_rates(gram, cross), compute_uv=False)[:, -1]
     least = np.maximum(np.einsum("gkk->gk", gram).min(axis=1), 1e-12)
     if (smallest >= NOISE / np.sqrt(least)).all():
-        return Answer(VIEWS, True, "Yes.", "Workers' matrices can be told from the truth.")
-    return Answer(
+        return ConditionAnswer(VIEWS, True, "Yes.", "Workers' matrices can be told from the truth.")
+    return ConditionAnswer(
         VIEWS,
         None,
         "The labels do not show it.",
@@ -234,29 +236,33 @@ def three_views(labels: CrowdLabels, of_workers: Sums, used: IntArray) -> Answer
     )
 
 
-def dominant(
+def check_dominance(
     labels: CrowdLabels, q: FloatArray, said: FloatArray, used: IntArray, level: float, random_state: int
-) -> Answer:
+) -> ConditionAnswer:
     """Whether each class is said more often when it is true than when any other is, by a bootstrap of tasks."""
     if used.size < 2:
-        return Answer(DOMINANT, None, "The labels do not show it.", "The consensus hardly ever gives a second class.")
+        return ConditionAnswer(
+            DOMINANT, None, "The labels do not show it.", "The consensus hardly ever gives a second class."
+        )
     if labels.n_tasks * used.size**2 > MOST_CELLS:
-        return Answer(DOMINANT, None, "Not asked: there are too many tasks and classes.", "Classes may be swapped.")
-    gram, cross = sums_of(q, said, labels.task, labels.n_tasks)
+        return ConditionAnswer(
+            DOMINANT, None, "Not asked: there are too many tasks and classes.", "Classes may be swapped."
+        )
+    gram, cross = regression_sums(q, said, labels.task, labels.n_tasks)
     others = ~np.eye(used.size, dtype=np.bool_)
 
     def margins(weights: FloatArray) -> FloatArray:
-        mean = rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))
+        mean = solve_rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))
         rest = np.where(others, mean, -np.inf).max(axis=1)
         return np.asarray(np.einsum("bkk->bk", mean) - rest)
 
-    found = bootstrap(margins, labels.n_tasks, random_state=random_state)
+    found = bayesian_bootstrap(margins, labels.n_tasks, random_state=random_state)
     low, high = np.quantile(found, [level / used.size / 2, 1 - level / used.size / 2], axis=0)
     names = [labels.classes[int(k)].as_py() for k in used]
     weak = [name for name, most in zip(names, high, strict=True) if most < 0]
     unsure = [name for name, least in zip(names, low, strict=True) if least <= 0]
     if weak:
-        return Answer(
+        return ConditionAnswer(
             DOMINANT,
             False,
             f"No: the crowd says {listing(weak)} no more often when it is true than when something else is.",
@@ -264,23 +270,27 @@ def dominant(
             float(np.clip(-np.median(found, axis=0).min(), 0, 1)),
         )
     if unsure:
-        return Answer(
+        return ConditionAnswer(
             DOMINANT,
             None,
             f"The labels do not show it for {listing(unsure)}.",
             "These classes may have been swapped with others.",
         )
-    return Answer(DOMINANT, True, "Yes, if the majority is right more often than not.", "Classes keep their names.")
+    return ConditionAnswer(
+        DOMINANT, True, "Yes, if the majority is right more often than not.", "Classes keep their names."
+    )
 
 
-def apart(labels: CrowdLabels, reference: Reference, used: IntArray) -> Answer:
+def check_class_separation(labels: CrowdLabels, reference: CrowdReference, used: IntArray) -> ConditionAnswer:
     """Whether the posterior of tasks makes differences between all classes."""
     if used.size < 2:
-        return Answer(APART, None, "The labels do not show it.", "The consensus hardly ever gives a second class.")
+        return ConditionAnswer(
+            APART, None, "The labels do not show it.", "The consensus hardly ever gives a second class."
+        )
     found = contrast(reference.posterior[labels.labels_per_task > 0][:, used])
     if found >= FLAT:
-        return Answer(APART, True, "Yes.", "The classes are different things to this crowd.")
-    return Answer(
+        return ConditionAnswer(APART, True, "Yes.", "The classes are different things to this crowd.")
+    return ConditionAnswer(
         APART,
         False,
         f"No: some classes are hardly told apart (contrast {found:.3f} of 1).",
@@ -289,18 +299,18 @@ def apart(labels: CrowdLabels, reference: Reference, used: IntArray) -> Answer:
     )
 
 
-def anchored(labels: CrowdLabels, reference: Reference, of_workers: Sums, used: IntArray) -> Answer:
+def check_anchors(labels: CrowdLabels, reference: CrowdReference, of_workers: Sums, used: IntArray) -> ConditionAnswer:
     """Whether each class has a task of which the consensus is sure, or a worker who says it when and only when true."""
     if used.size == 0:
-        return Answer(ANCHORED, None, "The labels do not show it.", "They are too few to say.")
+        return ConditionAnswer(ANCHORED, None, "The labels do not show it.", "They are too few to say.")
     cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
     said = np.bincount(cells, minlength=labels.n_workers * labels.n_classes).reshape(-1, labels.n_classes)
-    confusion = np.clip(rates(*of_workers), 0, 1)
+    confusion = np.clip(solve_rates(*of_workers), 0, 1)
     alone = find_unanchored(reference.posterior[labels.labels_per_task > 0][:, used], confusion, said[:, used])
     names = [labels.classes[int(used[k])].as_py() for k in alone]
     if not names:
-        return Answer(ANCHORED, True, "Yes.", "Each class is pinned to something.")
-    return Answer(
+        return ConditionAnswer(ANCHORED, True, "Yes.", "Each class is pinned to something.")
+    return ConditionAnswer(
         ANCHORED,
         False,
         f"No: there is neither a task that is surely {listing(names)} nor a worker who is an expert of it.",

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from crowdwise.audit.colluders import trusted_among
-from crowdwise.audit.drift import checked_times
-from crowdwise.audit.findings import Screen
+from crowdwise.audit.colluders import mark_trusted
+from crowdwise.audit.drift import check_times
+from crowdwise.audit.finding_types import Screen
 from crowdwise.labels.attributes import Attribute, read_attributes
 from crowdwise.labels.errors import listing, quote
 from crowdwise.labels.source_location import format_count
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.model import CrowdLabels
 
-__all__ = ["Known", "known_of", "skipped_attributes"]
+__all__ = ["KnownInputs", "read_known_inputs", "screens_of_skipped_inputs"]
 
 
-class Known(NamedTuple):
+class KnownInputs(NamedTuple):
     """What is known besides the labels, read once."""
 
     truth: Truth | None
@@ -32,20 +32,20 @@ class Known(NamedTuple):
     left_out: str = ""
 
 
-def known_of(
+def read_known_inputs(
     labels: CrowdLabels,
     truth: Any,
     task_attributes: Any,
     worker_attributes: Any,
     time: Any,
     trusted: Sequence[Any] | None,
-) -> Known:
+) -> KnownInputs:
     """Read what is known besides the labels, and refuse what is not about them."""
     given, left_out = (None, "") if truth is None else usable_truth(read_truth(truth), labels)
     if time is not None:
-        checked_times(time, labels)
-    trusted_among(labels, trusted)
-    return Known(
+        check_times(time, labels)
+    mark_trusted(labels, trusted)
+    return KnownInputs(
         given,
         read_attributes(task_attributes, labels.tasks, "task"),
         read_attributes(worker_attributes, labels.workers, "worker"),
@@ -69,7 +69,7 @@ def usable_truth(truth: Truth, labels: CrowdLabels) -> tuple[Truth, str]:
     return truth, left_out
 
 
-def skipped_attributes(known: Known) -> list[Screen]:
+def screens_of_skipped_inputs(known: KnownInputs) -> list[Screen]:
     """A screen for each attribute that makes no groups, and one for truths that cannot be used, which say why."""
     left_out = [Screen("truth", skipped=known.left_out)] if known.left_out else []
     every = [("task", each) for each in known.of_tasks] + [("worker", each) for each in known.of_workers]

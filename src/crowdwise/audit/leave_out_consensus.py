@@ -2,22 +2,23 @@
 
 There are two ways to leave her out, for two kinds of question.
 
-*Taken out of a posterior* (`Reference.from_others`). One Dawid–Skene fit of the whole crowd, with a pseudo-count, gives
-the class shares and each worker's matrix A. By Bayes' rule the posterior of task t without the labels of some is
+*Taken out of a posterior* (`Reference.posterior_without_worker`). One Dawid–Skene fit of the whole crowd, with a
+pseudo-count, gives the class shares and each worker's matrix A. By Bayes' rule the posterior of task t without the
+labels of some is
 
     q[t, k] ∝ prior[k] Π_{others w'} A[w', k, l(t, w')],
 
 so that leaving out needs no other fit: O(labels × K). The matrices of the others were fitted with her labels in sight,
 which matters little where tasks have three labels or more. An audit fits it once for all tests that ask.
 
-*Held out of the fit* (`others_say`), for tests of a single worker whose p-value supposes that her labels had no part at
-all in what they are compared with. Workers are dealt into folds, the busiest into different ones. For each fold the
-model is fitted to the labels of all other folds, and its posterior stands beside the labels of the fold. With ten
-workers or fewer each has a fold of her own; with more, a label also misses the few who share its fold. Cost: as many
-fits as folds, of a few dozen iterations each.
+*Held out of the fit* (`posterior_from_others`), for tests of a single worker whose p-value supposes that her labels had
+no part at all in what they are compared with. Workers are dealt into folds, the busiest into different ones. For each
+fold the model is fitted to the labels of all other folds, and its posterior stands beside the labels of the fold. With
+ten workers or fewer each has a fold of her own; with more, a label also misses the few who share its fold. Cost: as
+many fits as folds, of a few dozen iterations each.
 
 Labels are noisy and so is the consensus. A table of a worker's labels against the most probable class would count the
-consensus' errors as hers. `rates` instead regresses her labels on the posterior,
+consensus' errors as hers. `solve_rates` instead regresses her labels on the posterior,
 
     A = argmin Σ_e |onehot(label_e) − Aᵀ q_e|² = (Σ q qᵀ)⁻¹ Σ q onehotᵀ,
 
@@ -35,7 +36,7 @@ import numpy as np
 from crowdwise.aggregate.dawid_skene import log_density, m_step
 from crowdwise.engines import prepare
 from crowdwise.fitting.em import StillImproving, climb
-from crowdwise.fitting.pooled import fit_pooled
+from crowdwise.fitting.pooled_dawid_skene import fit_pooled_dawid_skene
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.truth import truth_codes
 
@@ -47,14 +48,14 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
-    "Reference",
-    "consensus",
+    "CrowdReference",
+    "consensus_without_held_out",
     "fit_reference",
     "one_hot",
-    "others_say",
     "pooled_consensus",
-    "rates",
-    "task_classes",
+    "posterior_from_others",
+    "solve_rates",
+    "true_or_probable_classes",
 ]
 
 SMOOTHING = 0.5  # pseudo-count of every cell of a worker's matrix: no label is impossible
@@ -64,7 +65,7 @@ FOLDS = 10
 RIDGE = 0.1  # pseudo-answers of a class in the regression, which keep a class that nobody met at zero
 
 
-class Reference(NamedTuple):
+class CrowdReference(NamedTuple):
     """The crowd's own model.
 
     Attributes
@@ -88,7 +89,7 @@ class Reference(NamedTuple):
     n_pairs: int
     truth: IntArray
 
-    def from_others(
+    def posterior_without_worker(
         self, labels: CrowdLabels, mine: BoolArray | None = None, edges: IntArray | None = None
     ) -> FloatArray:
         """Posterior of each label's task (n_labels, K) without her own labels and without those of workers in `mine`.
@@ -113,13 +114,13 @@ class Reference(NamedTuple):
         q[known >= 0] = np.eye(labels.n_classes)[known[known >= 0]]
         return q
 
-    def keep(self, edges: BoolArray) -> Reference:
+    def keep(self, edges: BoolArray) -> CrowdReference:
         """The same model for some of the labels."""
         names, pair = np.unique(self.pair[edges], return_inverse=True)
         return self._replace(support=self.support[edges], pair=pair, n_pairs=names.size)
 
 
-def fit_crowd(
+def fit_crowd_model(
     labels: CrowdLabels, *, smoothing: float, steps: int, tolerance: float
 ) -> tuple[ConfusionParameters, FloatArray]:
     """Dawid–Skene from the majority's start, and the posterior of each task (N, K).
@@ -141,37 +142,37 @@ def fit_crowd(
     return ended, posterior
 
 
-def fit_reference(labels: CrowdLabels, truth: Any = None, fitted: Reference | None = None) -> Reference:
+def fit_reference(labels: CrowdLabels, truth: Any = None, fitted: CrowdReference | None = None) -> CrowdReference:
     """Fit the crowd's model, unless it is at hand; known truths (as for `truth_codes`) are used where given."""
     known = np.full(labels.n_tasks, -1, np.int32) if truth is None else truth_codes(truth, labels)
     if fitted is not None:
         return fitted._replace(truth=known)
-    found, posterior = fit_crowd(labels, smoothing=SMOOTHING, steps=STEPS, tolerance=TOLERANCE)
+    found, posterior = fit_crowd_model(labels, smoothing=SMOOTHING, steps=STEPS, tolerance=TOLERANCE)
     support = found.log_table[labels.worker, :, labels.label]
     pairs = labels.task.astype(np.int64) * labels.n_workers + labels.worker
     names, pair = np.unique(pairs, return_inverse=True)
     log_prior = np.maximum(found.log_prior, np.log(1e-12))
     confusion = np.exp(found.log_table)
-    return Reference(log_prior, confusion, posterior, support, pair, names.size, known)
+    return CrowdReference(log_prior, confusion, posterior, support, pair, names.size, known)
 
 
-def consensus(labels: CrowdLabels) -> FloatArray:
+def consensus_without_held_out(labels: CrowdLabels) -> FloatArray:
     """Posterior of each task (N, K) by workers without those who are held out.
 
     One answer of each kind to each class is added: workers of few labels are not taken for perfect.
     """
-    return fit_crowd(labels, smoothing=1.0, steps=30, tolerance=1e-6)[1]
+    return fit_crowd_model(labels, smoothing=1.0, steps=30, tolerance=1e-6)[1]
 
 
 def pooled_consensus(labels: CrowdLabels) -> FloatArray:
     """Posterior of each task (N, K) by Dawid and Skene's model in which every matrix starts from the usual one."""
-    log_prior, log_table = fit_pooled(labels)
+    log_prior, log_table = fit_pooled_dawid_skene(labels)
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     prepare(labels).e_step(log_prior, log_table, NO_GOLD, posterior)
     return posterior
 
 
-def others_say(labels: CrowdLabels) -> tuple[FloatArray, BoolArray]:
+def posterior_from_others(labels: CrowdLabels) -> tuple[FloatArray, BoolArray]:
     """Posterior of each label's task by the others (S, K), and where there are others at all (S,).
 
     Folds of workers are dealt by volume, so that nothing here is random: same labels, same answer.
@@ -193,7 +194,7 @@ def others_say(labels: CrowdLabels) -> tuple[FloatArray, BoolArray]:
     return posterior, told
 
 
-def task_classes(reference: Reference) -> IntArray:
+def true_or_probable_classes(reference: CrowdReference) -> IntArray:
     """Class of each task: the truth where it is known, else the most probable one."""
     best: IntArray = reference.posterior.argmax(axis=1)
     return np.where(reference.truth >= 0, reference.truth, best)
@@ -205,7 +206,7 @@ def one_hot(labels: CrowdLabels) -> FloatArray:
     return rows
 
 
-def rates(gram: FloatArray, cross: FloatArray) -> FloatArray:
+def solve_rates(gram: FloatArray, cross: FloatArray) -> FloatArray:
     """(Σ q qᵀ)⁻¹ Σ q yᵀ, stacks of matrices alike.
 
     >>> rates(np.array([[4.0, 0.0], [0.0, 2.0]]), np.array([[3.0, 1.0], [0.0, 2.0]])).round(2).tolist()

@@ -29,11 +29,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
-from crowdwise.audit.difficulty import Plan, fit_difficulty, plan_draws, score_by_level
-from crowdwise.audit.findings import Finding, Screen
-from crowdwise.audit.gold_doubt import classify_gold, count_matrices
-from crowdwise.audit.parametric_bootstrap import class_scores, drawn_again, largest_p_values, n_draws
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.difficulty import DrawPlan, fit_difficulty, likeliest_log_matrices_by_level, plan_draws
+from crowdwise.audit.finding_types import Finding, Screen
+from crowdwise.audit.gold_doubt import classify_gold, count_log_matrices
+from crowdwise.audit.parametric_bootstrap import (
+    affordable_label_draws,
+    class_log_scores,
+    drawn_again,
+    max_statistic_p_values,
+)
 from crowdwise.labels.errors import quote
 from crowdwise.labels.truth import truth_codes
 
@@ -43,20 +48,20 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["TEST", "doubts", "find_mislabels", "given_labels"]
+__all__ = ["TEST", "find_mislabels", "given_labels", "label_doubts"]
 
 KIND = "mislabel"
 DISPUTE = "disputed answer"
 SURE = 0.8  # probability from which a given label is called wrong; under 5 % of simulated misleading crowds reach it
 
 
-def doubts(labels: CrowdLabels, truth: Any = None) -> FloatArray:
+def label_doubts(labels: CrowdLabels, truth: Any = None) -> FloatArray:
     """How much the label of each task is doubted (N,), from 0 to 1: the one given, else the majority's.
 
     NaN for tasks without labels, and for those without a given label where labels are given.
     """
     given = given_labels(labels, truth)
-    scores = class_scores(labels, labels.label, *_counted(labels, given))
+    scores = class_log_scores(labels, labels.label, *_count_log_matrices(labels, given))
     right = np.exp(scores[np.arange(given.size), given] - logsumexp(scores, axis=1))
     return np.where(given >= 0, 1 - right, np.nan)
 
@@ -79,31 +84,33 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
         return Screen(KIND, skipped="Mislabels need two workers and two classes.")
     if truth is None and labels.labels_per_task.max(initial=0) < 2:
         return Screen(KIND, skipped="No task has two labels.")
-    given, draws = given_labels(labels, truth), n_draws(labels)
+    given, draws = given_labels(labels, truth), affordable_label_draws(labels)
     if not (given >= 0).any():
         return Screen(KIND, skipped="No task with labels has a truth.")
     if truth is None:
-        log_prior, table = _counted(labels, given)
-        plans: Iterable[Plan] = [Plan(draws, np.exp(table), 0.0)]
-        wrong = doubts(labels)
+        log_prior, table = _count_log_matrices(labels, given)
+        plans: Iterable[DrawPlan] = [DrawPlan(draws, np.exp(table), 0.0)]
+        wrong = label_doubts(labels)
     else:
         difficulty = fit_difficulty(labels, given)
-        log_prior, table = score_by_level(labels, difficulty)
+        log_prior, table = likeliest_log_matrices_by_level(labels, difficulty)
         plans = plan_draws(labels, difficulty, draws)
         wrong = classify_gold(labels, given, difficulty.if_right).wrong
     scores = (
-        class_scores(labels, labels.label, log_prior, table).reshape(labels.n_tasks, -1, labels.n_classes).max(axis=1)
+        class_log_scores(labels, labels.label, log_prior, table)
+        .reshape(labels.n_tasks, -1, labels.n_classes)
+        .max(axis=1)
     )
     likeliest = scores.argmax(axis=1)
     observed = np.where(given >= 0, scores.max(axis=1) - scores[np.arange(labels.n_tasks), given], np.nan)
-    drawn = draw_as_right(labels, given, plans, (log_prior, table), np.random.default_rng(random_state))
-    p_value = largest_p_values(observed, drawn, draws, level)
+    drawn = simulate_if_labels_right(labels, given, plans, (log_prior, table), np.random.default_rng(random_state))
+    p_value = max_statistic_p_values(observed, drawn, draws, level)
     flagged = np.flatnonzero((p_value <= level) & (likeliest != given))
     how = f"labels drawn as if all were right and no task misled the crowd, {draws} draws, largest of all tasks"
     findings = []
     for t in flagged[np.lexsort((-observed[flagged], -wrong[flagged]))]:
         name = labels.tasks[int(t)].as_py()
-        likely, doubted = (_class(labels, int(each[t])) for each in (likeliest, given))
+        likely, doubted = (_quote_class(labels, int(each[t])) for each in (likeliest, given))
         words = MAJORITY if truth is None else MISLABEL if wrong[t] >= SURE else DISPUTED
         said = np.count_nonzero(labels.label[labels.task == t] == likeliest[t])
         findings.append(
@@ -122,7 +129,7 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
     return Screen(KIND, tuple(findings))
 
 
-class Words(NamedTuple):
+class DoubtWording(NamedTuple):
     """What is said of a task whose label is doubted, after its name and after how many labels contradict."""
 
     kind: str
@@ -131,19 +138,19 @@ class Words(NamedTuple):
     advice: str
 
 
-MISLABEL = Words(
+MISLABEL = DoubtWording(
     kind=KIND,
     verdict=" is probably {likely}, not {doubted}, its given label.",
     evidence=", as workers do on ordinary tasks of that class; tasks that mislead the crowd look otherwise here.",
     advice="Have an expert decide, and mend the answer.",
 )
-DISPUTED = Words(
+DISPUTED = DoubtWording(
     kind=DISPUTE,
     verdict=": most workers, by their record, contradict its given answer, {doubted}: look at it.",
     evidence=". Either the answer is wrong or the task misleads; these labels cannot tell.",
     advice="Ask an expert. If the answer is right, the crowd needs instructions for tasks like this one.",
 )
-MAJORITY = Words(
+MAJORITY = DoubtWording(
     kind=KIND,
     verdict=" is probably {likely}, not {doubted}, its majority's label.",
     evidence=", but those who do are right more often elsewhere than the others.",
@@ -151,10 +158,10 @@ MAJORITY = Words(
 )
 
 
-def draw_as_right(
+def simulate_if_labels_right(
     labels: CrowdLabels,
     given: IntArray,
-    plans: Iterable[Plan],
+    plans: Iterable[DrawPlan],
     scored_by: tuple[FloatArray, FloatArray],
     rng: np.random.Generator,
 ) -> Iterator[tuple[slice, FloatArray]]:
@@ -187,15 +194,15 @@ def given_labels(labels: CrowdLabels, truth: Any = None) -> IntArray:
     return np.where(asked, votes.argmax(axis=1), -1)
 
 
-def _counted(labels: CrowdLabels, given: IntArray) -> tuple[FloatArray, FloatArray]:
+def _count_log_matrices(labels: CrowdLabels, given: IntArray) -> tuple[FloatArray, FloatArray]:
     """Log of class shares and of the workers' matrices [worker, truth, label], counted against the given labels."""
     known = np.flatnonzero(given >= 0)
     weight = np.zeros((labels.n_tasks, labels.n_classes))
     weight[known, given[known]] = 1.0
-    return count_matrices(labels, weight)
+    return count_log_matrices(labels, weight)
 
 
-def _class(labels: CrowdLabels, k: int) -> str:
+def _quote_class(labels: CrowdLabels, k: int) -> str:
     return quote(labels.classes[k].as_py())
 
 

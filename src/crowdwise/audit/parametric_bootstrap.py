@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.kernels.layout import order_by_label
+from crowdwise.kernels.block_layout import order_by_label
 from crowdwise.kernels.simulated_scores import AnswerModel, simulate_scores
 from crowdwise.simulate.draws import cumulate_rows
 
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["TOGETHER", "affordable_draws", "class_scores", "drawn_again", "largest_p_values", "n_draws"]
+__all__ = [
+    "TOGETHER",
+    "affordable_draws",
+    "affordable_label_draws",
+    "class_log_scores",
+    "drawn_again",
+    "max_statistic_p_values",
+]
 
 TOGETHER = 50  # draws
 MOST_AT_ONCE = 2**15  # labels that are drawn so many times together
@@ -24,7 +31,7 @@ DRAWS, FEWEST_DRAWS = 999, 199
 MOST_DRAWN = 2 * 10**8  # labels drawn, or errors dealt, in all
 
 
-def n_draws(labels: CrowdLabels) -> int:
+def affordable_label_draws(labels: CrowdLabels) -> int:
     """How many draws of all labels can be paid for."""
     return affordable_draws(labels.n_labels * max(4, labels.n_classes // 4))
 
@@ -34,7 +41,7 @@ def affordable_draws(cost: int) -> int:
     return int(np.clip(MOST_DRAWN // cost, FEWEST_DRAWS, DRAWS))
 
 
-def class_scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray, table: FloatArray) -> FloatArray:
+def class_log_scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray, table: FloatArray) -> FloatArray:
     """Log of prior times likelihood of every class, or state (N, R)."""
     found = np.empty((labels.n_tasks, log_prior.size))
     for k in range(log_prior.size):
@@ -69,7 +76,7 @@ def drawn_again(
             yield some, tasks, simulate_scores(labels, tasks, truth, uniform, model)
 
 
-def largest_p_values(
+def max_statistic_p_values(
     observed: FloatArray, drawn: Iterable[tuple[slice, FloatArray]], draws: int, level: float
 ) -> FloatArray:
     """Share of draws whose largest statistic of all reaches each one observed; 1 for all once none can be flagged.

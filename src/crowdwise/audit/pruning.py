@@ -13,7 +13,7 @@ from crowdwise.labels.tables import native_table
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crowdwise.audit.findings import Finding
+    from crowdwise.audit.finding_types import Finding
     from crowdwise.labels.model import CrowdLabels
 
 __all__ = ["prune"]

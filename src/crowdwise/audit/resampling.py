@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DRAWS",
-    "Contrast",
-    "Table",
-    "bootstrap",
+    "GroupContrast",
+    "UnitValues",
+    "bayesian_bootstrap",
     "bootstrap_interval",
-    "enough",
+    "find_strongest",
     "groups_to_test",
-    "max_statistic",
-    "strongest",
+    "has_enough_counts",
+    "max_statistic_test",
 ]
 
 DRAWS = 999
@@ -50,14 +50,14 @@ BLOCK = 2**23  # entries of dealt groups held at one time
 MANY = 20_000  # units that are dealt one by one
 
 
-class Table(NamedTuple):
+class UnitValues(NamedTuple):
     """Values (R, C) of the units `rows` (R,), which ascend; those of other units are zero."""
 
     rows: IntArray
     values: FloatArray
 
 
-class Contrast(NamedTuple):
+class GroupContrast(NamedTuple):
     """Groups of units against tables of values, whose columns stand side by side.
 
     Attributes
@@ -72,15 +72,15 @@ class Contrast(NamedTuple):
         What is tested.
     """
 
-    tables: Sequence[Table]
+    tables: Sequence[UnitValues]
     code: IntArray
     stratum: IntArray
     tested: IntArray
     usable: BoolArray
 
 
-def max_statistic(
-    contrasts: Sequence[Contrast], *, random_state: int, draws: int = DRAWS
+def max_statistic_test(
+    contrasts: Sequence[GroupContrast], *, random_state: int, draws: int = DRAWS
 ) -> list[tuple[FloatArray, FloatArray]]:
     """T and p-value (Z, C) of each contrast, corrected for all of them together; not a number where not usable."""
     observed = []
@@ -90,13 +90,13 @@ def max_statistic(
             observed.append(np.full(contrast.usable.shape, np.nan))
             continue
         rng = np.random.default_rng([random_state, number])
-        prepared = _prepared(contrast, rng)
-        t = _studentised(prepared, prepared.code[None], contrast.tested)[0]
+        prepared = _prepare_contrast(contrast, rng)
+        t = _studentise(prepared, prepared.code[None], contrast.tested)[0]
         observed.append(np.where(contrast.usable, t, np.nan))
         block = max(1, BLOCK // prepared.code.size)
         for start in range(0, draws, block):
             count = min(block, draws - start)
-            t = np.abs(_studentised(prepared, _dealt(prepared, count, rng), contrast.tested))
+            t = np.abs(_studentise(prepared, _permute_groups(prepared, count, rng), contrast.tested))
             t[:, ~contrast.usable] = 0
             largest[start : start + count] = np.maximum(largest[start : start + count], t.max(axis=(1, 2)))
     ranked = np.sort(largest)
@@ -108,7 +108,7 @@ def max_statistic(
     return found
 
 
-class _Prepared(NamedTuple):
+class _PreparedContrast(NamedTuple):
     """Units of a contrast that belong to a group, sorted by stratum."""
 
     code: IntArray
@@ -116,9 +116,9 @@ class _Prepared(NamedTuple):
     tables: list[tuple[IntArray, npt.NDArray[np.float32]]]
 
 
-def _prepared(contrast: Contrast, rng: np.random.Generator) -> _Prepared:
+def _prepare_contrast(contrast: GroupContrast, rng: np.random.Generator) -> _PreparedContrast:
     """Sort the units, or bundles of them, by stratum and scale the columns."""
-    unit, first = _bundled(contrast, rng)
+    unit, first = _bundle_units(contrast, rng)
     order = np.argsort(contrast.stratum[first], kind="stable")
     place = np.append(np.argsort(order), -1)[unit]  # of each unit's bundle; -1 of a unit left aside
     bounds = np.append(np.unique(contrast.stratum[first[order]], return_index=True)[1], order.size)
@@ -131,10 +131,10 @@ def _prepared(contrast: Contrast, rng: np.random.Generator) -> _Prepared:
             values[:, column] = np.bincount(where, given[kept, column], names.size)
         scale = np.sqrt((values**2).mean(axis=0)) if len(values) else np.ones(values.shape[1])
         tables.append((names, (values / np.where(scale > 0, scale, 1)).astype(np.float32)))
-    return _Prepared(contrast.code[first[order]], bounds, tables)
+    return _PreparedContrast(contrast.code[first[order]], bounds, tables)
 
 
-def _bundled(contrast: Contrast, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+def _bundle_units(contrast: GroupContrast, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     """Bundle of each unit, -1 for none, and the first unit of each bundle."""
     used = np.flatnonzero(contrast.code >= 0)
     many = -(-used.size // MANY)
@@ -151,17 +151,17 @@ def _bundled(contrast: Contrast, rng: np.random.Generator) -> tuple[IntArray, In
     return unit, used[rank % many == 0]
 
 
-def _dealt(prepared: _Prepared, count: int, rng: np.random.Generator) -> IntArray:
+def _permute_groups(prepared: _PreparedContrast, count: int, rng: np.random.Generator) -> IntArray:
     dealt = np.repeat(prepared.code[None].astype(np.int8), count, axis=0)
     if choose_engine(dealt.size, 1) == "numba":
-        from crowdwise.kernels.compiled.deals import shuffle
+        from crowdwise.kernels.compiled.permutations import shuffle_within_bounds
 
-        shuffle(dealt, prepared.bounds, rng)
+        shuffle_within_bounds(dealt, prepared.bounds, rng)
         return dealt
-    return _shuffle(dealt, prepared.bounds, rng)
+    return _shuffle_within_bounds(dealt, prepared.bounds, rng)
 
 
-def _shuffle(rows: IntArray, bounds: IntArray, rng: np.random.Generator) -> IntArray:
+def _shuffle_within_bounds(rows: IntArray, bounds: IntArray, rng: np.random.Generator) -> IntArray:
     """Shuffle each row within the bounds (Fisher and Yates): all rows at once, by the numbers that one by one draw."""
     start = np.repeat(bounds[:-1], np.maximum(np.diff(bounds) - 1, 0))
     last = np.concatenate([np.arange(end - 1, begin, -1) for begin, end in itertools.pairwise(bounds)])
@@ -174,7 +174,7 @@ def _shuffle(rows: IntArray, bounds: IntArray, rng: np.random.Generator) -> IntA
     return np.ascontiguousarray(columns.T)
 
 
-def _studentised(prepared: _Prepared, codes: IntArray, tested: IntArray) -> FloatArray:
+def _studentise(prepared: _PreparedContrast, codes: IntArray, tested: IntArray) -> FloatArray:
     """T of each deal (deals, Z, C)."""
     sizes = np.diff(prepared.bounds)
     found = []
@@ -195,7 +195,7 @@ def _studentised(prepared: _Prepared, codes: IntArray, tested: IntArray) -> Floa
     return np.stack(found, axis=1).astype(np.float64)
 
 
-def bootstrap(
+def bayesian_bootstrap(
     statistic: Callable[[FloatArray], FloatArray], n_units: int, *, random_state: int, draws: int = BOOTSTRAPS
 ) -> FloatArray:
     """Values of a statistic under the Bayesian bootstrap (Rubin 1981): exponential weights of the units.
@@ -216,8 +216,10 @@ def bootstrap(
 def bootstrap_interval(
     statistic: Callable[[FloatArray], FloatArray], n_units: int, *, random_state: int, draws: int = BOOTSTRAPS
 ) -> tuple[float, float]:
-    """95 % interval of a statistic, from weights (draws, n_units) to values (draws,), by `bootstrap`."""
-    low, high = np.quantile(bootstrap(statistic, n_units, random_state=random_state, draws=draws), [0.025, 0.975])
+    """95 % interval of a statistic, from weights (draws, n_units) to values (draws,), by `bayesian_bootstrap`."""
+    low, high = np.quantile(
+        bayesian_bootstrap(statistic, n_units, random_state=random_state, draws=draws), [0.025, 0.975]
+    )
     return float(low), float(high)
 
 
@@ -227,14 +229,14 @@ def groups_to_test(code: IntArray, n_groups: int) -> IntArray:
     return present[: 0 if present.size < 2 else 1 if present.size == 2 else None]
 
 
-def enough(code: IntArray, counts: FloatArray, tested: IntArray, fewest: float) -> BoolArray:
+def has_enough_counts(code: IntArray, counts: FloatArray, tested: IntArray, fewest: float) -> BoolArray:
     """Whether a group and the rest both have `fewest` counts of each column: (Z, C)."""
     total = counts[code >= 0].sum(axis=0)
     inside = np.array([counts[code == group].sum(axis=0) for group in tested]).reshape(tested.size, counts.shape[1])
     return np.asarray((inside >= fewest) & (total - inside >= fewest))
 
 
-def strongest(t: FloatArray, p: FloatArray, level: float) -> tuple[int, int] | None:
+def find_strongest(t: FloatArray, p: FloatArray, level: float) -> tuple[int, int] | None:
     """Place (group, column) of the largest |T| whose p-value is at most `level`; None where there is none."""
     flagged = p <= level
     if not flagged.any():

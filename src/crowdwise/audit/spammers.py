@@ -17,9 +17,9 @@ judged by that measure.
 |---|---|
 | attention of the others on a worker's tasks | `attention.usual_attention` |
 | likelihood of r = s / that, on a grid, with the best habit for each | `kernels.habits` |
-| how r is spread over this crowd (nonparametric empirical Bayes) | `attention.fit_mixture` |
+| how r is spread over this crowd (nonparametric empirical Bayes) | `attention.fit_attention_mixture` |
 | chance that a worker is *not* a spammer, P(r ≥ bound given the labels) | `judge_workers` |
-| whom to flag: the mean of that chance over all who are flagged is at most the level | `rank_chances` |
+| whom to flag: the mean of that chance over all who are flagged is at most the level | `cumulative_mean_chances` |
 
 So the crowd itself says how unusual a spammer is in it: among workers who all do well, one who does badly needs more
 labels to be sure of, and in an honest crowd there is nobody below the bound to be found. Whoever is flagged is so by
@@ -50,19 +50,25 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, xlogy
 
-from crowdwise.audit.attention import dependence, fit_mixture, mean_said, slopes, usual_attention
+from crowdwise.audit.attention import (
+    attention_slopes,
+    fit_attention_mixture,
+    mean_posterior_of_others,
+    measure_label_dependence,
+    usual_attention,
+)
+from crowdwise.audit.audit_tests import AuditTest, FindingKind
 from crowdwise.audit.colluders import TEST as COLLUDERS
-from crowdwise.audit.descriptor import AuditTest, FindingKind
-from crowdwise.audit.findings import Finding, Screen, holm
-from crowdwise.audit.leave_out_consensus import others_say
+from crowdwise.audit.finding_types import Finding, Screen, holm_correction
+from crowdwise.audit.leave_out_consensus import posterior_from_others
 from crowdwise.audit.pruning import prune
-from crowdwise.fitting.parameters import check_count
+from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.kernels import answer_sums, worker_sums
 from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from crowdwise.audit.descriptor import Crowd
+    from crowdwise.audit.audit_tests import CrowdContext
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
@@ -86,7 +92,7 @@ UNSURE_ADVICE = "Look at some of these answers before you act: this may be a wea
 ALWAYS = 0.98  # share of one class from which on a spammer "always says" it
 
 
-def attention_of_bits(bits: float, n_classes: int) -> float:
+def bits_to_attention(bits: float, n_classes: int) -> float:
     """The attention at which a label tells so many bits, where classes and habits are equally shared.
 
     >>> [round(attention_of_bits(0.08 * np.log2(n_classes), n_classes), 2) for n_classes in (2, 4, 10)]
@@ -101,7 +107,7 @@ def attention_of_bits(bits: float, n_classes: int) -> float:
     return float(brentq(lambda share: told(share) - bits, 0.0, 1.0))
 
 
-class Judged(NamedTuple):
+class WorkerJudgements(NamedTuple):
     """What is said of each worker (M,).
 
     Attributes
@@ -119,7 +125,7 @@ class Judged(NamedTuple):
     attention: FloatArray
 
 
-def judge_workers(labels: CrowdLabels, beside: FloatArray, usual: FloatArray, bound: FloatArray) -> Judged:
+def judge_workers(labels: CrowdLabels, beside: FloatArray, usual: FloatArray, bound: FloatArray) -> WorkerJudgements:
     """Posterior of each worker's attention, with the spread of attention over this crowd for a prior.
 
     Parameters
@@ -134,16 +140,16 @@ def judge_workers(labels: CrowdLabels, beside: FloatArray, usual: FloatArray, bo
     low = GRID < SHARE
     base = np.where(low, PSEUDO_WORKERS[0] / low.sum(), PSEUDO_WORKERS[1] / (~low).sum())
     known = (labels.labels_per_worker >= FEWEST_IN_MIXTURE) & (usual >= LEAST_USUAL)
-    share = fit_mixture(likely[known], base)
+    share = fit_attention_mixture(likely[known], base)
     joint = share * np.exp(likely - likely.max(axis=1, keepdims=True))
     low_mass, high_mass = (joint * below).sum(axis=1), (joint * ~below).sum(axis=1)
     prior = (share * below).sum(axis=1)
     odds = low_mass * (1 - prior) / np.maximum(high_mass * prior, 1e-300)
     total = joint.sum(axis=1)
-    return Judged(high_mass / total, odds, (joint * grid).sum(axis=1) / total)
+    return WorkerJudgements(high_mass / total, odds, (joint * grid).sum(axis=1) / total)
 
 
-def rank_chances(chances: FloatArray) -> FloatArray:
+def cumulative_mean_chances(chances: FloatArray) -> FloatArray:
     """Mean chance of being honest over a worker and all who are less likely to be, (M,).
 
     Flagging all at most α expects a share of at most α of those flagged to be honest; not a number stays so.
@@ -190,25 +196,25 @@ def find_spammers(
     check_count("random_state", random_state, low=0)
     if labels.n_classes < 2:
         return Screen(KIND, skipped="There is one class only.")
-    said, told = others_say(labels)
+    said, told = posterior_from_others(labels)
     kept = labels.keep(told)
     said = said[told]
     number = kept.labels_per_worker
     enough = number >= FEWEST
     if not enough.any():
         return Screen(KIND, skipped=f"No worker has {FEWEST} labels on tasks that others have labelled too.")
-    found = slopes(kept, said)
+    found = attention_slopes(kept, said)
     usual, _ = usual_attention(kept, found)
     tested = enough & (usual >= LEAST_USUAL)
     if not tested.any():
         return Screen(KIND, skipped="The workers agree too little with each other to be sure of one.")
     used = max(int((kept.class_shares > 0).sum()), 2)
-    bound = np.minimum(SHARE * usual, attention_of_bits(TOLD * np.log2(used), used))
+    bound = np.minimum(SHARE * usual, bits_to_attention(TOLD * np.log2(used), used))
     judged = judge_workers(kept, said[np.arange(kept.n_labels), kept.label], usual, bound)
-    spam = rank_chances(np.where(tested, judged.honest, np.nan))
-    depends = dependence(kept, said, found)
-    opposite = holm(np.where(enough, ndtr(depends.z), np.nan))
-    swaps = depends.p_value(_strength(kept, said, bound)) < SWAPS
+    spam = cumulative_mean_chances(np.where(tested, judged.honest, np.nan))
+    depends = measure_label_dependence(kept, said, found)
+    opposite = holm_correction(np.where(enough, ndtr(depends.z), np.nan))
+    swaps = depends.p_value(_trace_at_bound(kept, said, bound)) < SWAPS
     worse = enough & (opposite <= (level / 3 if opposite_level is None else opposite_level))
     sure = (spam <= level) & (judged.honest <= DOUBT) & (judged.factor >= OWN)
     flagged = tested & sure & ~swaps & ~worse
@@ -220,11 +226,11 @@ def find_spammers(
             about="worker",
             names=(names[w],),
             score=float(score[w]),
-            verdict=_verdict(kept, int(w)) + ("" if judged.honest[w] <= SURE else ", it seems"),
+            verdict=_describe_verdict(kept, int(w)) + ("" if judged.honest[w] <= SURE else ", it seems"),
             evidence=(
                 f"{number[w]:,} labels on tasks that others labelled too: about {judged.attention[w]:.0%} of them "
                 f"follow the task, where {usual[w]:.0%} of the others' labels on the same tasks do; the rest follow a "
-                f"habit. The chance that this is a mistake is {_percent(judged.honest[w])}."
+                f"habit. The chance that this is a mistake is {_format_small_chance(judged.honest[w])}."
             ),
             p_value=float(spam[w]),
             how=(
@@ -260,21 +266,21 @@ def find_spammers(
     return Screen(KIND, tuple(findings), score, spam)
 
 
-def _percent(chance: float) -> str:
+def _format_small_chance(chance: float) -> str:
     """A small chance in words."""
     return f"{chance:.1%}" if chance >= 0.001 else "below 0.1 %"
 
 
-def _strength(labels: CrowdLabels, said: FloatArray, bound: FloatArray) -> FloatArray:
+def _trace_at_bound(labels: CrowdLabels, said: FloatArray, bound: FloatArray) -> FloatArray:
     """What a worker at the bound adds to Pillai's trace (M,)."""
-    mean = mean_said(labels, said)
+    mean = mean_posterior_of_others(labels, said)
     variance = np.stack(
         [worker_sums(labels, (said[:, k] - mean[labels.worker, k]) ** 2) for k in range(labels.n_classes)], 1
     )
     return np.asarray(bound**2 * np.divide(variance, mean, out=np.zeros_like(mean), where=mean > 0).sum(axis=1))
 
 
-def _verdict(labels: CrowdLabels, worker: int) -> str:
+def _describe_verdict(labels: CrowdLabels, worker: int) -> str:
     answers = answer_sums(labels)[worker]
     most = int(answers.argmax())
     if answers[most] < ALWAYS * answers.sum():
@@ -282,7 +288,7 @@ def _verdict(labels: CrowdLabels, worker: int) -> str:
     return f"always says {quote(labels.classes[most].as_py())}"
 
 
-def _run_without_colluders(crowd: Crowd, level: float) -> Screen:
+def _run_without_colluders(crowd: CrowdContext, level: float) -> Screen:
     """Removes colluders first: otherwise honest workers disagree with the block and look opposite.
 
     Of those flagged as spammers the audit's level is the share expected to be none: that is no chance of flagging

@@ -14,21 +14,21 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from crowdwise.audit.audit_tests import audit_tests, finding_kind
 from crowdwise.audit.claims import (
     COUNTED,
     SURE,
     TRUTH,
     Claim,
-    confidences,
     consensus_claims,
-    expected_wrong,
-    interval_of,
-    percent,
-    rests_on,
+    describe_model_basis,
+    expected_wrong_answers,
+    format_percent,
+    task_confidences,
+    whole_number_interval,
 )
-from crowdwise.audit.descriptor import audit_tests, finding_kind
-from crowdwise.audit.findings import FINE
-from crowdwise.audit.scores import gold_tasks
+from crowdwise.audit.consensus_scores import mark_gold_tasks
+from crowdwise.audit.finding_types import FINE
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.source_location import format_count
 from crowdwise.metrics.dominance import find_non_dominant
@@ -38,23 +38,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crowdwise.audit.audit import Audit
-    from crowdwise.audit.scores import Score
+    from crowdwise.audit.consensus_scores import ConsensusScore
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
-    "basis_of_model",
-    "basis_of_tests",
     "check_reliability",
     "common_confusions",
-    "headlines",
+    "describe_consensus_basis",
+    "describe_false_alarm_rate",
+    "describe_tests_basis",
+    "headline_figures",
     "list_citations",
     "list_tests",
-    "promise",
     "summarise",
 ]
 
 
-def headlines(audit: Audit) -> list[tuple[str, str]]:
+def headline_figures(audit: Audit) -> list[tuple[str, str]]:
     """The few figures at the top: a number, and what it counts."""
     labels = audit.labels
     flagged = sum(verdict != FINE for verdict in audit.verdicts)
@@ -62,45 +62,45 @@ def headlines(audit: Audit) -> list[tuple[str, str]]:
         (f"{labels.n_labels:,}", "label" if labels.n_labels == 1 else "labels"),
         (f"{labels.n_tasks:,}", "task" if labels.n_tasks == 1 else "tasks"),
         (f"{labels.n_workers:,}", "worker" if labels.n_workers == 1 else "workers"),
-        (percent(_share(confidences(audit.model) >= SURE)), "of tasks it is at least 90% sure of"),
-        *_wrong(audit.model),
+        (format_percent(_mean_or_zero(task_confidences(audit.model) >= SURE)), "of tasks it is at least 90% sure of"),
+        *_expected_wrong_headline(audit.model),
         (f"{flagged:,}", "worker flagged" if flagged == 1 else "workers flagged"),
     ]
 
 
-def _wrong(model: Any) -> list[tuple[str, str]]:
+def _expected_wrong_headline(model: Any) -> list[tuple[str, str]]:
     """How many answers are expected to be wrong, where the model can say."""
-    wrong = expected_wrong(model)
+    wrong = expected_wrong_answers(model)
     if wrong is None:
         return []
-    low, high = interval_of(wrong)
+    low, high = whole_number_interval(wrong)
     return [(f"{low:,} to {high:,}", "answers probably wrong (90% interval)")]
 
 
-def summarise(audit: Audit, score: Score | None, class_names: Sequence[str]) -> list[Claim]:
+def summarise(audit: Audit, score: ConsensusScore | None, class_names: Sequence[str]) -> list[Claim]:
     """The whole audit in a handful of sentences, each with what it rests on."""
-    model, tests = basis_of_model(audit), basis_of_tests(audit)
+    model, tests = describe_consensus_basis(audit), describe_tests_basis(audit)
     return [
-        Claim(_crowd(audit), COUNTED),
+        Claim(_describe_crowd(audit), COUNTED),
         *consensus_claims(audit, score),
-        Claim(_skill(audit), model),
-        Claim(_flags(audit), tests),
-        *(Claim(text, tests) for text in _about_rest(audit)),
-        Claim(_confusion(audit, class_names), model),
+        Claim(_describe_skill(audit), model),
+        Claim(_describe_flags(audit), tests),
+        *(Claim(text, tests) for text in _describe_other_findings(audit)),
+        Claim(_describe_confusions(audit, class_names), model),
     ]
 
 
-def basis_of_model(audit: Audit) -> str:
+def describe_consensus_basis(audit: Audit) -> str:
     """What the consensus and the skills rest on."""
-    return rests_on(int(gold_tasks(audit).sum()))
+    return describe_model_basis(int(mark_gold_tasks(audit).sum()))
 
 
-def basis_of_tests(audit: Audit) -> str:
+def describe_tests_basis(audit: Audit) -> str:
     """What the tests of the audit rest on; they never see the gold."""
     return "the labels alone" if audit.truth is None else f"the labels and {TRUTH}"
 
 
-def _crowd(audit: Audit) -> str:
+def _describe_crowd(audit: Audit) -> str:
     labels = audit.labels
     average = labels.n_labels / max(labels.n_tasks, 1)
     return (
@@ -110,7 +110,7 @@ def _crowd(audit: Audit) -> str:
     )
 
 
-def _skill(audit: Audit) -> str:
+def _describe_skill(audit: Audit) -> str:
     per_worker = audit.labels.labels_per_worker
     there = per_worker > 0
     if not there.any():
@@ -119,25 +119,25 @@ def _skill(audit: Audit) -> str:
     mean = float(np.average(skill, weights=per_worker[there]))
     low, high = np.quantile(skill, [0.1, 0.9])
     chance = 1 / audit.labels.n_classes
-    spread = f"{percent(float(low))} and {percent(float(high))}"
+    spread = f"{format_percent(float(low))} and {format_percent(float(high))}"
     caveat = audit.model.skill_caveat()
     return (
-        f"Skill, the chance that an answer is right: {percent(mean)} for a label on average, where guessing would be "
-        f"right {percent(chance)} of the time; between {spread} for the middle eight in ten workers."
+        f"Skill, the chance that an answer is right: {format_percent(mean)} for a label on average, where guessing "
+        f"would be right {format_percent(chance)} of the time; between {spread} for the middle eight in ten workers."
         + (f" {caveat}" if caveat else "")
     )
 
 
-def _flags(audit: Audit) -> str:
+def _describe_flags(audit: Audit) -> str:
     times = Counter(each for each in audit.verdicts if each != FINE)
     flagged, n_workers = sum(times.values()), audit.labels.n_workers
     if not flagged:
         return "No worker is flagged. That is no proof of honesty: those with few labels cannot be told from chance."
     are, workers = "is" if flagged == 1 else "are", format_count(n_workers, "worker")
-    return f"{flagged:,} of {workers} {are} flagged: {_counts(times)}. {promise(audit.level)}"
+    return f"{flagged:,} of {workers} {are} flagged: {_count_in_words(times)}. {describe_false_alarm_rate(audit.level)}"
 
 
-def promise(level: float) -> str:
+def describe_false_alarm_rate(level: float) -> str:
     """How often the tests would accuse where there is nothing to find.
 
     >>> promise(0.05)
@@ -148,16 +148,16 @@ def promise(level: float) -> str:
     return f"{rare} there were nothing to find, at least {quiet} would flag no worker at all."
 
 
-def _counts(times: Counter[str]) -> str:
+def _count_in_words(times: Counter[str]) -> str:
     kinds = {name: finding_kind(name) for name in times}
     return ", ".join(f"{n:,} {kinds[name].one if n == 1 else kinds[name].many}" for name, n in times.most_common())
 
 
-def _about_rest(audit: Audit) -> list[str]:
+def _describe_other_findings(audit: Audit) -> list[str]:
     """Findings that are not about workers, counted."""
     found = [each for each in audit.findings if each.about not in ("worker", "workers")]
     times = Counter("bias of groups" if each.kind == "bias" else each.kind for each in found)
-    return [f"Besides the workers: {_counts(times)}."] if times else []
+    return [f"Besides the workers: {_count_in_words(times)}."] if times else []
 
 
 def common_confusions(audit: Audit, most: int = 10) -> list[tuple[int, int, float]]:
@@ -168,12 +168,12 @@ def common_confusions(audit: Audit, most: int = 10) -> list[tuple[int, int, floa
     return [(a, b, float(matrix[a, b])) for a, b in cells if matrix[a, b] > 0.005]
 
 
-def _confusion(audit: Audit, class_names: Sequence[str]) -> str:
+def _describe_confusions(audit: Audit, class_names: Sequence[str]) -> str:
     worst = common_confusions(audit, 1)
     if not worst:
         return "Classes are hardly ever confused."
     truth, said, chance = worst[0]
-    told = f"when {class_names[truth]} is true, {percent(chance)} of the labels say {class_names[said]}"
+    told = f"when {class_names[truth]} is true, {format_percent(chance)} of the labels say {class_names[said]}"
     return f"The commonest confusion: {told}."
 
 
@@ -192,12 +192,15 @@ def check_reliability(audit: Audit, class_names: Sequence[str]) -> list[tuple[bo
 
 
 def _check_labels_per_task(per_task: IntArray) -> tuple[bool, str]:
-    share = _share(per_task[per_task > 0] >= 3)
+    share = _mean_or_zero(per_task[per_task > 0] >= 3)
     if share >= 0.5:
-        return True, f"{percent(share)} of the tasks have three labels or more: workers can be judged by each other."
+        return (
+            True,
+            f"{format_percent(share)} of the tasks have three labels or more: workers can be judged by each other.",
+        )
     return False, (
-        f"Only {percent(share)} of the tasks have three labels or more. With fewer, who errs on a task cannot be told "
-        "from the task alone: skills lean on what workers share elsewhere. Ask for more labels on some tasks."
+        f"Only {format_percent(share)} of the tasks have three labels or more. With fewer, who errs on a task cannot "
+        "be told from the task alone: skills lean on what workers share elsewhere. Ask for more labels on some tasks."
     )
 
 
@@ -279,5 +282,5 @@ def list_citations(audit: Audit) -> list[tuple[str, str]]:
     return cited + [(f"The test for {test.kind}", f"{test.citation}.") for test in tests]
 
 
-def _share(which: FloatArray | Any) -> float:
+def _mean_or_zero(which: FloatArray | Any) -> float:
     return float(np.mean(which)) if np.size(which) else 0.0

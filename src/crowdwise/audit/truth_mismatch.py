@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.descriptor import AuditTest, FindingKind, with_crowd
-from crowdwise.audit.findings import Finding, Screen
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.audit.mislabels import given_labels
 
 if TYPE_CHECKING:

@@ -55,17 +55,17 @@ def _report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
-        _silence(sys.stdout)
+        _redirect_to_null(sys.stdout)
         return BUG
-    message, code = _explain(error)
-    _say(message)
-    for meaning, words in _choices(error):
-        _say(meaning, begin="  ")
-        _say(_extend_command(arguments, words), begin="    ")
+    message, code = _explain_error(error)
+    _print_message(message)
+    for meaning, words in _list_choices(error):
+        _print_message(meaning, begin="  ")
+        _print_message(_extend_command(arguments, words), begin="    ")
     return code
 
 
-def _explain(error: BaseException) -> tuple[str, int]:
+def _explain_error(error: BaseException) -> tuple[str, int]:
     from crowdwise.labels.errors import CrowdwiseError
 
     if isinstance(error, CrowdwiseError):
@@ -79,14 +79,14 @@ def _explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, MemoryError):
         return "There is not enough memory for these labels. Use a larger machine or fewer labels.", BAD_INPUT
     if isinstance(error, OSError):
-        _silence(sys.stdout)
+        _redirect_to_null(sys.stdout)
         where = f"{error.filename}: " if error.filename else "Writing the output failed: "
         return f"{where}{error.strerror or error}.", BAD_INPUT
     bug = f"This is a bug in crowdwise, not in your data: {type(error).__name__}: {error}."
     return f"{bug} Please report it; CROWDWISE_DEBUG=1 before the same command shows the traceback.", BUG
 
 
-def _choices(error: BaseException) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _list_choices(error: BaseException) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The ways on, where the input can be read in several: what each means, and the words to add."""
     from crowdwise.labels.errors import UnclearInputError
 
@@ -95,21 +95,21 @@ def _choices(error: BaseException) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def _extend_command(arguments: Sequence[str], more: Sequence[str]) -> str:
     """The same command with some words more, to copy."""
-    from crowdwise.cli.escaping import quote_command
+    from crowdwise.cli.terminal_names import quote_command
 
     return quote_command("crowdwise", *arguments, *more)
 
 
-def _say(message: str, begin: str = "crowdwise: ") -> None:
-    from crowdwise.cli.escaping import escape_unprintable
+def _print_message(message: str, begin: str = "crowdwise: ") -> None:
+    from crowdwise.cli.terminal_names import escape_unprintable
 
     try:
         print(f"{begin}{escape_unprintable(message)}", file=sys.stderr, flush=True)
     except OSError:
-        _silence(sys.stderr)
+        _redirect_to_null(sys.stderr)
 
 
-def _silence(stream: object) -> None:
+def _redirect_to_null(stream: object) -> None:
     """Point a stream that cannot be written at nothing, so that Python's last flush does not fail as well."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -38,7 +38,7 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback(invoke_without_command=True, epilog=EXAMPLES)
-def crowd(
+def root_command(
     context: typer.Context,
     _wanted: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")

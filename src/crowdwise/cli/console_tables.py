@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from crowdwise.cli.escaping import display_name, escape_unprintable
+from crowdwise.cli.terminal_names import display_name, escape_unprintable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from crowdwise.audit.claims import Claim
-    from crowdwise.cli.fitted_models import Fitted
-    from crowdwise.report.items import Items
+    from crowdwise.cli.fitted_models import FittedResult
+    from crowdwise.report.task_items import TaskItems
 
 __all__ = [
     "class_table",
     "confusion_table",
     "disputed_table",
+    "format_item_line",
     "format_range",
-    "item_line",
+    "format_votes",
     "make_table",
     "open_console",
     "print_claims",
@@ -35,7 +36,6 @@ __all__ = [
     "print_notes",
     "print_paragraph",
     "score_table",
-    "votes_text",
     "worker_table",
 ]
 
@@ -113,7 +113,7 @@ def class_table(console: Console, names: Sequence[Any], columns: dict[str, Any])
         [
             display_name(names[at]),
             *(f"{share[at]:.1%}" for share in columns.values()),
-            _bar(console, float(first[at])) if console.width >= NARROW else "",
+            _draw_bar(console, float(first[at])) if console.width >= NARROW else "",
         ]
         for at in order
     ]
@@ -135,7 +135,7 @@ def worker_table(console: Console, workers: pa.Table, rows: Sequence[int], habit
                 f"{n_labels:,}",
                 f"{skill:.2f}",
                 f"{low:.2f} to {high:.2f}",
-                *([_strip(console, skill, low, high)] if drawn else []),
+                *([_draw_interval(console, skill, low, high)] if drawn else []),
                 *([habits[position]] if habits else []),
             ]
         )
@@ -146,7 +146,7 @@ def worker_table(console: Console, workers: pa.Table, rows: Sequence[int], habit
     )  # fmt: skip
 
 
-def disputed_table(result: Fitted, most: int, items: Items | None = None) -> Padding | None:
+def disputed_table(result: FittedResult, most: int, items: TaskItems | None = None) -> Padding | None:
     """Show the tasks whose class is least sure, what they show, and how the votes fell; None if all are certain."""
     import numpy as np
 
@@ -157,10 +157,10 @@ def disputed_table(result: Fitted, most: int, items: Items | None = None) -> Pad
     rows: list[list[str | Text]] = [
         [
             display_name(result.consensus["task"][at].as_py(), 26 if items is None else 14),
-            *([] if items is None else [item_line(items.describe(at), 26)]),
+            *([] if items is None else [format_item_line(items.describe(at), 26)]),
             display_name(result.consensus["label"][at].as_py(), 14),
             f"{result.consensus['confidence'][at].as_py():.1%}",
-            votes_text(result, at),
+            format_votes(result, at),
         ]
         for at in order.tolist()
         if entropy[at] > 1e-3
@@ -172,7 +172,7 @@ def disputed_table(result: Fitted, most: int, items: Items | None = None) -> Pad
     return make_table(*columns, rows=rows)
 
 
-def item_line(text: str, width: int) -> Text:
+def format_item_line(text: str, width: int) -> Text:
     """Show the text of an item on one line."""
     return display_name(" ".join(text.split()), width) if text else Text()
 
@@ -210,9 +210,9 @@ def confusion_table(names: Sequence[Any], matrix: Any, indent: int = 2) -> Paddi
 STRIP = 15
 
 
-def _strip(console: Console, skill: float, low: float, high: float) -> Text:
+def _draw_interval(console: Console, skill: float, low: float, high: float) -> Text:
     """Draw an interval and the point in it on the way from 0 to 1."""
-    line, point, empty = ("─", "●", "·") if _draws(console) else ("-", "o", ".")
+    line, point, empty = ("─", "●", "·") if _can_draw(console) else ("-", "o", ".")
     start, middle, end = (min(int(value * STRIP), STRIP - 1) for value in (low, skill, high))
     colour = "green" if low > 0.5 else "red" if high < 0.5 else ""
     return Text.assemble(
@@ -222,18 +222,18 @@ def _strip(console: Console, skill: float, low: float, high: float) -> Text:
     )
 
 
-def _bar(console: Console, share: float, width: int = 20) -> Text:
-    if not _draws(console):
+def _draw_bar(console: Console, share: float, width: int = 20) -> Text:
+    if not _can_draw(console):
         return Text("#" * round(share * width))
     eighths = round(share * width * 8)
     return Text("█" * (eighths // 8) + EIGHTHS[eighths % 8].strip(), style="blue")
 
 
-def _draws(console: Console) -> bool:
+def _can_draw(console: Console) -> bool:
     return console.encoding.lower().startswith("utf")
 
 
-def votes_text(result: Fitted, task: int) -> Text:
+def format_votes(result: FittedResult, task: int) -> Text:
     """How often each class was said of a task, most first."""
     labels = result.labels
     counts = Counter(labels.label[labels.task_ptr[task] : labels.task_ptr[task + 1]].tolist())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from crowdwise.cli import console_tables
-from crowdwise.cli.escaping import escape_unprintable
+from crowdwise.cli.terminal_names import escape_unprintable
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.source_location import format_count
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
 
 __all__ = [
-    "Fitted",
+    "FittedResult",
     "expected_wrong_facts",
     "note_defused_names",
     "print_classes",
     "print_notes_section",
+    "print_notes_to_stderr",
     "print_scores",
     "print_workers",
-    "print_written",
+    "print_written_files",
     "read_scoring_truth",
-    "say_notes",
 ]
 
 TOP = 10  # workers that are shown at either end, where there are many
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitted:
+class FittedResult:
     """A fitted model, its two tables, and what to say about them.
 
     Attributes
@@ -118,17 +118,17 @@ def note_defused_names(*tables: pa.Table) -> list[str]:
 
 def expected_wrong_facts(model: Any) -> dict[str, Any]:
     """How many answers are expected to be wrong, for JSON; nothing where the model has no such estimate."""
-    from crowdwise.audit.claims import expected_wrong
-    from crowdwise.audit.scores import LEVEL
+    from crowdwise.audit.claims import expected_wrong_answers
+    from crowdwise.audit.consensus_scores import LEVEL
 
-    wrong = expected_wrong(model)
+    wrong = expected_wrong_answers(model)
     if wrong is None:
         return {}
     numbers = {name: float(getattr(wrong, name)) for name in ("count", "low", "high")}
     return {"expected_wrong": numbers | {"level": LEVEL, "basis": wrong.basis}}
 
 
-def say_notes(notes: Sequence[str]) -> None:
+def print_notes_to_stderr(notes: Sequence[str]) -> None:
     """Write notes to standard error, beside output that is meant for programs."""
     console = console_tables.open_console(stderr=True)
     for note in notes:
@@ -145,7 +145,7 @@ def print_scores(console: Console, scores: dict[str, Any], what: str = "Against"
         console.print(console_tables.score_table(scores))
 
 
-def print_classes(console: Console, result: Fitted) -> None:
+def print_classes(console: Console, result: FittedResult) -> None:
     """Shares of the classes, as found and as labelled."""
     console_tables.print_heading(console, "Classes")
     shares = {
@@ -155,7 +155,7 @@ def print_classes(console: Console, result: Fitted) -> None:
     console.print(console_tables.class_table(console, result.labels.classes.to_pylist(), shares))
 
 
-def print_workers(console: Console, result: Fitted) -> None:
+def print_workers(console: Console, result: FittedResult) -> None:
     """All workers if they are few; else those who are surely good, and those who are surely poor."""
     _print_worker_tables(console, result.workers)
     caveat = result.model.skill_caveat()
@@ -188,7 +188,7 @@ def print_notes_section(console: Console, notes: Sequence[str]) -> None:
         console_tables.print_notes(console, notes)
 
 
-def print_written(console: Console, place: Path, **more: str) -> None:
+def print_written_files(console: Console, place: Path, **more: str) -> None:
     """Every file that was written, and what is in it."""
     console_tables.print_heading(console, "Written")
     for name, what in {

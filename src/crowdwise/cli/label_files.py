@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from crowdwise.labels import CrowdLabels
     from crowdwise.labels.describe import Description
     from crowdwise.labels.times import TimedLabels
-    from crowdwise.report.items import Items
+    from crowdwise.report.task_items import TaskItems
 
 __all__ = [
     "LabelFiles",
+    "announce_compilation",
     "collect_warnings",
     "describe_files",
     "read_file_items",
     "read_files",
     "read_timed_files",
-    "say_if_compiling",
     "split_names",
 ]
 
@@ -65,7 +65,7 @@ class LabelFiles:
             given | {"on_duplicate": None if given["on_duplicate"] == "error" else given["on_duplicate"]}
         )
 
-    def words(self) -> list[str]:
+    def command_words(self) -> list[str]:
         """Give files and options on a command line."""
         return [*self.files, *self.option_words()]
 
@@ -99,9 +99,9 @@ def describe_files(given: LabelFiles) -> Description:
     return replace(found, warnings=[*(note for note in notes if note not in already), *found.warnings])
 
 
-def read_file_items(file: str | None, labels: CrowdLabels) -> Items | None:
+def read_file_items(file: str | None, labels: CrowdLabels) -> TaskItems | None:
     """Read what the tasks show, where a table of it is given."""
-    from crowdwise.report.items import read_items
+    from crowdwise.report.task_items import read_items
 
     return None if file is None else read_items(file, labels.tasks)
 
@@ -135,9 +135,9 @@ def split_names(given: str, option: str = "--classes") -> list[str]:
     return [name.strip() for name in names]
 
 
-def say_if_compiling(labels: CrowdLabels) -> None:
+def announce_compilation(labels: CrowdLabels) -> None:
     """Say on a terminal why the first run with compiled loops takes some seconds longer."""
-    from crowdwise.kernels.choice import choose_engine
+    from crowdwise.kernels.engine_choice import choose_engine
 
     if choose_engine(labels.n_labels, labels.n_classes) != "numba":
         return

@@ -166,7 +166,7 @@ class AuditOptions(ConsensusOptions):
         """The files that are read besides the labels."""
         return [self.truth, self.gold, self.items, self.task_attributes, self.worker_attributes]
 
-    def words(self) -> list[str]:
+    def command_words(self) -> list[str]:
         """Give the same on a command line; defaults are left out."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         return option_words({name: value for name, value in given.items() if value != getattr(type(self), name)})

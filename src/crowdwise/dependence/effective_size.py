@@ -10,7 +10,7 @@ Sampling"). Pairs count by the tasks that they share, so that all is O(labels).
 | what is known | r̄ | here |
 |---|---|---|
 | labels alone | posterior of a joint model of truth and families, for the partitions that fit best | `sample_sizes` |
-| true answers of some tasks | counted on these tasks, weights of tasks drawn anew | `sizes_on_gold` |
+| true answers of some tasks | counted on these tasks, weights of tasks drawn anew | `log_sizes_on_gold` |
 | both | the two, weighed by their precision, on the scale of log n_eff | `pool_sizes` |
 
 The model and the search for families are `family_model` and `family_search`. Partitions whose score is within `WITHIN`
@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.dependence.family_model import arrange_edges, error_correlation, narrow_classes, sample_correlations
-from crowdwise.dependence.family_search import search_families, task_sample
+from crowdwise.dependence.family_model import arrange_edges, error_correlation, limit_classes, sample_correlations
+from crowdwise.dependence.family_search import sample_tasks, search_families
 from crowdwise.dependence.groups import detect_groups, select_testable
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.truth import truth_codes
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["EffectiveSize", "effective_size", "estimate_size", "kish_size"]
+__all__ = ["EffectiveSize", "effective_size", "estimate_size", "kish_effective_size"]
 
 FEWEST_TASKS = 30  # with two answers of such workers
 FEWEST_GOLD = 20  # true answers, for r̄ to be counted on them
@@ -110,7 +110,7 @@ class EffectiveSize:
         return f"the labels and {self.n_gold:,} true answers" if self.n_gold >= FEWEST_GOLD else "the labels alone"
 
 
-def kish_size(n_workers: Any, correlation: Any) -> Any:
+def kish_effective_size(n_workers: Any, correlation: Any) -> Any:
     """Independent workers that as many are worth whose errors have this mean correlation.
 
     >>> round(kish_size(20, 0.5), 2)
@@ -148,7 +148,7 @@ def estimate_size(
     groups = np.full(labels.n_workers, -1) if dependence is None else dependence.groups
     per_task = labels.n_labels / np.count_nonzero(labels.labels_per_task)
     known = np.full(labels.n_tasks, -1, np.int64) if truth is None else truth_codes(truth, labels).astype(np.int64)
-    judged, kept = judged_labels(labels)
+    judged, kept = select_judged_labels(labels)
     gold = np.where(kept.labels_per_task > 1, known, -1)
     n_gold = int((gold >= 0).sum())
     if why := _reason_to_skip(kept, judged, n_gold):
@@ -159,9 +159,9 @@ def estimate_size(
         "" if n_workers == labels.n_workers else f" with enough labels to tell (of {labels.n_workers:,})"
     )
     rng = np.random.default_rng(random_state)
-    narrow, told = narrow_classes(kept, gold, rng)
+    narrow, told = limit_classes(kept, gold, rng)
     alone = np.full(n_workers, -1)
-    if n_gold < FEWEST_GOLD and not _anyone_differs(kept):
+    if n_gold < FEWEST_GOLD and not _has_disagreement(kept):
         words = f"{who} who never disagree: as good as one, unless all are always right. Labels alone cannot tell."
         families = np.full(labels.n_workers, -1)
         families[judged] = 0
@@ -177,12 +177,12 @@ def estimate_size(
     middle = float(np.median(drawn))
     edges = arrange_edges(narrow, alone, told)
     if n_gold >= FEWEST_GOLD:
-        middle, spread = pool_sizes(middle, spread, sizes_on_gold(edges, rng))
+        middle, spread = pool_sizes(middle, spread, log_sizes_on_gold(edges, rng))
     size = float(np.exp(middle))
     low, high = float(np.exp(middle - NORMAL * spread)), float(np.exp(middle + NORMAL * spread))
     certain = not dominated or n_gold >= FEWEST_GOLD
     if not certain:
-        least, most = bounds_without_truth(edges, rng)
+        least, most = size_bounds_without_truth(edges, rng)
         low, high = min(low, least), max(high, most)
     correlation = (n_workers / size - 1) / (n_workers - 1)
     families = np.full(labels.n_workers, -1)
@@ -195,16 +195,16 @@ def estimate_size(
         high,
         correlation,
         per_task,
-        float(kish_size(answers, max(correlation, 0.0)).mean()),
+        float(kish_effective_size(answers, max(correlation, 0.0)).mean()),
         families,
         groups,
         n_gold,
         certain,
-        _summary(who, n_workers, (size, low, high), best, n_gold, certain),
+        _summarise_size(who, n_workers, (size, low, high), best, n_gold, certain),
     )
 
 
-def judged_labels(labels: CrowdLabels) -> tuple[IntArray, CrowdLabels]:
+def select_judged_labels(labels: CrowdLabels) -> tuple[IntArray, CrowdLabels]:
     """Positions of the busiest workers with enough answers beside others', and their labels as a crowd."""
     judged = select_testable(labels)
     place = np.full(labels.n_workers, -1)
@@ -230,7 +230,7 @@ def _reason_to_skip(kept: CrowdLabels, judged: IntArray, n_gold: int) -> str:
     return ""
 
 
-def _anyone_differs(labels: CrowdLabels) -> bool:
+def _has_disagreement(labels: CrowdLabels) -> bool:
     first = labels.label[labels.task_ptr[:-1].clip(max=labels.n_labels - 1)]
     return bool((labels.label != first[labels.task]).any())
 
@@ -248,27 +248,29 @@ def sample_sizes(
     """Draws from the posterior of log n_eff, of every partition as many as its weight."""
     weight = np.exp([partition.score - partitions[0].score for partition in partitions])
     drawn: list[float] = []
-    chosen = task_sample(labels, MOST_COST, rng) | (gold >= 0)
+    chosen = sample_tasks(labels, MOST_COST, rng) | (gold >= 0)
     some = labels if chosen.all() else labels.keep(chosen[labels.task])
     for partition, share in zip(partitions, weight / weight.sum(), strict=True):
         edges = arrange_edges(some, partition.family, gold)
         draws = max(round(DRAWS * share), FEWEST_DRAWS)
         drawn += sample_correlations(edges, partition.parameters, rng, warm=WARM, draws=draws, thin=THIN)
-    return log_sizes(labels.n_workers, np.array(drawn))
+    return log_effective_sizes(labels.n_workers, np.array(drawn))
 
 
-def log_sizes(n_workers: int, correlations: FloatArray) -> FloatArray:
+def log_effective_sizes(n_workers: int, correlations: FloatArray) -> FloatArray:
     """Log n_eff of correlations, which chance can take below what n workers allow: at most twice n."""
     found: FloatArray = np.log(n_workers / np.maximum(1 + (n_workers - 1) * correlations, 0.5))
     return found
 
 
-def sizes_on_gold(edges: FamilyEdges, rng: np.random.Generator) -> FloatArray:
+def log_sizes_on_gold(edges: FamilyEdges, rng: np.random.Generator) -> FloatArray:
     """Log n_eff counted on the tasks whose truth is known: as it is, then with weights of the tasks drawn anew."""
     known = (edges.gold >= 0).astype(np.float64)
     weights = [known] + [known * rng.standard_exponential(known.size) for _ in range(GOLD_DRAWS)]
     truth = np.maximum(edges.gold, 0)
-    return log_sizes(edges.family.size, np.array([error_correlation(edges, truth, weight) for weight in weights]))
+    return log_effective_sizes(
+        edges.family.size, np.array([error_correlation(edges, truth, weight) for weight in weights])
+    )
 
 
 def pool_sizes(middle: float, spread: float, on_gold: FloatArray) -> tuple[float, float]:
@@ -278,7 +280,7 @@ def pool_sizes(middle: float, spread: float, on_gold: FloatArray) -> tuple[float
     return (one * middle + two * float(on_gold[0])) / (one + two), float((one + two) ** -0.5)
 
 
-def bounds_without_truth(edges: FamilyEdges, rng: np.random.Generator) -> tuple[float, float]:
+def size_bounds_without_truth(edges: FamilyEdges, rng: np.random.Generator) -> tuple[float, float]:
     """What the crowd is worth if its agreement owes nothing to the truth, and if its vote is always right."""
     n_tasks, n_workers = edges.gold.size, edges.family.size
     task = np.repeat(np.arange(n_tasks), np.diff(edges.task_ptr))
@@ -287,11 +289,11 @@ def bounds_without_truth(edges: FamilyEdges, rng: np.random.Generator) -> tuple[
     alike = np.ones(n_tasks)
     least = np.mean([error_correlation(edges, rng.integers(0, size, n_tasks), alike) for _ in range(5)])
     most = error_correlation(edges, votes.argmax(axis=1), alike)
-    ends = np.exp(log_sizes(n_workers, np.array([least, most])))
+    ends = np.exp(log_effective_sizes(n_workers, np.array([least, most])))
     return max(1.0, float(ends[0])), min(float(n_workers), float(ends[1]))
 
 
-def _summary(
+def _summarise_size(
     who: str, n_workers: int, worth: tuple[float, float, float], family: IntArray, n_gold: int, certain: bool
 ) -> str:
     size, low, high = worth

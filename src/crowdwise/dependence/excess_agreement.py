@@ -17,8 +17,8 @@ __all__ = [
     "agreement_z_scores",
     "background_kappa",
     "cluster_pairs",
+    "excess_agreement_kappa",
     "hoeffding_p_values",
-    "kappa",
     "select_partners",
     "share_errors",
 ]
@@ -28,7 +28,7 @@ SHRINK = 10.0  # tasks without excess that κ of two clusters starts from when t
 CHOICE = 2.0  # standard errors above background by which a partner is chosen
 
 
-def kappa(shared: FloatArray, same: FloatArray, expected: FloatArray) -> FloatArray:
+def excess_agreement_kappa(shared: FloatArray, same: FloatArray, expected: FloatArray) -> FloatArray:
     """Agreement beyond what is expected, as a share of the most that it could be."""
     room = shared - expected
     out = np.full(np.shape(shared), np.nan)
@@ -40,7 +40,7 @@ def background_kappa(sums: FloatArray) -> float:
     """The crowd's background κ: the median of its pairs, at least 0; each pair counts by its shared tasks."""
     upper = np.triu_indices(sums.shape[1], 1)
     shared, same, expected = (table[upper] for table in sums[:3])
-    values = kappa(shared, same, expected)
+    values = excess_agreement_kappa(shared, same, expected)
     known = np.flatnonzero(~np.isnan(values))
     if not known.size:
         return 0.0

@@ -12,7 +12,7 @@ them together, but each in their own way. (Group-Dawid–Skene, Jaffe et al. 201
 | step | here |
 |---|---|
 | posterior of truth and latent classes, exactly, task by task | `kernels.family_model` |
-| EM: posterior means of the parameters given expected counts | `climb_families` |
+| EM: posterior means of the parameters given expected counts | `run_family_em` |
 | Gibbs: truths, latent classes and causes of labels, then parameters, in turn | `sample_correlations` |
 | r̄, the mean correlation of two workers' errors, given truths | `error_correlation` |
 
@@ -25,7 +25,7 @@ What the sampler gives is the posterior of r̄ itself, uncertainty about the tru
 counted against the truths of that draw, with exponential weights of the tasks (Rubin 1981), so that dependence that the
 families do not describe is counted as well, and what other tasks would have shown is allowed for.
 
-With more than `MOST_CLASSES` classes, the classes of every task are numbered anew at random (`narrow_classes`): who
+With more than `MOST_CLASSES` classes, the classes of every task are numbered anew at random (`limit_classes`): who
 agrees with whom is all that is then used, which keeps a pass O(labels).
 """
 
@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, logit
 
-from crowdwise.kernels.family_model import FamilyEdges, FamilyParameters, expect_families, sample_hidden
+from crowdwise.kernels.family_model import FamilyEdges, FamilyParameters, expected_family_counts, sample_hidden
 from crowdwise.labels.model import CrowdLabels
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "arrange_edges",
-    "climb_families",
     "draw_truths",
     "error_correlation",
-    "narrow_classes",
+    "limit_classes",
+    "run_family_em",
     "sample_correlations",
     "start_families",
 ]
@@ -64,7 +64,7 @@ MOST_CLASSES = 12
 GAIN = 1e-5  # log-likelihood per label below which EM stops
 
 
-def narrow_classes(labels: CrowdLabels, truth: IntArray, rng: np.random.Generator) -> tuple[CrowdLabels, IntArray]:
+def limit_classes(labels: CrowdLabels, truth: IntArray, rng: np.random.Generator) -> tuple[CrowdLabels, IntArray]:
     """Labels with at most `MOST_CLASSES` classes, and the known truths (N,) in these, -1 where unknown.
 
     Where there are more, those that a task has are numbered in random order, the rarest of too many as one.
@@ -180,11 +180,11 @@ def start_families(edges: FamilyEdges, n_classes: int) -> FamilyParameters:
     )
 
 
-def climb_families(edges: FamilyEdges, parameters: FamilyParameters, steps: int) -> tuple[float, FamilyParameters]:
+def run_family_em(edges: FamilyEdges, parameters: FamilyParameters, steps: int) -> tuple[float, FamilyParameters]:
     """Some steps of EM: the log-likelihood, and the parameters after the last."""
     before, value = -np.inf, -np.inf
     for _ in range(steps):
-        value, counts = expect_families(edges, parameters)
+        value, counts = expected_family_counts(edges, parameters)
         parameters = _posterior_means(counts, edges.family)
         if value - before < GAIN * edges.worker.size:
             break

@@ -24,14 +24,14 @@ from scipy import sparse
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
-from crowdwise.dependence.family_model import arrange_edges, climb_families, draw_truths, start_families
+from crowdwise.dependence.family_model import arrange_edges, draw_truths, run_family_em, start_families
 
 if TYPE_CHECKING:
     from crowdwise.kernels.family_model import FamilyEdges, FamilyParameters
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Partition", "excess_agreement", "number_families", "search_families", "task_sample"]
+__all__ = ["Partition", "excess_agreement", "number_families", "sample_tasks", "search_families"]
 
 MOST_COST = 300_000  # labels × K (K + 1) in a pass
 STEPS = 15  # of EM, for a score
@@ -66,7 +66,7 @@ def number_families(family: IntArray) -> IntArray:
     return found
 
 
-def task_sample(labels: CrowdLabels, most_cost: float, rng: np.random.Generator) -> BoolArray:
+def sample_tasks(labels: CrowdLabels, most_cost: float, rng: np.random.Generator) -> BoolArray:
     """Tasks (N,) drawn at random, as many as a pass may cost."""
     size = labels.n_classes
     share = most_cost / max(labels.n_labels * size * (size + 1), 1)
@@ -99,11 +99,11 @@ def excess_agreement(labels: CrowdLabels, truths: list[IntArray]) -> FloatArray:
     return total / len(truths)
 
 
-class _Search:
+class _PartitionSearch:
     """Scores of the partitions that were tried."""
 
     def __init__(self, labels: CrowdLabels, gold: IntArray, rng: np.random.Generator) -> None:
-        drawn = task_sample(labels, MOST_COST, rng)
+        drawn = sample_tasks(labels, MOST_COST, rng)
         self.labels = labels if drawn.all() else labels.keep(drawn[labels.task])
         self.n_tasks = np.count_nonzero(self.labels.labels_per_task)
         self.gold, self.rng = np.where(drawn, gold, -1), rng
@@ -117,7 +117,7 @@ class _Search:
         key = family.tobytes()
         if key not in self.seen:
             edges, size = self.edges(family), self.labels.n_classes
-            value, parameters = climb_families(edges, start_families(edges, size), STEPS)
+            value, parameters = run_family_em(edges, start_families(edges, size), STEPS)
             numbers = np.count_nonzero(family >= 0) + size * (family.max() + 1)
             self.seen[key] = Partition(value - np.log(self.n_tasks) / 2 * numbers, family, parameters)
         return self.seen[key]
@@ -184,7 +184,7 @@ def search_families(
     gold : (N,)
         Known truths, -1 elsewhere.
     """
-    search = _Search(labels, gold, rng)
+    search = _PartitionSearch(labels, gold, rng)
     alone = np.full(labels.n_workers, -1)
     if labels.n_workers < 2:
         return [search.score(alone)]

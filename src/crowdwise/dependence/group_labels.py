@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.dependence.groups import cluster_workers, find_groups
-from crowdwise.fitting.parameters import check_count
+from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.vocabulary import as_vocabulary, positions

@@ -7,7 +7,8 @@ therefore agree as often as their confusion matrices and the truth say; two of t
 What is compared. For every two workers, the tasks on which they agree (second-order statistics, as in both papers),
 with the number expected if they were independent given the truth. The truth of a task is what the *other* groups say
 of it (`pair_sums`), in a Dawid–Skene model fitted to one label of each group on each task, drawn at random, so that a
-group counts once and independent workers stay what they were (`pooled.fit_pooled`). The excess agreement of two is
+group counts once and independent workers stay what they were (`pooled.fit_pooled_dawid_skene`). The excess agreement of
+two is
 
     κ = (seen - expected) / (shared tasks - expected),
 
@@ -28,7 +29,7 @@ of the truth: all is done once more with them.
 | the step | here |
 |---|---|
 | one label of each group on each task | `draw_representatives` |
-| prior and confusion matrices from those | `pooled.fit_pooled` |
+| prior and confusion matrices from those | `pooled.fit_pooled_dawid_skene` |
 | agreement of pairs, seen and expected; the background | `pair_sums`, `background_kappa` |
 | whom each worker follows, by half of the tasks | `select_partners` |
 | the test on the other half | `hoeffding_p_values` |
@@ -61,14 +62,14 @@ from crowdwise.dependence.copying import copy_p_values
 from crowdwise.dependence.excess_agreement import (
     background_kappa,
     cluster_pairs,
+    excess_agreement_kappa,
     hoeffding_p_values,
-    kappa,
     select_partners,
     share_errors,
 )
-from crowdwise.fitting.pooled import fit_pooled
+from crowdwise.fitting.pooled_dawid_skene import fit_pooled_dawid_skene
 from crowdwise.kernels import answer_sums
-from crowdwise.kernels.layout import order_by_label
+from crowdwise.kernels.block_layout import order_by_label
 from crowdwise.kernels.pair_agreement import IndependenceModel, pair_sums, partner_sums
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Dependence:
     @property
     def excess(self) -> FloatArray:
         """κ of every two tested workers (m, m), not a number where they share no task or cannot but agree."""
-        return kappa(self.shared, self.same, self.expected)
+        return excess_agreement_kappa(self.shared, self.same, self.expected)
 
 
 def draw_representatives(labels: CrowdLabels, groups: IntArray, generator: np.random.Generator) -> IntArray:
@@ -149,7 +150,7 @@ def fit_independence_model(labels: CrowdLabels, groups: IntArray, generator: np.
     """The labels, with a model of the truth in which every group counts once."""
     representative = draw_representatives(labels, groups, generator)
     counts = representative == np.arange(labels.n_labels)
-    log_prior, log_table = fit_pooled(labels if counts.all() else labels.keep(counts))
+    log_prior, log_table = fit_pooled_dawid_skene(labels if counts.all() else labels.keep(counts))
     return IndependenceModel(
         labels.task_ptr, labels.worker, labels.label, representative, log_prior, order_by_label(log_table)
     )

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.engines.protocol import Statistics
+from crowdwise.kernels.block_layout import lay_out_blocks, order_by_label, split_rows
 from crowdwise.kernels.compiled import em_passes
 from crowdwise.kernels.compiled.em_passes import Sums
-from crowdwise.kernels.layout import lay_out_blocks, order_by_label, split_rows
-from crowdwise.kernels.rows import NO_GOLD
+from crowdwise.kernels.confusion_rows import NO_GOLD
 from crowdwise.kernels.threads import map_lanes, run_lanes
 
 if TYPE_CHECKING:
-    from crowdwise.kernels.layout import Blocks
+    from crowdwise.kernels.block_layout import Blocks
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -50,7 +50,7 @@ class BlockPasses:
         flat = np.ascontiguousarray(bonus).reshape(-1)
         sums, blocks = self._sums(self.n_classes, flat.shape, out), self.blocks
         run_lanes(lambda lane: em_passes.e_step_votes(blocks, lane, log_prior, flat, gold, sums), blocks.n_lanes)
-        counts = add_lanes(sums.counts).reshape(self.n_workers, self.n_classes)
+        counts = sum_lanes(sums.counts).reshape(self.n_workers, self.n_classes)
         return Statistics(float(sums.log_likelihood.sum()), sums.class_counts.sum(axis=0), counts)
 
     def accumulate(self, values: FloatArray) -> Statistics:
@@ -59,7 +59,7 @@ class BlockPasses:
         counts = self._lane_tables(self.n_workers * self.n_classes, n_states)
         given = np.ascontiguousarray(values)
         run_lanes(lambda lane: em_passes.accumulate(blocks, lane, given, counts[lane]), blocks.n_lanes)
-        return Statistics(0.0, values.sum(axis=0), self._by_truth(add_lanes(counts)))
+        return Statistics(0.0, values.sum(axis=0), self._by_truth(sum_lanes(counts)))
 
     def accumulate_votes(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
         """The same where the posterior is the share of votes."""
@@ -73,7 +73,7 @@ class BlockPasses:
         blocks = self.blocks
         sums = np.zeros((blocks.n_lanes, 2, self.n_workers * self.n_classes))
         run_lanes(lambda lane: em_passes.sum_variances(blocks, lane, posterior, *sums[lane]), blocks.n_lanes)
-        every, named = add_lanes(sums).reshape(2, self.n_workers, self.n_classes)
+        every, named = sum_lanes(sums).reshape(2, self.n_workers, self.n_classes)
         return every, named
 
     def _sums(self, n_states: int, shape: tuple[int, ...], out: FloatArray | None) -> Sums:
@@ -97,7 +97,7 @@ class BlockPasses:
         return self._scratch[shape]
 
     def _statistics(self, sums: Sums) -> Statistics:
-        counts = self._by_truth(add_lanes(sums.counts))
+        counts = self._by_truth(sum_lanes(sums.counts))
         return Statistics(float(sums.log_likelihood.sum()), sums.class_counts.sum(axis=0), counts)
 
     def _by_truth(self, rows: FloatArray) -> FloatArray:
@@ -120,7 +120,7 @@ class NumbaEngine:
 ENGINE = NumbaEngine()
 
 
-def add_lanes(lanes: FloatArray) -> FloatArray:
+def sum_lanes(lanes: FloatArray) -> FloatArray:
     """The sum of the lanes' tables, in lane order; a single lane's table is the caller's to keep."""
     total: FloatArray = lanes[0] if lanes.shape[0] == 1 else np.empty(lanes.shape[1:])
     if lanes.shape[0] == 1:

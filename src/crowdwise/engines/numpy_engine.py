@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from crowdwise.engines.protocol import Statistics
-from crowdwise.kernels.rows import NO_GOLD
+from crowdwise.kernels.confusion_rows import NO_GOLD
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -23,7 +23,7 @@ __all__ = ["ENGINE"]
 
 
 @dataclass(frozen=True)
-class Matrix:
+class LabelMatrix:
     """Labels as a matrix: `answers` (N, M × K), and of each label its task, class and column (`cell`)."""
 
     answers: csr_array
@@ -90,14 +90,14 @@ class Matrix:
 class NumpyEngine:
     """NumPy and SciPy alone."""
 
-    def lay_out(self, labels: CrowdLabels, n_states: int | None) -> Matrix:  # noqa: ARG002
+    def lay_out(self, labels: CrowdLabels, n_states: int | None) -> LabelMatrix:  # noqa: ARG002
         """The labels as a sparse matrix."""
         cell = labels.worker.astype(np.int64) * labels.n_classes + labels.label
         shape = (labels.n_tasks, labels.n_workers * labels.n_classes)
         answers = csr_array((np.ones(cell.size), cell, labels.task_ptr), shape=shape)
-        return Matrix(answers, labels.task, labels.label, cell, labels.n_tasks, labels.n_workers, labels.n_classes)
+        return LabelMatrix(answers, labels.task, labels.label, cell, labels.n_tasks, labels.n_workers, labels.n_classes)
 
-    def prepare(self, layout: Matrix) -> Matrix:
+    def prepare(self, layout: LabelMatrix) -> LabelMatrix:
         """The matrix itself: its passes keep nothing."""
         return layout
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from crowdwise.kernels.rows import NO_GOLD
+from crowdwise.kernels.confusion_rows import NO_GOLD
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels

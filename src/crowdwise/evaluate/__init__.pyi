@@ -1,4 +1,4 @@
 from .auto import Auto as Auto
-from .comparing import compare as compare
-from .comparison import Comparison as Comparison
+from .compare_methods import compare as compare
+from .comparison_result import Comparison as Comparison
 from .held_out import held_out_log_probability as held_out_log_probability

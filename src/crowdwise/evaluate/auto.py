@@ -13,7 +13,7 @@ likelihood in a general Bayesian model", Biometrika 104, 497-503, for tempered l
 | step | here |
 |---|---|
 | labels hidden in turn, P = Σ_k q[t,k] A[w,k,l] | `held_out.predict_held_out` |
-| kept: behind the best by less than two standard errors | `compete` |
+| kept: behind the best by less than two standard errors | `weigh_members` |
 | weights: max Σ log Σ_m w[m] P[m] (Yao et al. 2018) | `stacking.stacking_weights` |
 | posterior = Σ_m w[m] temper(q[m]) | `combine_members` |
 | with gold: that posterior, made without it, corrected by regression | `gold_calibration.calibrate_from_gold` |
@@ -37,18 +37,31 @@ from crowdwise.aggregate.mean_field import MeanField
 from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
 from crowdwise.engines import prepare
 from crowdwise.evaluate.gold_calibration import FEWEST_GOLD, GoldCalibration, calibrate_from_gold
-from crowdwise.evaluate.held_out import answers, drawn_table, error_over_tasks, parts, predict_held_out, said
-from crowdwise.evaluate.hierarchical import HierarchicalDawidSkene, class_shares, prior_answers
+from crowdwise.evaluate.held_out import (
+    given_answer_probabilities,
+    predict_answers,
+    predict_held_out,
+    shrink_answer_table,
+    split_into_folds,
+    standard_error_over_tasks,
+)
+from crowdwise.evaluate.hierarchical_dawid_skene import HierarchicalDawidSkene, class_shares, prior_pseudo_answers
 from crowdwise.evaluate.stacking import stacking_weights
-from crowdwise.evaluate.tempering import ExpectedWrong, count_interval, count_moments, gold_interval, temper
+from crowdwise.evaluate.tempering import (
+    ExpectedWrong,
+    temper_posterior,
+    wrong_count_interval,
+    wrong_count_moments,
+    wrong_interval_from_gold,
+)
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import StillImproving
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import COMBINATION
-from crowdwise.fitting.knowledge import GOLD, KNOWN_WORKERS, PRIOR, Knowledge
-from crowdwise.fitting.parameters import check_number
-from crowdwise.fitting.progress import show_progress_of
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import COMBINATION
+from crowdwise.fitting.parameter_checks import check_number
+from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR, PriorKnowledge
+from crowdwise.fitting.progress_bar import show_progress_of
 from crowdwise.fitting.variational import compute_skill
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.tables import native_table
@@ -73,7 +86,7 @@ VOTES = 20.0  # answers for each class that EBCC's prior of a worker counts as
 
 
 @dataclass(frozen=True)
-class Member:
+class ShortlistMember:
     """A method on the shortlist.
 
     Attributes
@@ -91,20 +104,20 @@ class Member:
     """
 
     name: str
-    fit: Callable[[CrowdLabels, Knowledge, int, bool], Model]
+    fit: Callable[[CrowdLabels, PriorKnowledge, int, bool], Model]
     uses: frozenset[str] = frozenset({PRIOR, KNOWN_WORKERS})
     most_cells: float = np.inf
     most_classes: float = np.inf
     fewest_labels: int = 0
 
 
-def fit_ebcc(labels: CrowdLabels, known: Knowledge, seed: int, many: bool) -> Aggregator:
+def fit_ebcc(labels: CrowdLabels, known: PriorKnowledge, seed: int, many: bool) -> Aggregator:
     """EBCC with the shares of the labels, and what the votes say of every worker as a prior."""
     counts = prepare(labels).accumulate_votes(labels.class_shares, known.gold).counts
-    told = Knowledge(
+    told = PriorKnowledge(
         known.gold,
         class_shares(labels, 1.0) if known.class_prior is None else known.class_prior,
-        prior_answers(counts, known, VOTES),
+        prior_pseudo_answers(counts, known, VOTES),
     )
     model = EnhancedBcc(
         n_subtypes=2 if many else 3,
@@ -119,17 +132,17 @@ def fit_ebcc(labels: CrowdLabels, known: Knowledge, seed: int, many: bool) -> Ag
     return model
 
 
-def fit_mean_field(labels: CrowdLabels, known: Knowledge, _seed: int, _many: bool) -> Aggregator:
+def fit_mean_field(labels: CrowdLabels, known: PriorKnowledge, _seed: int, _many: bool) -> Aggregator:
     """Mean field, which learns the class shares: for classes that are far rarer than their labels."""
     model = MeanField(tol=1e-5)
     model._remember(labels, model._fit(labels, known))
     return model
 
 
-def minimax(regularisation: float) -> Callable[[CrowdLabels, Knowledge, int, bool], Aggregator]:
+def make_minimax_fit(regularisation: float) -> Callable[[CrowdLabels, PriorKnowledge, int, bool], Aggregator]:
     """Minimax entropy of this regularisation, to be fitted."""
 
-    def fit(labels: CrowdLabels, known: Knowledge, _seed: int, _many: bool) -> Aggregator:
+    def fit(labels: CrowdLabels, known: PriorKnowledge, _seed: int, _many: bool) -> Aggregator:
         model = MinimaxEntropy(regularisation=regularisation, max_iter=30, tol=1e-4)
         model._remember(labels, model._fit(labels, known))
         return model
@@ -138,16 +151,32 @@ def minimax(regularisation: float) -> Callable[[CrowdLabels, Knowledge, int, boo
 
 
 SHORTLIST = (
-    Member("hierarchical dawid-skene", lambda labels, known, *_: HierarchicalDawidSkene(ROWS).fit_known(labels, known)),
-    Member("hierarchical one-coin", lambda labels, known, *_: HierarchicalDawidSkene(COIN).fit_known(labels, known)),
-    Member("mean-field", fit_mean_field),
-    Member("ebcc", fit_ebcc, most_classes=50),
-    Member("minimax-entropy (γ = 1/4)", minimax(1 / 4), uses=MinimaxEntropy.uses, most_cells=8e5, fewest_labels=300),
-    Member("minimax-entropy (γ = 1/64)", minimax(1 / 64), uses=MinimaxEntropy.uses, most_cells=8e5, fewest_labels=300),
+    ShortlistMember(
+        "hierarchical dawid-skene", lambda labels, known, *_: HierarchicalDawidSkene(ROWS).fit_known(labels, known)
+    ),
+    ShortlistMember(
+        "hierarchical one-coin", lambda labels, known, *_: HierarchicalDawidSkene(COIN).fit_known(labels, known)
+    ),
+    ShortlistMember("mean-field", fit_mean_field),
+    ShortlistMember("ebcc", fit_ebcc, most_classes=50),
+    ShortlistMember(
+        "minimax-entropy (γ = 1/4)",
+        make_minimax_fit(1 / 4),
+        uses=MinimaxEntropy.uses,
+        most_cells=8e5,
+        fewest_labels=300,
+    ),
+    ShortlistMember(
+        "minimax-entropy (γ = 1/64)",
+        make_minimax_fit(1 / 64),
+        uses=MinimaxEntropy.uses,
+        most_cells=8e5,
+        fewest_labels=300,
+    ),
 )
 
 
-def may_enter(member: Member, labels: CrowdLabels, known: Knowledge) -> bool:
+def is_eligible(member: ShortlistMember, labels: CrowdLabels, known: PriorKnowledge) -> bool:
     """Whether a member can use all that is known, and is worth its cost."""
     given = {PRIOR: known.class_prior is not None, KNOWN_WORKERS: known.worker_counts is not None}
     fits = labels.n_classes <= member.most_classes and labels.n_labels * labels.n_classes**2 <= member.most_cells
@@ -158,30 +187,34 @@ def may_enter(member: Member, labels: CrowdLabels, known: Knowledge) -> bool:
     )
 
 
-def compete(labels: CrowdLabels, known: Knowledge, seed: int) -> tuple[FloatArray, FloatArray]:
+def weigh_members(labels: CrowdLabels, known: PriorKnowledge, seed: int) -> tuple[FloatArray, FloatArray]:
     """Weights of the members (members,), and their mean log-probability of hidden labels and its error (members, 2)."""
-    places = [place for place, member in enumerate(SHORTLIST) if may_enter(member, labels, known)]
+    places = [place for place, member in enumerate(SHORTLIST) if is_eligible(member, labels, known)]
     weights, scores = np.zeros(len(SHORTLIST)), np.full((len(SHORTLIST), 2), np.nan)
     field = sample_tasks(labels, seed)
     many = labels.n_labels > MANY
     if field.n_labels < 2:  # nothing can be hidden
         weights[places[0]] = 1.0
         return weights, scores
-    cuts = list(parts(field, min(FOLDS, field.n_labels), seed))[: None if field is labels else ENOUGH_FOLDS]
+    cuts = list(split_into_folds(field, min(FOLDS, field.n_labels), seed))[: None if field is labels else ENOUGH_FOLDS]
     given = []
     with show_progress_of("auto", len(cuts) * len(places), "fits") as advance:
         for part in cuts:
             row = []
             for place in places:
-                row.append(said(predict_held_out(SHORTLIST[place].fit(part.kept, known, seed, many), part), part))
+                row.append(
+                    given_answer_probabilities(
+                        predict_held_out(SHORTLIST[place].fit(part.kept, known, seed, many), part), part
+                    )
+                )
                 advance()
             given.append(np.stack(row, axis=1))
     probabilities, task = np.concatenate(given), np.concatenate([part.held.task for part in cuts])
     logs = np.log(probabilities)
     means = logs.mean(axis=0)
-    scores[places] = np.stack([means, [error_over_tasks(task, column) for column in logs.T]], axis=1)
+    scores[places] = np.stack([means, [standard_error_over_tasks(task, column) for column in logs.T]], axis=1)
     gaps = logs[:, int(means.argmax()), None] - logs
-    limits = [TOLD_APART * error_over_tasks(task, gap) for gap in gaps.T]
+    limits = [TOLD_APART * standard_error_over_tasks(task, gap) for gap in gaps.T]
     stays = np.flatnonzero(gaps.mean(axis=0) <= limits)
     trust = task.size / (task.size + EQUAL)
     weights[np.array(places)[stays]] = trust * stacking_weights(probabilities[:, stays]) + (1 - trust) / stays.size
@@ -200,7 +233,7 @@ def sample_tasks(labels: CrowdLabels, seed: int) -> CrowdLabels:
 
 
 @dataclass(frozen=True)
-class Combination:
+class FittedCombination:
     """The members that stay, fitted to all labels.
 
     Attributes
@@ -209,7 +242,7 @@ class Combination:
         Average of their posteriors, tempered, and as they are.
     prior : (K,)
     weights, scores : (members,), (members, 2)
-        As `compete` gives them.
+        As `weigh_members` gives them.
     models
         Weight and fit of each member that stays; none where labels are many.
     """
@@ -222,25 +255,25 @@ class Combination:
     models: list[tuple[float, Model]]
 
 
-def combine_members(labels: CrowdLabels, known: Knowledge, seed: int) -> Combination:
+def combine_members(labels: CrowdLabels, known: PriorKnowledge, seed: int) -> FittedCombination:
     """Weigh the members, fit those that stay to all labels, and average."""
     shape = (labels.n_tasks, labels.n_classes)
     posterior, independent, prior = np.zeros(shape), np.zeros(shape), np.zeros(labels.n_classes)
     models: list[tuple[float, Model]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StillImproving)
-        weights, scores = compete(labels, known, seed)
+        weights, scores = weigh_members(labels, known, seed)
         for place in np.flatnonzero(weights):
             model = SHORTLIST[place].fit(labels, known, seed, labels.n_labels > MANY)
             if labels.n_labels <= 2 * SAMPLE:
                 models.append((float(weights[place]), model))
             independent += weights[place] * model.posterior_
             prior += weights[place] * model.prior_
-            posterior += weights[place] * temper(
+            posterior += weights[place] * temper_posterior(
                 model.posterior_, labels.labels_per_task, class_prior=known.class_prior
             )
     prior = prior / prior.sum() if known.class_prior is None else known.class_prior
-    return Combination(posterior, independent, prior, weights, scores, models)
+    return FittedCombination(posterior, independent, prior, weights, scores, models)
 
 
 @estimator
@@ -328,19 +361,19 @@ class Auto(Aggregator):
         if truth.size >= FEWEST_GOLD:
             wrong = int((self._decide(self.extra_["gold_cross_fitted"]) != truth).sum())
             return ExpectedWrong(
-                *gold_interval(wrong, truth.size, int(moments[0, 0]), level),
+                *wrong_interval_from_gold(wrong, truth.size, int(moments[0, 0]), level),
                 f"From {truth.size:,} gold answers, of which {wrong:,} were decided wrongly when held out, if the "
                 "gold tasks are like the others.",
             )
         rests_on = f"the labels and {truth.size:,} gold answers" if truth.size else "the labels alone"
         return ExpectedWrong(
             float(moments[0, 1]),
-            *count_interval(moments, level, len(self.classes_)),
+            *wrong_count_interval(moments, level, len(self.classes_)),
             f"From {rests_on}: the low end if workers err independently of each other, the high end if they share "
             "errors as much as in nearly all crowds with known answers that this was measured on.",
         )
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         found = combine_members(labels, replace(known, gold=NO_GOLD), self.random_state)
         self._members = found.models
         posterior, judged = found.posterior, labels.labels_per_task > 0
@@ -357,7 +390,7 @@ class Auto(Aggregator):
             posterior[told] = np.eye(labels.n_classes)[known.gold[told]]
             judged &= ~told
             extra |= calibrated.to_arrays()
-        extra["wrong"] = count_moments(posterior[judged], found.independent[judged])
+        extra["wrong"] = wrong_count_moments(posterior[judged], found.independent[judged])
         labelled = labels.labels_per_task > 0
         # Tempering makes single tasks less sure, not the classes more alike.
         sharp = posterior if known.gold.size else found.independent
@@ -369,7 +402,7 @@ class Auto(Aggregator):
         return Fit(
             posterior=posterior,
             prior=prior,
-            confusion=drawn_table(counts),
+            confusion=shrink_answer_table(counts),
             skill=skill,
             skill_beta=skill_beta,
             extra=extra,
@@ -377,12 +410,14 @@ class Auto(Aggregator):
 
     def _predict_answers(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:
         """As the members do together, where they are at hand."""
-        found = [weight * answers(member, labels, task, worker) for weight, member in getattr(self, "_members", [])]
+        found = [
+            weight * predict_answers(member, labels, task, worker) for weight, member in getattr(self, "_members", [])
+        ]
         return np.sum(found, axis=0) if found else None
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
-        posterior = temper(
-            self._posterior_with(self.extra_["members_prior"], labels),
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+        posterior = temper_posterior(
+            self._posterior_with_structure(self.extra_["members_prior"], labels),
             labels.labels_per_task,
             class_prior=self.extra_.get("class_prior"),
         )

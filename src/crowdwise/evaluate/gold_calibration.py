@@ -35,9 +35,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.evaluate.gold_members import MEMBERS, Coefficients, average_members, fit_members, member_names, most_gold
+from crowdwise.evaluate.gold_members import (
+    MEMBERS,
+    MemberCoefficients,
+    average_members,
+    fit_members,
+    max_gold_tasks,
+    member_names,
+)
 from crowdwise.evaluate.penalised_logistic import softmax
-from crowdwise.evaluate.top_label import draw_to_levels, find_levels, fit_top_label, scale_confidence, set_confidence
+from crowdwise.evaluate.top_label_calibration import (
+    find_confidence_levels,
+    fit_top_label_calibration,
+    scale_confidence,
+    set_confidence,
+    shrink_to_levels,
+)
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.tables import native_table
 
@@ -75,7 +88,7 @@ class GoldCalibration:
     top_label : (2,)
         α and δ of the top-label calibration, which comes after the average.
     levels : (levels, 2)
-        Levels of confidence (`find_levels`); none with fewer than `FEWEST_GOLD` gold answers.
+        Levels of confidence (`find_confidence_levels`); none with fewer than `FEWEST_GOLD` gold answers.
     """
 
     posterior: FloatArray
@@ -84,7 +97,7 @@ class GoldCalibration:
     cross_fitted: FloatArray
     names: tuple[str, ...]
     weights: FloatArray
-    coefficients: Coefficients
+    coefficients: MemberCoefficients
     top_label: FloatArray
     levels: FloatArray
 
@@ -100,7 +113,7 @@ class GoldCalibration:
     def _finish(self, posterior: FloatArray, averaged: FloatArray, confidence: FloatArray) -> FloatArray:
         """The average of the members with its confidence; a part of it only with fewer than `FEWEST_GOLD` answers."""
         share = min(self.tasks.size / FEWEST_GOLD, 1.0)
-        changed = set_confidence(averaged, draw_to_levels(confidence, self.levels))
+        changed = set_confidence(averaged, shrink_to_levels(confidence, self.levels))
         finished: FloatArray = share * changed + (1 - share) * posterior
         return finished
 
@@ -118,12 +131,12 @@ class GoldCalibration:
             "gold_top_label": self.top_label,
             "gold_levels": self.levels,
         }
-        return arrays | {f"gold_{name}": getattr(self.coefficients, name) for name in Coefficients._fields}
+        return arrays | {f"gold_{name}": getattr(self.coefficients, name) for name in MemberCoefficients._fields}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any], posterior: FloatArray) -> GoldCalibration:
         """The calibration whose `to_arrays` these are."""
-        coefficients = Coefficients(*(arrays[f"gold_{name}"] for name in Coefficients._fields))
+        coefficients = MemberCoefficients(*(arrays[f"gold_{name}"] for name in MemberCoefficients._fields))
         return cls(
             posterior,
             arrays["gold_tasks"],
@@ -170,7 +183,7 @@ def calibrate_from_gold(
     _check(labels, posterior, gold)
     rng = np.random.default_rng(random_state)
     tasks = np.flatnonzero(gold >= 0)
-    most = min(MOST_GOLD, most_gold(labels.n_classes))
+    most = min(MOST_GOLD, max_gold_tasks(labels.n_classes))
     fitted = np.sort(rng.choice(tasks, most, replace=False)) if tasks.size > most else tasks
     chosen = np.zeros(labels.n_tasks, np.bool_)
     chosen[fitted] = True
@@ -180,12 +193,16 @@ def calibrate_from_gold(
     averaged = average_members(labels, posterior, weights, coefficients)
     # Gold tasks that no coefficient was fitted to are held out as they are.
     averaged[fitted] = held_out_average
-    top_label, held_out_confidence = fit_top_label(
+    top_label, held_out_confidence = fit_top_label_calibration(
         averaged[tasks].max(axis=1), averaged[tasks].argmax(axis=1) == gold[tasks]
     )
     confidence = scale_confidence(averaged.max(axis=1), top_label)
     confidence[tasks] = held_out_confidence
-    levels = find_levels(confidence, tasks.size) if tasks.size >= FEWEST_GOLD and draw_levels else np.empty((0, 2))
+    levels = (
+        find_confidence_levels(confidence, tasks.size)
+        if tasks.size >= FEWEST_GOLD and draw_levels
+        else np.empty((0, 2))
+    )
     found = GoldCalibration(
         averaged, tasks, gold[tasks].astype(np.int64), averaged[tasks], member_names(coefficients), weights,
         coefficients, top_label, levels,

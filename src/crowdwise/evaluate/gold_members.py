@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["MEMBERS", "Coefficients", "average_members", "fit_members", "member_names", "most_gold"]
+__all__ = ["MEMBERS", "MemberCoefficients", "average_members", "fit_members", "max_gold_tasks", "member_names"]
 
 FLOOR = 1e-3  # share of every posterior that is spread over all classes before its logarithm is taken
 HALF_VOTE = 0.5  # votes spread over all classes before the logarithm of their shares is taken
@@ -29,7 +29,7 @@ MOST_WORK = 3e8  # gold tasks × classes × coefficients²: what a Newton step c
 FEWEST, FEWEST_TABLE = 3, 10  # gold answers of a worker for a coefficient of agreement, and for a table
 
 
-class Member(NamedTuple):
+class RegressionMember(NamedTuple):
     """A logistic regression: standard deviations of its priors, 0 where it has no such coefficients."""
 
     name: str
@@ -43,19 +43,19 @@ class Member(NamedTuple):
 
 
 MEMBERS = (
-    Member("temperature, narrow", 0.12, 0.25),
-    Member("temperature, wide", 0.12, 1.0),
-    Member("class bias, narrow", 0.12, 0.25, bias=0.5),
-    Member("class bias, wide", 0.12, 0.25, bias=1.5),
-    Member("votes", 0.12, 0.5, votes=0.5, bias=1.0),
-    Member("agreement", 0.1, 0.5, votes=0.5, bias=1.0, agreement=0.3),
-    Member("worker tables, narrow", 0.1, 0.5, votes=0.5, bias=1.0, agreement=0.3, table=0.15),
-    Member("worker tables, wide", 0.1, 0.5, votes=0.5, bias=1.0, agreement=0.3, table=0.4),
-    Member("ordered classes", 0.1, 0.5, votes=0.5, bias=1.0, agreement=0.3, slope=0.3),
+    RegressionMember("temperature, narrow", 0.12, 0.25),
+    RegressionMember("temperature, wide", 0.12, 1.0),
+    RegressionMember("class bias, narrow", 0.12, 0.25, bias=0.5),
+    RegressionMember("class bias, wide", 0.12, 0.25, bias=1.5),
+    RegressionMember("votes", 0.12, 0.5, votes=0.5, bias=1.0),
+    RegressionMember("agreement", 0.1, 0.5, votes=0.5, bias=1.0, agreement=0.3),
+    RegressionMember("worker tables, narrow", 0.1, 0.5, votes=0.5, bias=1.0, agreement=0.3, table=0.15),
+    RegressionMember("worker tables, wide", 0.1, 0.5, votes=0.5, bias=1.0, agreement=0.3, table=0.4),
+    RegressionMember("ordered classes", 0.1, 0.5, votes=0.5, bias=1.0, agreement=0.3, slope=0.3),
 )
 
 
-class Coefficients(NamedTuple):
+class MemberCoefficients(NamedTuple):
     """Parameters of all members after "unchanged", which has none.
 
     Attributes
@@ -107,7 +107,7 @@ def _numeric_values(labels: CrowdLabels) -> FloatArray | None:
     return standardised
 
 
-def _places(labels: CrowdLabels, workers: IntArray) -> IntArray:
+def _worker_positions(labels: CrowdLabels, workers: IntArray) -> IntArray:
     """Place in `workers` of the worker of each edge, -1 where they are not among them."""
     place = np.full(max(labels.n_workers, int(workers.max(initial=-1)) + 1), -1)
     place[workers] = np.arange(workers.size)
@@ -115,7 +115,7 @@ def _places(labels: CrowdLabels, workers: IntArray) -> IntArray:
     return found
 
 
-def most_gold(n_classes: int) -> int:
+def max_gold_tasks(n_classes: int) -> int:
     """Gold tasks that coefficients can be fitted to in a time that is worth it."""
     return int(MOST_WORK / (n_classes * (2 + min(n_classes, MOST_BIASED) + MOST_WORKERS) ** 2))
 
@@ -123,7 +123,7 @@ def most_gold(n_classes: int) -> int:
 # ---- fitting ----------------------------------------------------------------------------------------------
 
 
-def fit_members(labels: CrowdLabels, posterior: FloatArray, truth: IntArray) -> tuple[Coefficients, FloatArray]:
+def fit_members(labels: CrowdLabels, posterior: FloatArray, truth: IntArray) -> tuple[MemberCoefficients, FloatArray]:
     """Coefficients of all members, and their leave-one-out predictions of the gold tasks, (members, n, K).
 
     `labels`, `posterior` and `truth` are those of the gold tasks alone.
@@ -135,12 +135,12 @@ def fit_members(labels: CrowdLabels, posterior: FloatArray, truth: IntArray) -> 
     biased = np.sort(np.argsort(-np.bincount(truth, minlength=n_classes), kind="stable")[:MOST_BIASED])
     afforded = int((MOST_WORK / max(n * n_classes, 1)) ** 0.5) - 2 - biased.size - workers.size
     n_tables = min(int((answers[workers] >= FEWEST_TABLE).sum()), max(min(MOST_CELLS, afforded), 0) // n_classes**2)
-    place = _places(labels, workers)
+    place = _worker_positions(labels, workers)
     values = _numeric_values(labels)
     n_slopes = 0 if values is None else int((answers[workers] >= FEWEST_TABLE).sum())
     products = np.zeros((n_classes, n_classes)) if values is None else np.outer(values, values)
     sizes = [1, 1, biased.size, workers.size, n_tables * n_classes**2, n_slopes]
-    design = _design(labels, posterior, biased, place, sizes, products)
+    design = _design_matrix(labels, posterior, biased, place, sizes, products)
     parts = np.repeat(np.arange(6), sizes)
     numbers: list[int] = []
     scales, bias, agreement = [], [], []
@@ -173,14 +173,14 @@ def fit_members(labels: CrowdLabels, posterior: FloatArray, truth: IntArray) -> 
         numbers.append(number)
     shares = (np.bincount(truth, minlength=n_classes) + 1.0) / (n + n_classes)
     for at in np.flatnonzero(answers[workers] >= max(n / 2, FEWEST_TABLE))[:MOST_SINGLE]:
-        table, without = _single_worker(labels, truth, place == at, shares)
+        table, without = _fit_single_worker(labels, truth, place == at, shares)
         tables.append((len(numbers), int(at), np.log(table / shares)))
         numbers.append(len(MEMBERS))
         held_out.append(without)
         scales.append(np.zeros(2))
         bias.append(np.log(shares))
         agreement.append(np.zeros(workers.size))
-    coefficients = Coefficients(
+    coefficients = MemberCoefficients(
         np.array(numbers),
         np.array(scales),
         np.array(bias),
@@ -193,7 +193,7 @@ def fit_members(labels: CrowdLabels, posterior: FloatArray, truth: IntArray) -> 
     return coefficients, np.array(held_out)
 
 
-def _design(
+def _design_matrix(
     labels: CrowdLabels,
     posterior: FloatArray,
     biased: IntArray,
@@ -201,7 +201,7 @@ def _design(
     sizes: list[int],
     products: FloatArray,
 ) -> FloatArray:
-    """Features of the gold tasks, (n, K, Σ sizes), in the order of `Member`."""
+    """Features of the gold tasks, (n, K, Σ sizes), in the order of `RegressionMember`."""
     n, n_classes = posterior.shape
     n_workers, n_tables, n_slopes = sizes[3], sizes[4] // n_classes**2, sizes[5]
     by_class = np.broadcast_to(np.eye(n_classes)[:, biased], (n, n_classes, biased.size))
@@ -219,7 +219,7 @@ def _design(
     return np.concatenate([*parts, np.moveaxis(slopes, 1, 2)], axis=2)
 
 
-def _single_worker(
+def _fit_single_worker(
     labels: CrowdLabels, truth: IntArray, own: BoolArray, shares: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """P(truth | label) of one worker, (K, K) [label, truth]; and of each gold task (n, K) without that task."""
@@ -236,7 +236,7 @@ def _single_worker(
     return counts / counts.sum(axis=1, keepdims=True), without / without.sum(axis=1, keepdims=True)
 
 
-def member_names(coefficients: Coefficients) -> tuple[str, ...]:
+def member_names(coefficients: MemberCoefficients) -> tuple[str, ...]:
     """Names of all members; a single worker is named by their position among the workers."""
     own = dict(zip(coefficients.table_member.tolist(), coefficients.table_worker.tolist(), strict=True))
     return (
@@ -249,11 +249,11 @@ def member_names(coefficients: Coefficients) -> tuple[str, ...]:
 
 
 def average_members(
-    labels: CrowdLabels, posterior: FloatArray, weights: FloatArray, coefficients: Coefficients
+    labels: CrowdLabels, posterior: FloatArray, weights: FloatArray, coefficients: MemberCoefficients
 ) -> FloatArray:
     """Mean of what the members say of every task (N, K)."""
     features = _log_features(labels, posterior)
-    place = _places(labels, coefficients.workers)
+    place = _worker_positions(labels, coefficients.workers)
     averaged: FloatArray = weights[0] * posterior
     for member in np.flatnonzero(weights[1:] > 0):
         scores = features @ coefficients.scales[member] + coefficients.bias[member]

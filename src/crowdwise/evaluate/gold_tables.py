@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.evaluate.prediction_sets import conformal_threshold, fewest_gold, sets_from_posterior
+from crowdwise.evaluate.prediction_sets import conformal_threshold, min_gold_answers, sets_from_posterior
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.model_parameters import clone
 from crowdwise.labels.errors import InputError
@@ -18,11 +18,11 @@ from crowdwise.metrics.calibration import Reliability, bin_predictions, wilson_i
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Aggregator
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["CrossFit", "calibration_table", "cross_fitted_gold", "gold_reliability", "set_table"]
+__all__ = ["CrossFit", "calibration_table", "cross_fit_gold", "gold_reliability", "prediction_set_table"]
 
 FOLDS = 5  # parts of the gold whose truths are kept from the model in turn
 
@@ -56,17 +56,19 @@ def calibration_table(model: Aggregator, n_bins: int, level: float) -> Any:
 
 def gold_reliability(model: Aggregator, n_bins: int) -> Reliability:
     """Confidence against accuracy on the gold tasks, cross-fitted."""
-    found = cross_fitted_gold(model)
+    found = cross_fit_gold(model)
     decided = model._decide(found.posterior)
     sure = np.minimum(found.posterior[np.arange(decided.size), decided], 1.0)
     return bin_predictions(sure, decided == found.truth, n_bins)
 
 
-def set_table(model: Aggregator, coverage: float, labels: CrowdLabels | None) -> Any:
+def prediction_set_table(model: Aggregator, coverage: float, labels: CrowdLabels | None) -> Any:
     """`Aggregator.predict_sets`."""
     if not 0 < coverage < 1:
         raise InputError(f"coverage is {coverage}; it must lie between 0 and 1, both excluded.")
-    found = cross_fitted_gold(model, f" At least {fewest_gold(coverage)} answers are needed for coverage {coverage:g}.")
+    found = cross_fit_gold(
+        model, f" At least {min_gold_answers(coverage)} answers are needed for coverage {coverage:g}."
+    )
     threshold = conformal_threshold(found.posterior, found.truth, coverage)
     posterior = model.predict_proba(labels)
     chosen = sets_from_posterior(posterior, threshold)
@@ -85,7 +87,7 @@ def set_table(model: Aggregator, coverage: float, labels: CrowdLabels | None) ->
     return native_table(columns, model.kind_)
 
 
-def cross_fitted_gold(model: Aggregator, hint: str = "") -> CrossFit:
+def cross_fit_gold(model: Aggregator, hint: str = "") -> CrossFit:
     """What the model says of its gold tasks when their truths are kept from it.
 
     A model that calibrates from gold has it at hand. Any other is fitted once more for each of `FOLDS` parts of the
@@ -102,7 +104,7 @@ def cross_fitted_gold(model: Aggregator, hint: str = "") -> CrossFit:
     return CrossFit(*(model.extra_[f"gold_{name}"] for name in ("tasks", "truth", "cross_fitted")))
 
 
-def _cross_fit(model: Aggregator, labels: CrowdLabels, known: Knowledge) -> dict[str, Any]:
+def _cross_fit(model: Aggregator, labels: CrowdLabels, known: PriorKnowledge) -> dict[str, Any]:
     tasks = np.flatnonzero(known.gold >= 0)
     if tasks.size < 2:
         raise InputError("One gold answer is too few to be kept from the model and to fit it. Give more.")

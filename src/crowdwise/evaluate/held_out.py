@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import check_enough
+from crowdwise.fitting.base import check_enough_labels
 from crowdwise.fitting.model_parameters import clone
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.old_names import accept_seed
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
-    "Part",
+    "HeldOutFold",
     "Predictor",
-    "answers",
-    "drawn_table",
-    "error_over_tasks",
+    "given_answer_probabilities",
     "held_out_log_probability",
-    "parts",
+    "predict_answers",
     "predict_held_out",
-    "said",
+    "shrink_answer_table",
+    "split_into_folds",
+    "standard_error_over_tasks",
 ]
 
 DRAW = 5.0  # answers of the crowd that count as a worker's own, for each state of the truth
@@ -50,10 +50,10 @@ class Predictor(Protocol):
 
     def _predict_answers(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None: ...
 
-    def _states_of(self, labels: CrowdLabels) -> FloatArray: ...
+    def _state_posterior(self, labels: CrowdLabels) -> FloatArray: ...
 
 
-class Part:
+class HeldOutFold:
     """One fold: the labels kept, which of all are hidden, and those."""
 
     def __init__(self, labels: CrowdLabels, hidden: BoolArray) -> None:
@@ -90,34 +90,34 @@ def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5,
     np.float64(-0.9)
     """
     known = read_labels(labels)
-    check_enough(known)
+    check_enough_labels(known)
     found = np.empty(known.n_labels)
-    for part in parts(known, folds, random_state):
-        found[part.hidden] = said(predict_held_out(clone(method).fit(part.kept), part), part)
+    for part in split_into_folds(known, folds, random_state):
+        found[part.hidden] = given_answer_probabilities(predict_held_out(clone(method).fit(part.kept), part), part)
     return np.log(found)
 
 
-def parts(labels: CrowdLabels, folds: int, random_state: int) -> Iterator[Part]:
+def split_into_folds(labels: CrowdLabels, folds: int, random_state: int) -> Iterator[HeldOutFold]:
     """The labels cut at random into as many parts, each of which is hidden in turn."""
     if not isinstance(folds, int) or folds < 2 or folds > labels.n_labels:
         raise InputError(f"folds is {folds}; it must be from 2 to the number of labels, {labels.n_labels:,}.")
     number = np.random.default_rng(random_state).permutation(labels.n_labels) % folds
     for fold in range(folds):
-        yield Part(labels, number == fold)
+        yield HeldOutFold(labels, number == fold)
 
 
-def predict_held_out(model: Predictor, part: Part) -> FloatArray:
+def predict_held_out(model: Predictor, part: HeldOutFold) -> FloatArray:
     """Probability of every answer (hidden labels, K) to what was hidden, by a model of the labels that were kept."""
-    return answers(model, part.kept, part.held.task, part.held.worker)
+    return predict_answers(model, part.kept, part.held.task, part.held.worker)
 
 
-def answers(model: Predictor, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray:
+def predict_answers(model: Predictor, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray:
     """Probability of every answer (n, K) of workers to tasks, by a model of `labels`."""
     own = model._predict_answers(labels, task, worker)
     if own is not None:
         return own
-    states = model._states_of(labels)
-    table = answer_table(labels, states)
+    states = model._state_posterior(labels)
+    table = estimate_answer_table(labels, states)
     found = np.empty((task.size, labels.n_classes))
     for first in range(0, task.size, BLOCK):
         some = slice(first, first + BLOCK)
@@ -125,18 +125,18 @@ def answers(model: Predictor, labels: CrowdLabels, task: IntArray, worker: IntAr
     return found
 
 
-def said(probabilities: FloatArray, part: Part) -> FloatArray:
+def given_answer_probabilities(probabilities: FloatArray, part: HeldOutFold) -> FloatArray:
     """The probability of the answer that was given, (hidden labels,)."""
     given = probabilities[np.arange(part.held.n_labels), part.held.label]
     return np.maximum(given, np.finfo(np.float64).tiny)
 
 
-def answer_table(labels: CrowdLabels, states: FloatArray) -> FloatArray:
+def estimate_answer_table(labels: CrowdLabels, states: FloatArray) -> FloatArray:
     """P(label | state) of each worker, [worker, state, label], drawn towards the crowd."""
-    return drawn_table(prepare(labels, states.shape[1]).accumulate(states).counts)
+    return shrink_answer_table(prepare(labels, states.shape[1]).accumulate(states).counts)
 
 
-def drawn_table(counts: FloatArray) -> FloatArray:
+def shrink_answer_table(counts: FloatArray) -> FloatArray:
     """Shares of each worker's answers [worker, state, label], drawn towards the crowd's by a few answers."""
     crowd = counts.sum(axis=0) + UNSEEN
     crowd /= crowd.sum(axis=1, keepdims=True)
@@ -144,7 +144,7 @@ def drawn_table(counts: FloatArray) -> FloatArray:
     return table
 
 
-def error_over_tasks(task: IntArray, values: FloatArray) -> float:
+def standard_error_over_tasks(task: IntArray, values: FloatArray) -> float:
     """Standard error of the mean of a value per label (n,), where labels of one task go together."""
     sums = np.bincount(task, values - values.mean())
     return float(np.sqrt((sums**2).sum()) / values.size)

@@ -59,7 +59,7 @@ def fit_logistic(design: FloatArray, truth: IntArray, mean: FloatArray, precisio
     rows = np.arange(truth.size)
     observed = design[rows, truth].sum(axis=0)
     for _ in range(MAX_STEPS):
-        probabilities, hessian = _curvature(design, coefficients, precision)
+        probabilities, hessian = _probabilities_and_hessian(design, coefficients, precision)
         expected = np.einsum("nk,nkj->j", probabilities, design)
         step = np.linalg.solve(hessian, observed - expected - precision * (coefficients - mean))
         length = 1.0
@@ -72,7 +72,7 @@ def fit_logistic(design: FloatArray, truth: IntArray, mean: FloatArray, precisio
         if reached <= value + SETTLED:
             break
         coefficients, value = candidate, reached
-    return LogisticFit(coefficients, _curvature(design, coefficients, precision)[1])
+    return LogisticFit(coefficients, _probabilities_and_hessian(design, coefficients, precision)[1])
 
 
 def leave_one_out_scores(design: FloatArray, truth: IntArray, fit: LogisticFit) -> FloatArray:
@@ -104,7 +104,9 @@ def _log_posterior(
     return float(fitted.sum() - 0.5 * (precision * (coefficients - mean) ** 2).sum())
 
 
-def _curvature(design: FloatArray, coefficients: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _probabilities_and_hessian(
+    design: FloatArray, coefficients: FloatArray, precision: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Probabilities (n, K), and the Hessian of the negative log posterior (J, J)."""
     probabilities = softmax(design @ coefficients)
     centred = design - np.einsum("nk,nkj->nj", probabilities, design)[:, None, :]

@@ -23,12 +23,12 @@ from crowdwise.labels.errors import InputError
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["conformal_threshold", "fewest_gold", "sets_from_posterior"]
+__all__ = ["conformal_threshold", "min_gold_answers", "sets_from_posterior"]
 
 ROUNDING = 1e-12  # scores that differ by less are equal
 
 
-def fewest_gold(coverage: float) -> int:
+def min_gold_answers(coverage: float) -> int:
     """The least number of gold answers with which sets other than "all classes" can have this coverage.
 
     >>> fewest_gold(0.9), fewest_gold(0.95)
@@ -60,8 +60,8 @@ def conformal_threshold(cross_fitted: FloatArray, truth: IntArray, coverage: flo
     rank = math.ceil((n + 1) * coverage - ROUNDING)
     if rank > n:
         raise InputError(
-            f"Sets with coverage {coverage:g} need at least {fewest_gold(coverage)} gold answers; there are {n}. Give "
-            "more gold, or ask for less coverage."
+            f"Sets with coverage {coverage:g} need at least {min_gold_answers(coverage)} gold answers; there are {n}. "
+            "Give more gold, or ask for less coverage."
         )
     chances = np.sort(cross_fitted[np.arange(n), truth])[::-1]
     return float(chances[rank - 1])

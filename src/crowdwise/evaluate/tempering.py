@@ -27,7 +27,14 @@ from scipy.special import ndtri
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["EXPONENT", "ExpectedWrong", "count_interval", "count_moments", "gold_interval", "temper"]
+__all__ = [
+    "EXPONENT",
+    "ExpectedWrong",
+    "temper_posterior",
+    "wrong_count_interval",
+    "wrong_count_moments",
+    "wrong_interval_from_gold",
+]
 
 EXPONENT = 0.4
 MORE_ODDS = 5.0
@@ -56,7 +63,7 @@ class ExpectedWrong:
     basis: str
 
 
-def temper(
+def temper_posterior(
     posterior: FloatArray, n_labels: IntArray, *, exponent: float = EXPONENT, class_prior: FloatArray | None = None
 ) -> FloatArray:
     """The posterior (N, K) if the n labels of a task count as n (n + 1)^-exponent independent ones.
@@ -85,7 +92,7 @@ def temper(
     return logs
 
 
-def count_moments(posterior: FloatArray, independent: FloatArray) -> FloatArray:
+def wrong_count_moments(posterior: FloatArray, independent: FloatArray) -> FloatArray:
     """Tasks and expected wrong answers; then mean and variance of the wrong ones if workers err independently.
 
     Parameters
@@ -103,8 +110,8 @@ def count_moments(posterior: FloatArray, independent: FloatArray) -> FloatArray:
     return np.array([(decided.size, wrong.sum()), (least.sum(), (least * (1 - least)).sum())], np.float64)
 
 
-def count_interval(moments: FloatArray, level: float, n_classes: int) -> tuple[float, float]:
-    """Central interval of the number of wrong answers, from `count_moments`; at most as many as by guessing.
+def wrong_count_interval(moments: FloatArray, level: float, n_classes: int) -> tuple[float, float]:
+    """Central interval of the number of wrong answers, from `wrong_count_moments`; at most as many as by guessing.
 
     >>> count_interval(np.array([[100.0, 10.0], [4.0, 3.0]]), 0.9, 3)
     (0.0, 44.0)
@@ -120,7 +127,7 @@ def count_interval(moments: FloatArray, level: float, n_classes: int) -> tuple[f
     return float(max(0.0, np.floor(least))), float(np.ceil(min(most, guessing)))
 
 
-def gold_interval(wrong: int, n_gold: int, n_tasks: int, level: float) -> tuple[float, float, float]:
+def wrong_interval_from_gold(wrong: int, n_gold: int, n_tasks: int, level: float) -> tuple[float, float, float]:
     """Mean and central interval of the wrong answers among other tasks, from those among gold tasks that were held out.
 
     The number is beta-binomial: the rate of errors has Jeffreys' prior, and the gold is a random sample of the tasks.

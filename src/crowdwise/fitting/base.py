@@ -9,11 +9,11 @@ import numpy as np
 
 from crowdwise.engines import prepare, use_engine
 from crowdwise.fitting.crowd_model import CrowdModel, Fit
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.knowledge import GOLD, knowledge_of
-from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
+from crowdwise.fitting.prior_knowledge import GOLD, align_knowledge
 from crowdwise.kernels import NO_GOLD
-from crowdwise.kernels.choice import ENGINES, choose_engine
+from crowdwise.kernels.engine_choice import ENGINES, choose_engine
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import add_classes_of_truth, read_truth
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Aggregator", "Fit", "check_enough"]
+__all__ = ["Aggregator", "Fit", "check_enough_labels"]
 
 FEWEST_WORKERS = 3  # whose joint answers can be told apart
 
 
-def check_enough(labels: CrowdLabels) -> None:
+def check_enough_labels(labels: CrowdLabels) -> None:
     """Refuse labels that there is nothing to learn from."""
     if labels.n_labels == 0:
         raise InputError("There are no labels to fit. Give at least one answer of one worker to one task.")
@@ -50,7 +50,7 @@ class Aggregator(CrowdModel):
 
     A method is an `estimator` with its own parameters. It gives the facts below, `_check()` where it has parameters to
     refuse, `_fit(labels, known) -> Fit` and, where its posterior for new tasks is not Bayes' rule with `prior_` and
-    `confusion_`, its own `_posterior_of`. The command, the documentation and the tests are made from the facts, of
+    `confusion_`, its own `_compute_posterior`. The command, the documentation and the tests are made from the facts, of
     which those in words (what it assumes, when not to use it, its cost, where it was published) are the section Facts
     of its docstring, and the others are class attributes:
 
@@ -150,8 +150,8 @@ class Aggregator(CrowdModel):
         if gold is not None and GOLD in self.uses:
             gold = read_truth(gold)
             answers = add_classes_of_truth(gold, answers)
-        check_enough(answers)
-        known = knowledge_of(
+        check_enough_labels(answers)
+        known = align_knowledge(
             answers,
             gold=gold,
             class_prior=class_prior,
@@ -198,7 +198,7 @@ class Aggregator(CrowdModel):
         # The model knows the classes: a few labels of new tasks are not asked whether they are values.
         answers = self._align_labels(read_labels(labels, kind="labels"))
         with self._use_engine(answers):
-            return self._posterior_of(answers)
+            return self._compute_posterior(answers)
 
     def calibration(self, n_bins: int = 10, *, level: float = 0.9) -> Any:
         """Table of how often the consensus is right where it is so sure, on the gold tasks of `fit`.
@@ -247,10 +247,10 @@ class Aggregator(CrowdModel):
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder (JSON, Parquet and npz; no pickle). `crowdwise.load` reads it."""
-        from crowdwise.fitting.saving import save
+        from crowdwise.fitting.saving import save_model
 
         self._check_fitted()
-        save(self, folder)
+        save_model(self, folder)
 
     def _check_parameters(self) -> None:
         given = self.get_params(deep=False)
@@ -275,25 +275,25 @@ class Aggregator(CrowdModel):
     def _check(self) -> None:
         """Refuse parameters of the method's own; those that `Aggregator` describes are checked for all."""
 
-    def _fit(self, labels: CrowdLabels, known: Knowledge) -> Fit:
+    def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         raise NotImplementedError
 
-    def _posterior_of(self, labels: CrowdLabels) -> FloatArray:
+    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
         """Bayes' rule with `prior_` and `confusion_`; labels are aligned, strangers are the last worker."""
-        return self._posterior_with(self.prior_, labels)
+        return self._posterior_with_structure(self.prior_, labels)
 
-    def _posterior_with(self, prior: FloatArray, labels: CrowdLabels) -> FloatArray:
+    def _posterior_with_structure(self, prior: FloatArray, labels: CrowdLabels) -> FloatArray:
         with np.errstate(divide="ignore"):
             log_prior = np.log(prior)
         posterior = np.empty((labels.n_tasks, labels.n_classes))
-        prepare(labels).e_step(log_prior, self._log_table(), NO_GOLD, posterior)
+        prepare(labels).e_step(log_prior, self._log_confusion_table(), NO_GOLD, posterior)
         return posterior
 
     def _predict_answers(self, labels: CrowdLabels, task: IntArray, worker: IntArray) -> FloatArray | None:  # noqa: ARG002
-        """Probability of every answer (n, K) of workers to tasks of the fit; None where `_states_of` says it all."""
+        """Probability of every answer (n, K) of workers to tasks of the fit; None where `_state_posterior` suffices."""
         return None
 
-    def _states_of(self, labels: CrowdLabels) -> FloatArray:  # noqa: ARG002
+    def _state_posterior(self, labels: CrowdLabels) -> FloatArray:  # noqa: ARG002
         """Posterior of the states of the truth that the model tells apart, given the labels of the fit."""
         fitted: FloatArray = self.posterior_
         return fitted

@@ -14,7 +14,7 @@ import numpy as np
 from crowdwise.engines import Statistics, prepare
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.intervals import (
+from crowdwise.fitting.skill_intervals import (
     DRAWS,
     FEW_ANSWERS,
     FEW_LABELS,
@@ -24,7 +24,7 @@ from crowdwise.fitting.intervals import (
     shrink_accuracies,
     shrink_rows,
 )
-from crowdwise.fitting.skill_posterior import beta_moments, sample_skill_beta, with_shared_errors
+from crowdwise.fitting.skill_posterior import beta_moments, sample_skill_beta, subtract_shared_errors
 from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
 from crowdwise.kernels import NO_GOLD, answer_sums, log_rows, vote_shares, worker_sums
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from crowdwise.engines import Prepared
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -41,16 +41,16 @@ __all__ = [
     "ConfusionParameters",
     "VoteParameters",
     "closed_form_skill_beta",
-    "coin_parameters",
     "compute_skill_beta",
-    "confusion_fit",
     "fit_coin_skill",
     "fit_confusions",
     "fit_from_posterior",
     "fit_votes",
-    "log_of",
+    "make_confusion_fit",
     "make_fit",
-    "starting_votes",
+    "one_coin_parameters",
+    "safe_log",
+    "starting_vote_counts",
 ]
 
 SMALLEST = 1e-300  # logarithms of a zero probability are taken here, so that sums of them stay finite
@@ -76,21 +76,21 @@ class VoteParameters:
 V = TypeVar("V", bound=VoteParameters)
 
 
-def coin_parameters(accuracy: FloatArray, log_prior: FloatArray) -> VoteParameters:
+def one_coin_parameters(accuracy: FloatArray, log_prior: FloatArray) -> VoteParameters:
     """Vote parameters where one accuracy (M,) describes a worker, and errors fall on the other classes alike."""
     n_classes = log_prior.size
     shape = (accuracy.size, n_classes)
     wrong = (1 - accuracy) / max(n_classes - 1, 1)
     return VoteParameters(
         log_prior,
-        np.broadcast_to(log_of(accuracy)[:, None], shape),
-        np.broadcast_to(log_of(wrong)[:, None], shape),
+        np.broadcast_to(safe_log(accuracy)[:, None], shape),
+        np.broadcast_to(safe_log(wrong)[:, None], shape),
     )
 
 
 def fit_confusions(
     labels: CrowdLabels,
-    known: Knowledge,
+    known: PriorKnowledge,
     *,
     starts: Callable[[Prepared], Iterable[ConfusionParameters]],
     m_step: Callable[[Statistics], ConfusionParameters],
@@ -121,13 +121,13 @@ def fit_confusions(
         return found.log_likelihood + log_density(parameters), found.log_likelihood, told(m_step(found))
 
     ended = climb(map(told, starts(prepared)), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
-    return confusion_fit(labels, prepared, known, ended.parameters).after(ended)
+    return make_confusion_fit(labels, prepared, known, ended.parameters).after(ended)
 
 
-def confusion_fit(
+def make_confusion_fit(
     labels: CrowdLabels,
     prepared: Prepared,
-    known: Knowledge,
+    known: PriorKnowledge,
     parameters: ConfusionParameters,
     few_answers: float = FEW_ANSWERS,
 ) -> Fit:
@@ -171,7 +171,7 @@ def make_fit(
     )
 
 
-def fit_from_posterior(labels: CrowdLabels, known: Knowledge, log_prior: FloatArray, posterior: FloatArray) -> Fit:
+def fit_from_posterior(labels: CrowdLabels, known: PriorKnowledge, log_prior: FloatArray, posterior: FloatArray) -> Fit:
     """A `Fit` from a posterior (N, K) alone: matrices and skills are the expected shares of each worker's answers."""
     counts = prepare(labels).accumulate(posterior).counts
     confusion = np.exp(log_rows(counts, np.zeros((1, labels.n_classes, labels.n_classes))))
@@ -187,7 +187,7 @@ def fit_from_posterior(labels: CrowdLabels, known: Knowledge, log_prior: FloatAr
 
 def compute_skill_beta(
     labels: CrowdLabels,
-    known: Knowledge,
+    known: PriorKnowledge,
     log_prior: FloatArray,
     posterior: FloatArray,
     few_answers: float = FEW_ANSWERS,
@@ -204,7 +204,7 @@ def compute_skill_beta(
 
 def closed_form_skill_beta(
     labels: CrowdLabels,
-    known: Knowledge,
+    known: PriorKnowledge,
     log_prior: FloatArray,
     posterior: FloatArray,
     few_answers: float = FEW_ANSWERS,
@@ -221,7 +221,7 @@ def closed_form_skill_beta(
             found = prepared.e_step(log_prior, shrink_rows(counts), known.gold, posterior)
             counts = found.counts
             if known.log_prior is None:
-                log_prior = log_of(found.class_counts / found.class_counts.sum())
+                log_prior = safe_log(found.class_counts / found.class_counts.sum())
     if known.worker_counts is not None:
         counts = counts + known.worker_counts
     return confusion_skill_beta(counts, *prepared.posterior_variance(posterior), np.exp(log_prior))
@@ -229,7 +229,7 @@ def closed_form_skill_beta(
 
 def fit_votes(
     labels: CrowdLabels,
-    known: Knowledge,
+    known: PriorKnowledge,
     *,
     starts: Callable[[], Iterable[V]],
     m_step: Callable[[Statistics, V], V],
@@ -292,7 +292,7 @@ def fit_votes(
 
 
 def fit_coin_skill(
-    labels: CrowdLabels, known: Knowledge, consensus: FloatArray, prior: FloatArray
+    labels: CrowdLabels, known: PriorKnowledge, consensus: FloatArray, prior: FloatArray
 ) -> tuple[FloatArray, Deferred]:
     """Skill (M,) and its Beta parameters, where a method's scores (N, K) rank classes but are no probabilities.
 
@@ -306,7 +306,7 @@ def fit_coin_skill(
         rate = shrink_accuracies(correct, answers)
         bonus = np.log(rate) - np.log((1 - rate) / max(labels.n_classes - 1, 1))
         table = np.repeat(bonus[:, None], labels.n_classes, axis=1)
-        correct = prepared.e_step_votes(log_of(prior), table, known.gold, posterior).counts.sum(axis=1)
+        correct = prepared.e_step_votes(safe_log(prior), table, known.gold, posterior).counts.sum(axis=1)
     _, undecided = prepared.posterior_variance(posterior)
     shape = coin_skill_beta(correct, answers, undecided.sum(axis=1))
     return shape[:, 0] / shape.sum(axis=1), sample_skill_beta(
@@ -330,17 +330,17 @@ def grade_by_posterior(
     if classifier is not None:
         apart = worker_sums(labels, (posterior - classifier)[labels.task, labels.label])
         variance += (apart / (2 * np.maximum(labels.labels_per_worker, 1))) ** 2
-    return with_shared_errors(labels, NO_GOLD, middle, mean, variance)
+    return subtract_shared_errors(labels, NO_GOLD, middle, mean, variance)
 
 
-def starting_votes(labels: CrowdLabels, gold: IntArray) -> Statistics:
+def starting_vote_counts(labels: CrowdLabels, gold: IntArray) -> Statistics:
     """The counts that a vote model's M-step needs when the posterior is the share of votes."""
     shares = vote_shares(labels, gold)
     counts = answer_sums(labels, shares[labels.task, labels.label])
     return Statistics(0.0, shares.sum(axis=0), counts)
 
 
-def log_of(probability: FloatArray) -> FloatArray:
+def safe_log(probability: FloatArray) -> FloatArray:
     """Logarithm that stays finite at zero."""
     result: FloatArray = np.log(np.maximum(probability, SMALLEST))
     return result

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.fitting.estimators import rename_parameters
-from crowdwise.fitting.intervals import beta_interval
+from crowdwise.fitting.estimator_decorator import rename_parameters
 from crowdwise.fitting.model_parameters import Estimator
-from crowdwise.fitting.shared_errors import FEWEST_LABELS, labels_can_tell
-from crowdwise.kernels.choice import use_engine
+from crowdwise.fitting.shared_errors import FEWEST_LABELS, has_enough_labels_per_task
+from crowdwise.fitting.skill_intervals import beta_interval
+from crowdwise.kernels.engine_choice import use_engine
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.tables import native_table
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from crowdwise.fitting.em import Climb
-    from crowdwise.fitting.facts import Family
+    from crowdwise.fitting.method_facts import Family
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["CrowdModel", "Fit", "FittedArray", "Names"]
+__all__ = ["CrowdModel", "Fit", "FittedArray", "ModelNames"]
 
 TIE = 1e-12  # posteriors closer than this are a tie
 FEWEST_WORKERS = 8  # from which on those who err together can be told from the others
@@ -82,7 +82,7 @@ class Fit:
         )
 
 
-class Names(NamedTuple):
+class ModelNames(NamedTuple):
     """The names of a model's tasks, workers and classes, as the labels have them."""
 
     tasks: pa.Array
@@ -138,7 +138,7 @@ class CrowdModel(Estimator):
     extra_: dict[str, Any]
     _skill_beta: FloatArray | Deferred
     _engine_of_fit: str | None = None
-    _names: Names
+    _names: ModelNames
 
     @cached_property
     def tasks_(self) -> npt.NDArray[Any]:
@@ -209,7 +209,7 @@ class CrowdModel(Estimator):
         if alone == 1:
             return "No task has two labels: nothing here tells whether a worker is right. The skill is a guess."
         n_workers = int((self.labels_per_worker_ > 0).sum())
-        if labels_can_tell(self.labels_per_task_):
+        if has_enough_labels_per_task(self.labels_per_task_):
             if n_workers >= FEWEST_WORKERS:
                 return ""
             return (
@@ -242,7 +242,7 @@ class CrowdModel(Estimator):
         return changed
 
     def _remember(self, labels: CrowdLabels, fit: Fit) -> None:
-        self._set_names(Names(labels.tasks, labels.workers, labels.classes))
+        self._set_names(ModelNames(labels.tasks, labels.workers, labels.classes))
         self.kind_: TableKind = labels.kind
         self.labels_per_task_, self.labels_per_worker_ = labels.labels_per_task, labels.labels_per_worker
         self.label_shares_ = labels.class_shares
@@ -251,7 +251,7 @@ class CrowdModel(Estimator):
             if value is not None:
                 setattr(self, f"{name}_", value)
 
-    def _set_names(self, names: Names) -> None:
+    def _set_names(self, names: ModelNames) -> None:
         self._names = names
         for name in names._fields:
             self.__dict__.pop(f"{name}_", None)  # of an earlier fit
@@ -304,15 +304,15 @@ class CrowdModel(Estimator):
             on_duplicate="all",
         )
 
-    def _with_stranger(self, values: FloatArray) -> FloatArray:
+    def _append_unknown_worker(self, values: FloatArray) -> FloatArray:
         """Values of the workers (M, ...), and last those of a stranger: the mean, weighed by answers."""
         average = np.average(values, axis=0, weights=self.labels_per_worker_)
         return np.concatenate([values, average[None]])
 
-    def _log_table(self) -> FloatArray:
+    def _log_confusion_table(self) -> FloatArray:
         """Logarithm of P(label | truth), [worker, truth, label], of the workers and last of a stranger."""
         with np.errstate(divide="ignore"):
-            table: FloatArray = np.log(self._with_stranger(self.confusion_))
+            table: FloatArray = np.log(self._append_unknown_worker(self.confusion_))
         return table
 
     def _decide(self, posterior: FloatArray) -> IntArray:

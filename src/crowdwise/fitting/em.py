@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from crowdwise.fitting.progress import progress
+from crowdwise.fitting.progress_bar import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["Climb", "StillImproving", "climb", "warn"]
+__all__ = ["Climb", "StillImproving", "climb", "warn_not_converged"]
 
 P = TypeVar("P")
 
@@ -79,16 +79,18 @@ def climb(
     best: Climb[P] | None = None
     boxes = map(lambda start: [start], starts)  # noqa: C417 (a generator would hold on to the start, which can be large)
     for number, box in enumerate(boxes, 1):
-        with progress(name if number == 1 else f"{name}, start {number}", max_iter) as advance:
-            best = _higher(best, _climb_once(box.pop(), step, max_iter, tol, advance))
+        with show_progress(name if number == 1 else f"{name}, start {number}", max_iter) as advance:
+            best = _better_climb(best, _climb_once(box.pop(), step, max_iter, tol, advance))
     if best is None:
         raise ValueError("climb needs at least one start")
     if not best.converged and tol > 0:
-        warn(f"{name} stopped after {max_iter} iterations while still improving. Raise max_iter, or raise tol.")
+        warn_not_converged(
+            f"{name} stopped after {max_iter} iterations while still improving. Raise max_iter, or raise tol."
+        )
     return best
 
 
-def warn(message: str) -> None:
+def warn_not_converged(message: str) -> None:
     """Say `NotConverged` at the line outside the package that the fit was called from."""
     if warnings.filters and warnings.filters[0][0] == "ignore" and warnings.filters[0][2] is StillImproving:
         return  # by the package itself, for which scikit-learn need not be imported
@@ -100,7 +102,7 @@ def warn(message: str) -> None:
     warnings.warn(message, NotConverged, stacklevel=level)
 
 
-def _higher(best: Climb[P] | None, attempt: Climb[P]) -> Climb[P]:
+def _better_climb(best: Climb[P] | None, attempt: Climb[P]) -> Climb[P]:
     return attempt if best is None or attempt.objective[-1] > best.objective[-1] else best
 
 

@@ -9,10 +9,10 @@ import numpy as np
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["confusion_of_rates"]
+__all__ = ["confusion_from_rates"]
 
 
-def confusion_of_rates(sensitivity: FloatArray, false_alarm: FloatArray) -> FloatArray:
+def confusion_from_rates(sensitivity: FloatArray, false_alarm: FloatArray) -> FloatArray:
     """Matrices [worker, truth, label] from P(says k | is k) and P(says k | is another), both (M, K).
 
     Sensitivities stand on the diagonal; what is left of a row is shared out as the false alarms of the other classes

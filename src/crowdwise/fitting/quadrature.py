@@ -43,7 +43,7 @@ def beta_nodes(right: float, wrong: float, size: int) -> tuple[FloatArray, Float
 
 def coin_nodes(right: float, wrong: float, n_classes: int, answers: IntArray) -> NodeSets:
     """Coins with a Beta(right, wrong) accuracy, errors spread evenly; nodes enough for each worker's answers (M,)."""
-    sizes, set_of = _sizes(right, wrong, answers, np.inf)
+    sizes, set_of = _quadrature_orders(right, wrong, answers, np.inf)
     sets = [beta_nodes(right, wrong, size) for size in sizes]
     log_right, log_wrong, log_weight = (np.concatenate(parts) for parts in zip(*sets, strict=True))
     table = np.exp(np.stack([log_right, log_wrong - np.log(max(n_classes - 1, 1))]))[None]
@@ -53,7 +53,7 @@ def coin_nodes(right: float, wrong: float, n_classes: int, answers: IntArray) ->
 
 def class_wise_nodes(right: float, wrong: float, n_classes: int, answers: IntArray) -> NodeSets:
     """A Beta(right, wrong) accuracy for each true class: a grid over the accuracies of two or three classes."""
-    sizes, set_of = _sizes(right, wrong, answers, MOST_NODES ** (1 / n_classes))
+    sizes, set_of = _quadrature_orders(right, wrong, answers, MOST_NODES ** (1 / n_classes))
     tables, weights = [], []
     for size in sizes:
         log_right, log_wrong, log_weight = beta_nodes(right, wrong, size)
@@ -76,7 +76,7 @@ def matrix_nodes(matrices: FloatArray, log_weight: FloatArray, n_workers: int) -
     return NodeSets(table, log_weight, _offsets(sizes), np.zeros(n_workers, np.int64), no_grid, no_grid)
 
 
-def _sizes(right: float, wrong: float, answers: IntArray, most: float) -> tuple[IntArray, IntArray]:
+def _quadrature_orders(right: float, wrong: float, answers: IntArray, most: float) -> tuple[IntArray, IntArray]:
     """Orders of quadrature, and which of them each worker needs (M,); rounded up, so that they are few."""
     degree = answers + np.ceil(right) + np.ceil(wrong)  # with the square that a variance needs
     needed = np.minimum(degree // 2 + 1, np.ceil(PER_ROOT * np.sqrt(degree)))

@@ -19,32 +19,32 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from crowdwise.fitting.categorical_em import coin_parameters, fit_votes
+from crowdwise.fitting.categorical_em import fit_votes, one_coin_parameters
 from crowdwise.kernels import NO_GOLD, pair_agreements, vote_shares
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "NOTHING",
-    "Answers",
-    "Descent",
-    "Pairs",
-    "accuracies_of",
-    "agreement",
-    "answers_of",
-    "crowd_parts",
-    "fit_coins",
-    "prior_of",
+    "MergedAnswers",
+    "PairValues",
+    "ProjectedGradientDescent",
+    "connected_parts",
+    "equal_starting_skills",
+    "fit_given_accuracies",
+    "given_or_uniform_log_prior",
+    "majority_signs",
+    "merge_answers",
+    "pairwise_agreement",
     "regress_skills",
     "scale_by_part",
-    "skills_along",
+    "scale_skills_to_agreement",
+    "skills_to_accuracies",
     "squared_loss",
-    "starting_skills",
-    "towards_majority",
 ]
 
 NOTHING = 1e-12  # skills and messages below this are rounding
@@ -56,7 +56,7 @@ STALL = 1e-14  # steps of a descent below this cannot lower the loss any more
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairValues:
     """A number for every two workers who share tasks, and how much it weighs.
 
     Attributes
@@ -90,30 +90,30 @@ class Pairs:
 
     def parts(self) -> IntArray:
         """The connected part of the crowd that each worker belongs to, (M,)."""
-        return _parts(self.matrix(np.ones(self.first.size)))
+        return _graph_parts(self.matrix(np.ones(self.first.size)))
 
 
-def agreement(labels: CrowdLabels) -> Pairs:
+def pairwise_agreement(labels: CrowdLabels) -> PairValues:
     """C of every pair of workers who share tasks, weighed by the number of shared tasks. O(co-labelling pairs)."""
     first, second, same, shared = pair_agreements(labels)
     value = (same - (shared - same) / (labels.n_classes - 1)) / shared
-    return Pairs(first, second, value, shared, labels.n_workers)
+    return PairValues(first, second, value, shared, labels.n_workers)
 
 
-def squared_loss(pairs: Pairs, vector: FloatArray) -> float:
+def squared_loss(pairs: PairValues, vector: FloatArray) -> float:
     """½ Σ weight (value - v[i] v[j])² over the pairs."""
     rest = pairs.value - vector[pairs.first] * vector[pairs.second]
     return 0.5 * float((pairs.weight * rest * rest).sum())
 
 
-class Descent:
+class ProjectedGradientDescent:
     """Projected gradient steps on `squared_loss`, each worker's scaled by the curvature along their own axis.
 
     A step that would raise the loss is halved until it does not; the next one starts at twice the length. One step
     costs O(pairs).
     """
 
-    def __init__(self, pairs: Pairs, *, low: float, high: float) -> None:
+    def __init__(self, pairs: PairValues, *, low: float, high: float) -> None:
         self._pairs, self._low, self._high = pairs, low, high
         self._moment, self._weight = pairs.matrix(pairs.weight * pairs.value), pairs.matrix(pairs.weight)
         self._degree = self._weight.sum(axis=1)
@@ -147,7 +147,7 @@ class Descent:
         return vector, max_iter, False
 
 
-def starting_skills(pairs: Pairs) -> FloatArray:
+def equal_starting_skills(pairs: PairValues) -> FloatArray:
     """The same skill for everybody, (M,): what the pairs agree on average, or a half where that says nothing."""
     total = float(pairs.weight.sum())
     mean = float((pairs.weight * pairs.value).sum()) / total if total else 0.0
@@ -158,7 +158,7 @@ def starting_skills(pairs: Pairs) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Answers:
+class MergedAnswers:
     """Answers with those of one worker to one task put together.
 
     Attributes
@@ -187,19 +187,19 @@ class Answers:
         return self.times * (share - (1 - share) / (labels.n_classes - 1))
 
 
-def answers_of(labels: CrowdLabels) -> Answers:
+def merge_answers(labels: CrowdLabels) -> MergedAnswers:
     """Put the answers of each worker to each task together. O(labels)."""
     cells, place, times = np.unique(
         labels.task.astype(np.int64) * labels.n_workers + labels.worker, return_inverse=True, return_counts=True
     )
-    return Answers(cells // labels.n_workers, cells % labels.n_workers, place, times.astype(np.float64))
+    return MergedAnswers(cells // labels.n_workers, cells % labels.n_workers, place, times.astype(np.float64))
 
 
-def crowd_parts(labels: CrowdLabels) -> tuple[IntArray, IntArray]:
+def connected_parts(labels: CrowdLabels) -> tuple[IntArray, IntArray]:
     """The connected part that each task (N,) and each worker (M,) belongs to. O(labels)."""
     n_nodes = labels.n_tasks + labels.n_workers
     cells = (labels.task, labels.n_tasks + labels.worker)
-    parts = _parts(csr_array(coo_array((np.ones(labels.n_labels, np.int8), cells), shape=(n_nodes, n_nodes))))
+    parts = _graph_parts(csr_array(coo_array((np.ones(labels.n_labels, np.int8), cells), shape=(n_nodes, n_nodes))))
     return parts[: labels.n_tasks], parts[labels.n_tasks :]
 
 
@@ -211,7 +211,7 @@ def scale_by_part(values: FloatArray, part: IntArray) -> tuple[FloatArray, BoolA
     return np.where(there, values / np.where(there, size[part], 1), 1.0), there
 
 
-def towards_majority(vector: FloatArray, part: IntArray) -> FloatArray:
+def majority_signs(vector: FloatArray, part: IntArray) -> FloatArray:
     """The sign of each worker's part, (M,): the one that makes most of its workers better than chance.
 
     Where as many are better as are worse, the one that makes the sum positive.
@@ -223,7 +223,7 @@ def towards_majority(vector: FloatArray, part: IntArray) -> FloatArray:
     return np.where(turn[part], -1.0, 1.0)
 
 
-def skills_along(pairs: Pairs, direction: FloatArray) -> FloatArray:
+def scale_skills_to_agreement(pairs: PairValues, direction: FloatArray) -> FloatArray:
     """Skills proportional to `direction` (M,) within each part, at the scale that explains its mean agreement.
 
     0 for all of a part whose workers agree no more than chance.
@@ -238,7 +238,7 @@ def skills_along(pairs: Pairs, direction: FloatArray) -> FloatArray:
     return np.clip(scale[part] * direction, -1, 1)
 
 
-def regress_skills(pairs: Pairs, skill: FloatArray) -> FloatArray:
+def regress_skills(pairs: PairValues, skill: FloatArray) -> FloatArray:
     """Each worker's skill (M,) by regression of agreements on the partners' skills; kept where those are 0."""
     seen = pairs.matrix(pairs.weight * pairs.value) @ skill
     spread = pairs.matrix(pairs.weight) @ (skill * skill)
@@ -248,7 +248,7 @@ def regress_skills(pairs: Pairs, skill: FloatArray) -> FloatArray:
 # ---- from skills to a consensus ----------------------------------------------------------------------------
 
 
-def accuracies_of(labels: CrowdLabels, pairs: Pairs, skill: FloatArray) -> FloatArray:
+def skills_to_accuracies(labels: CrowdLabels, pairs: PairValues, skill: FloatArray) -> FloatArray:
     """Accuracies (M,) from skills.
 
     Workers of whom nothing is told (no pair, or a part of the crowd where every skill is 0) have the mean of the
@@ -270,28 +270,28 @@ def accuracies_of(labels: CrowdLabels, pairs: Pairs, skill: FloatArray) -> Float
     return bounded
 
 
-def prior_of(labels: CrowdLabels, known: Knowledge) -> FloatArray:
+def given_or_uniform_log_prior(labels: CrowdLabels, known: PriorKnowledge) -> FloatArray:
     """Log of the class prior (K,): the one given, or uniform."""
     return np.full(labels.n_classes, -np.log(labels.n_classes)) if known.log_prior is None else known.log_prior
 
 
-def fit_coins(labels: CrowdLabels, known: Knowledge, accuracy: FloatArray, *, name: str) -> Fit:
+def fit_given_accuracies(labels: CrowdLabels, known: PriorKnowledge, accuracy: FloatArray, *, name: str) -> Fit:
     """Bayes' rule with the accuracies given, and classes alike beforehand unless told otherwise."""
-    log_prior = prior_of(labels, known)
+    log_prior = given_or_uniform_log_prior(labels, known)
     fit, _ = fit_votes(
         labels,
         known,
-        starts=lambda: [coin_parameters(accuracy, log_prior)],
+        starts=lambda: [one_coin_parameters(accuracy, log_prior)],
         m_step=lambda _, now: now,
         log_density=lambda _: 0.0,
         max_iter=1,
         tol=0.0,
         name=name,
-        of_accuracies=lambda drawn, now: coin_parameters(drawn, now.log_prior),
+        of_accuracies=lambda drawn, now: one_coin_parameters(drawn, now.log_prior),
     )
     return fit
 
 
-def _parts(graph: Any) -> IntArray:
+def _graph_parts(graph: Any) -> IntArray:
     part: IntArray = connected_components(graph, directed=False)[1].astype(np.int64)
     return part

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crowdwise.fitting.crowd_model import Fit, Names
-from crowdwise.fitting.estimators import rename_parameters
-from crowdwise.fitting.parameters import check_choice
+from crowdwise.fitting.crowd_model import Fit, ModelNames
+from crowdwise.fitting.estimator_decorator import rename_parameters
+from crowdwise.fitting.parameter_checks import check_choice
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.tables import replace_folder
 from crowdwise.labels.vocabulary import as_vocabulary
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from crowdwise.fitting.crowd_model import CrowdModel
 
-__all__ = ["read_header", "refuse_damage", "restore", "save", "stored_parameters", "write"]
+__all__ = ["read_header", "refuse_damage", "restore_model", "save_model", "stored_parameters", "write_model"]
 
 SCHEMA = 2  # tables [worker, truth, label] throughout
 HEADER = "model.json"
@@ -35,13 +35,13 @@ SCALARS = ("n_iter", "converged")
 KINDS = ("pyarrow", "pandas", "polars")
 
 
-def save(model: CrowdModel, folder: str | Path) -> None:
+def save_model(model: CrowdModel, folder: str | Path) -> None:
     """Write a fitted model; the folder appears whole or not at all."""
     with replace_folder(Path(folder)) as draft:
-        write(model, draft)
+        write_model(model, draft)
 
 
-def write(model: CrowdModel, draft: Path, **more: Any) -> None:
+def write_model(model: CrowdModel, draft: Path, **more: Any) -> None:
     """Write what every fitted model has into a folder: the header (and `more` in it), arrays and vocabularies."""
     arrays = {name: getattr(model, f"{name}_") for name in (*_array_names(model), *COUNTS)}
     for columns in COLUMN_SETS:
@@ -107,30 +107,30 @@ def refuse_damage(folder: str | Path) -> Iterator[None]:
         ) from error
 
 
-def restore(model: CrowdModel, folder: str | Path, header: dict[str, Any]) -> None:
+def restore_model(model: CrowdModel, folder: str | Path, header: dict[str, Any]) -> None:
     """Give an unfitted model the parameters and fitted attributes of a saved one, once all of it has been checked."""
     folder = Path(folder)
     with refuse_damage(folder):
-        vocabularies = {name: _vocabulary(folder / f"{name}.parquet") for name in VOCABULARIES}
+        vocabularies = {name: _read_vocabulary(folder / f"{name}.parquet") for name in VOCABULARIES}
         with (folder / ARRAYS).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         given = {name: arrays.pop(f"parameter/{name}", value) for name, value in header["parameters"].items()}
-        _check(arrays, *(len(vocabularies[name]) for name in VOCABULARIES))
+        _check_arrays(arrays, *(len(vocabularies[name]) for name in VOCABULARIES))
         scalars = int(header["n_iter"]), bool(header["converged"])
         check_choice("kind", header["kind"], KINDS)
         model.set_params(**rename_parameters(given, warn=False))
-    model._set_names(Names(**vocabularies))
+    model._set_names(ModelNames(**vocabularies))
     for columns in COLUMN_SETS:
         prefix = f"{columns}/"
         found = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
         setattr(model, f"{columns}_", found)
-    for name in set(_shapes(0, 0, 0)) & set(arrays):
+    for name in set(_array_shapes(0, 0, 0)) & set(arrays):
         setattr(model, f"{name}_", arrays[name])
     model.n_iter_, model.converged_ = scalars
     model.kind_ = header["kind"]
 
 
-def _shapes(n: int, m: int, k: int) -> dict[str, tuple[int, ...] | None]:
+def _array_shapes(n: int, m: int, k: int) -> dict[str, tuple[int, ...] | None]:
     """Every array that a model may have, and its shape (None: one value per iteration)."""
     return {
         "posterior": (n, k),
@@ -146,9 +146,9 @@ def _shapes(n: int, m: int, k: int) -> dict[str, tuple[int, ...] | None]:
     }
 
 
-def _check(arrays: dict[str, Any], n: int, m: int, k: int) -> None:
+def _check_arrays(arrays: dict[str, Any], n: int, m: int, k: int) -> None:
     """Refuse arrays that no fit could have saved: the kernels trust what they are given."""
-    shapes = _shapes(n, m, k)
+    shapes = _array_shapes(n, m, k)
     lacking = set(shapes) - {"confusion"} - set(arrays)
     if lacking:
         raise InputError(f"{ARRAYS} lacks {', '.join(sorted(lacking))}")
@@ -165,7 +165,7 @@ def _check(arrays: dict[str, Any], n: int, m: int, k: int) -> None:
             raise InputError(f"{name} does not hold probabilities")
 
 
-def _vocabulary(path: Path) -> pa.Array:
+def _read_vocabulary(path: Path) -> pa.Array:
     return as_vocabulary(pq.read_table(path)["name"].combine_chunks(), path.stem)
 
 

@@ -19,14 +19,20 @@ import numpy as np
 from scipy.special import expit, logit
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.intervals import shrink_rows
+from crowdwise.fitting.skill_intervals import shrink_rows
 from crowdwise.kernels import mean_opinions, worker_sums
 from crowdwise.labels.model import CrowdLabels
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["SharedErrors", "labels_can_tell", "pool_opinions", "shared_errors", "task_effect_evidence"]
+__all__ = [
+    "SharedErrorLoss",
+    "estimate_shared_error_loss",
+    "has_enough_labels_per_task",
+    "pool_opinions",
+    "task_effect_evidence",
+]
 
 ALLOWANCE = 0.3  # share of the opinion pool in the truth that skill is graded by, where workers err together
 DOUBT = 1.0  # standard deviation of what they share, as a multiple of what the pool takes off
@@ -41,7 +47,7 @@ SMALLEST = 1e-9
 
 
 @dataclass(frozen=True)
-class SharedErrors:
+class SharedErrorLoss:
     """What workers' common errors may take off their skill.
 
     Attributes
@@ -68,27 +74,29 @@ class SharedErrors:
         return found
 
 
-def shared_errors(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> SharedErrors:
+def estimate_shared_error_loss(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> SharedErrorLoss:
     """What common errors may take off each worker's skill, where truths have this posterior (N, K)."""
     pooled = pool_opinions(labels, posterior, gold)
     lost = (posterior - pooled)[labels.task, labels.label]
     shift = worker_sums(labels, lost) / np.maximum(labels.labels_per_worker, 1)
     shift = np.maximum(shift, 0)
-    if not labels_can_tell(labels.labels_per_task):
-        return SharedErrors(1.0, shift)
+    if not has_enough_labels_per_task(labels.labels_per_task):
+        return SharedErrorLoss(1.0, shift)
     log_odds = 0.0  # before the labels are seen, either is as likely
     if labels.n_workers * labels.n_classes**2 * NODES.size <= MOST_CELLS:
-        log_odds += task_effect_evidence(*_few_tasks(labels, posterior, gold))
-    return SharedErrors(float(expit(log_odds)), shift)
+        log_odds += task_effect_evidence(*_subsample_tasks(labels, posterior, gold))
+    return SharedErrorLoss(float(expit(log_odds)), shift)
 
 
-def labels_can_tell(labels_per_task: IntArray) -> bool:
+def has_enough_labels_per_task(labels_per_task: IntArray) -> bool:
     """Whether tasks have enough labels, on average, to tell whether workers err together."""
     labelled = labels_per_task[labels_per_task > 0]
     return bool(labelled.size) and float(labelled.mean()) >= FEWEST_LABELS
 
 
-def _few_tasks(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> tuple[CrowdLabels, FloatArray, IntArray]:
+def _subsample_tasks(
+    labels: CrowdLabels, posterior: FloatArray, gold: IntArray
+) -> tuple[CrowdLabels, FloatArray, IntArray]:
     """The same, of every n-th task where there are more labels than the evidence needs."""
     step = -(-labels.n_labels // MOST_LABELS)
     if step <= 1:

@@ -1,8 +1,8 @@
 """The Beta distribution behind a worker's interval: sampled where the crowd is small, in closed form where it is large.
 
-Both take workers' errors as independent given the truth; `shared_errors` then takes off what errors in common may have
-added to everyone's skill, and widens the interval by what the labels cannot tell of them. The work is put off until
-someone asks for intervals (`Deferred`): most fits are made for their consensus.
+Both take workers' errors as independent given the truth; `estimate_shared_error_loss` then takes off what errors in
+common may have added to everyone's skill, and widens the interval by what the labels cannot tell of them. The work is
+put off until someone asks for intervals (`Deferred`): most fits are made for their consensus.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.intervals import confusion_skill_beta, match_beta
-from crowdwise.fitting.shared_errors import DOUBT, shared_errors
+from crowdwise.fitting.shared_errors import DOUBT, estimate_shared_error_loss
+from crowdwise.fitting.skill_intervals import confusion_skill_beta, match_beta
 from crowdwise.fitting.skill_sampler import can_sample, sample_skill
 
 if TYPE_CHECKING:
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.fitting.skill_sampler import SkillPosterior
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Deferred", "beta_moments", "calibrate_skill", "sample_skill_beta", "with_shared_errors"]
+__all__ = ["Deferred", "beta_moments", "calibrate_skill", "sample_skill_beta", "subtract_shared_errors"]
 
 Deferred = Callable[[], "FloatArray"]
 """Beta parameters (M, 2) that are computed when they are asked for."""
@@ -32,7 +32,7 @@ Deferred = Callable[[], "FloatArray"]
 def sample_skill_beta(
     sample: Callable[..., SkillPosterior],
     labels: CrowdLabels,
-    known: Knowledge,
+    known: PriorKnowledge,
     posterior: FloatArray,
     closed: Deferred,
 ) -> Deferred:
@@ -50,15 +50,15 @@ def sample_skill_beta(
 
     def compute() -> FloatArray:
         if not can_sample(labels):
-            return with_shared_errors(labels, known.gold, posterior, *beta_moments(closed()))
+            return subtract_shared_errors(labels, known.gold, posterior, *beta_moments(closed()))
         found = sample(prepare(labels), known, posterior)
-        return with_shared_errors(labels, known.gold, found.truths, found.mean, found.variance)
+        return subtract_shared_errors(labels, known.gold, found.truths, found.mean, found.variance)
 
     return compute
 
 
 def calibrate_skill(
-    labels: CrowdLabels, known: Knowledge, posterior: FloatArray, prior: FloatArray
+    labels: CrowdLabels, known: PriorKnowledge, posterior: FloatArray, prior: FloatArray
 ) -> tuple[FloatArray, Deferred]:
     """Skill (M,) graded by a posterior (N, K) that is calibrated, and its Beta parameters.
 
@@ -87,11 +87,11 @@ def calibrate_skill(
     return mean, compute
 
 
-def with_shared_errors(
+def subtract_shared_errors(
     labels: CrowdLabels, gold: IntArray, posterior: FloatArray, mean: FloatArray, variance: FloatArray
 ) -> FloatArray:
     """Beta parameters (M, 2) of skill with this mean and variance (M,), less what workers' common errors added."""
-    shared = shared_errors(labels, posterior, gold)
+    shared = estimate_shared_error_loss(labels, posterior, gold)
     return match_beta(mean - shared.mean, variance + shared.variance)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crowdwise.engines import Prepared
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -80,14 +80,16 @@ def draw_truths(posterior: FloatArray, generator: np.random.Generator) -> FloatA
     return drawn
 
 
-def sample_skill(prepared: Prepared, known: Knowledge, posterior: FloatArray, random_state: int = 0) -> SkillPosterior:
+def sample_skill(
+    prepared: Prepared, known: PriorKnowledge, posterior: FloatArray, random_state: int = 0
+) -> SkillPosterior:
     """Skill under workers with a confusion matrix each; sampling starts from truths drawn from `posterior` (N, K)."""
     state = _ConfusionState(prepared, known)
-    return _run(prepared, known, posterior, np.random.default_rng(random_state), state.sweep, BURN_IN, SWEEPS)
+    return _run_gibbs(prepared, known, posterior, np.random.default_rng(random_state), state.sweep, BURN_IN, SWEEPS)
 
 
 def sample_coin_skill(
-    prepared: Prepared, known: Knowledge, posterior: FloatArray, random_state: int = 0
+    prepared: Prepared, known: PriorKnowledge, posterior: FloatArray, random_state: int = 0
 ) -> SkillPosterior:
     """Skill under workers with one accuracy each, whose errors fall on the other classes alike."""
     before = known.worker_counts
@@ -100,25 +102,27 @@ def sample_coin_skill(
             counts = counts + before
         right, answers = np.einsum("wkk->w", counts), counts.sum(axis=(1, 2))
         a, b = _COIN_PRIORS
-        place = _draw(_beta_binomial(right[:, None], answers[:, None], a, b).sum(axis=0), generator)[0]
+        place = _draw_from_log_weights(
+            _log_beta_binomial(right[:, None], answers[:, None], a, b).sum(axis=0), generator
+        )[0]
         a, b = right + a[place], answers - right + b[place]
         rate = np.clip(generator.beta(a, b), SMALLEST, 1 - SMALLEST)
         bonus = np.log(rate) - np.log((1 - rate) / max(prepared.n_classes - 1, 1))
         prepared.e_step_votes(
-            _log(shares), np.repeat(bonus[:, None], prepared.n_classes, axis=1), known.gold, posterior
+            _safe_log(shares), np.repeat(bonus[:, None], prepared.n_classes, axis=1), known.gold, posterior
         )
         mean = a / (a + b)
         return mean, mean * (1 - mean) / (a + b + 1)
 
-    return _run(prepared, known, posterior, np.random.default_rng(random_state), sweep, COIN_BURN_IN, COIN_SWEEPS)
+    return _run_gibbs(prepared, known, posterior, np.random.default_rng(random_state), sweep, COIN_BURN_IN, COIN_SWEEPS)
 
 
 _COIN_PRIORS = (np.outer(MEANS, STRENGTHS).ravel(), np.outer(1 - MEANS, STRENGTHS).ravel())
 
 
-def _run(
+def _run_gibbs(
     prepared: Prepared,
-    known: Knowledge,
+    known: PriorKnowledge,
     posterior: FloatArray,
     generator: np.random.Generator,
     sweep: Callable[[FloatArray, FloatArray, FloatArray, np.random.Generator], tuple[FloatArray, FloatArray]],
@@ -148,7 +152,7 @@ def _run(
 class _ConfusionState:
     """The workers' part of a sweep where each has a confusion matrix: what one sweep hands to the next."""
 
-    def __init__(self, prepared: Prepared, known: Knowledge) -> None:
+    def __init__(self, prepared: Prepared, known: PriorKnowledge) -> None:
         self.prepared, self.known = prepared, known
         self.before = known.worker_counts
         self.strength = 8.0
@@ -167,7 +171,7 @@ class _ConfusionState:
         rate = generator.beta(right + strength * own, answers - right + strength * (1 - own))
         table = _draw_errors(counts, generator) * np.clip(1 - rate, SMALLEST, 1)[:, :, None]
         table[:, diagonal, diagonal] = np.clip(rate, SMALLEST, 1)
-        self.prepared.e_step(_log(shares), _log(table), self.known.gold, posterior)
+        self.prepared.e_step(_safe_log(shares), _safe_log(table), self.known.gold, posterior)
         given = (right[:, None, :] + strength * ACCURACIES[:, None]) / (answers + strength)[:, None, :]
         spread = (given * (1 - given) / (answers + strength + 1)[:, None, :]) @ shares**2
         skill = given @ shares
@@ -180,11 +184,13 @@ class _ConfusionState:
             share = (right.sum(axis=1) + 0.5) / (answers.sum(axis=1) + 1)
             self.chosen = np.minimum((share * N_ACCURACIES).astype(np.int64), N_ACCURACIES - 1)
         across = _LOG_ACROSS @ np.bincount(self.chosen, minlength=N_ACCURACIES)
-        prior = _LOG_ACROSS[_draw(across, generator)[0]]
+        prior = _LOG_ACROSS[_draw_from_log_weights(across, generator)[0]]
         own = ACCURACIES[self.chosen][:, None]
-        fits = [_beta_binomial(right, answers, own * t, (1 - own) * t).sum() for t in CLASS_STRENGTHS]
-        self.strength = float(CLASS_STRENGTHS[_draw(np.array(fits), generator)[0]])
-        self.chosen, weights = _draw(_grid_fit(right, answers, self.strength) + prior, generator)
+        fits = [_log_beta_binomial(right, answers, own * t, (1 - own) * t).sum() for t in CLASS_STRENGTHS]
+        self.strength = float(CLASS_STRENGTHS[_draw_from_log_weights(np.array(fits), generator)[0]])
+        self.chosen, weights = _draw_from_log_weights(
+            _grid_log_likelihood(right, answers, self.strength) + prior, generator
+        )
         return weights
 
 
@@ -208,14 +214,14 @@ def _draw_errors(counts: FloatArray, generator: np.random.Generator) -> FloatArr
         base = strength * crowd[truth, said]
         gain = (gammaln(wrong[:, truth, said] + base) - gammaln(base)).sum()
         fits.append(gain - (gammaln(wrong.sum(axis=2) + strength) - gammaln(strength)).sum())
-    strength = ERROR_STRENGTHS[_draw(np.array(fits), generator)[0]]
+    strength = ERROR_STRENGTHS[_draw_from_log_weights(np.array(fits), generator)[0]]
     drawn = draw_gammas(wrong + strength * crowd, generator)
     drawn[:, diagonal, diagonal] = 0
     errors: FloatArray = drawn / np.maximum(drawn.sum(axis=2, keepdims=True), np.finfo(np.float64).tiny)
     return errors
 
 
-def _across_workers() -> FloatArray:
+def _log_prior_grid() -> FloatArray:
     """Log-probability of each accuracy of the grid (priors, G) under each Beta distribution over workers."""
     a, b = (shape[:, None] for shape in _COIN_PRIORS)
     mass = np.diff(betainc(a, b, np.linspace(0, 1, N_ACCURACIES + 1)), axis=1)
@@ -223,17 +229,17 @@ def _across_workers() -> FloatArray:
     return logs
 
 
-_LOG_ACROSS = _across_workers()
+_LOG_ACROSS = _log_prior_grid()
 
 
-def _grid_fit(right: FloatArray, answers: FloatArray, strength: float) -> FloatArray:
+def _grid_log_likelihood(right: FloatArray, answers: FloatArray, strength: float) -> FloatArray:
     """Log-probability (M, G) of each worker's right answers at each accuracy of the grid, up to a constant.
 
     Answers are whole numbers (those known from elsewhere are rounded), so that most logarithms are looked up.
     """
     a = strength * ACCURACIES
     if answers.max() > MOST_ANSWERS:
-        direct = _beta_binomial(right[:, None, :], answers[:, None, :], a[:, None], strength - a[:, None])
+        direct = _log_beta_binomial(right[:, None, :], answers[:, None, :], a[:, None], strength - a[:, None])
         summed: FloatArray = direct.sum(axis=2)
         return summed
     hits, misses = np.rint(right).astype(np.int64), np.rint(answers - right).astype(np.int64)
@@ -242,7 +248,7 @@ def _grid_fit(right: FloatArray, answers: FloatArray, strength: float) -> FloatA
     return fit
 
 
-def _beta_binomial(right: FloatArray, answers: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
+def _log_beta_binomial(right: FloatArray, answers: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
     """Log-probability of right answers, in a given order, where the accuracy is Beta(a, b)."""
     found: FloatArray = (
         gammaln(right + a) - gammaln(a) + gammaln(answers - right + b) - gammaln(b) - gammaln(answers + a + b)
@@ -250,7 +256,7 @@ def _beta_binomial(right: FloatArray, answers: FloatArray, a: FloatArray, b: Flo
     return found
 
 
-def _draw(logs: FloatArray, generator: np.random.Generator) -> tuple[IntArray, FloatArray]:
+def _draw_from_log_weights(logs: FloatArray, generator: np.random.Generator) -> tuple[IntArray, FloatArray]:
     """A place along the last axis drawn with these log-weights, and the weights as shares."""
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
     shares /= shares.sum(axis=-1, keepdims=True)
@@ -258,6 +264,6 @@ def _draw(logs: FloatArray, generator: np.random.Generator) -> tuple[IntArray, F
     return np.minimum(below.sum(axis=-1), shares.shape[-1] - 1), shares
 
 
-def _log(values: FloatArray) -> FloatArray:
+def _safe_log(values: FloatArray) -> FloatArray:
     logs: FloatArray = np.log(np.maximum(values, 1e-300))
     return logs

@@ -15,26 +15,26 @@ from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import ConfusionParameters
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.intervals import DRAWS, FEW_ANSWERS, confusion_skill, confusion_skill_beta, shrink_rows
-from crowdwise.fitting.skill_posterior import beta_moments, with_shared_errors
+from crowdwise.fitting.skill_intervals import DRAWS, FEW_ANSWERS, confusion_skill, confusion_skill_beta, shrink_rows
+from crowdwise.fitting.skill_posterior import beta_moments, subtract_shared_errors
 from crowdwise.kernels import NO_GOLD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crowdwise.engines import Prepared, Statistics
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["evidence_of", "fit_structured", "pseudo_counts", "structured_skill_beta"]
+__all__ = ["fit_structured", "label_evidence", "pseudo_counts", "structured_skill_beta"]
 
 P = TypeVar("P", bound=ConfusionParameters)
 X = TypeVar("X")
 
 
-def evidence_of(prepared: Prepared, log_table: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
+def label_evidence(prepared: Prepared, log_table: FloatArray, gold: IntArray) -> tuple[float, FloatArray]:
     """Chance of each task's labels under each class, as rows (N, K) that sum to one, and Σ log of what they lack.
 
     Where the truth is known, the other classes have none.
@@ -44,7 +44,7 @@ def evidence_of(prepared: Prepared, log_table: FloatArray, gold: IntArray) -> tu
     return found.log_likelihood, evidence
 
 
-def pseudo_counts(smoothing: float, labels: CrowdLabels, known: Knowledge) -> FloatArray:
+def pseudo_counts(smoothing: float, labels: CrowdLabels, known: PriorKnowledge) -> FloatArray:
     """Pseudo-counts [worker, truth, label]: one for all workers, or one each where some are known."""
     if known.worker_counts is None:
         return np.full((1, labels.n_classes, labels.n_classes), float(smoothing))
@@ -122,6 +122,6 @@ def structured_skill_beta(
                 believed = infer(shrink_rows(found))
                 found = prepared.accumulate(believed).counts
         moments = beta_moments(confusion_skill_beta(found, *prepared.posterior_variance(believed), prior))
-        return with_shared_errors(labels, NO_GOLD, believed, *moments)
+        return subtract_shared_errors(labels, NO_GOLD, believed, *moments)
 
     return compute

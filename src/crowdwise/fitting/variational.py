@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.engines import Statistics, prepare
-from crowdwise.fitting.categorical_em import closed_form_skill_beta, log_of
+from crowdwise.fitting.categorical_em import closed_form_skill_beta, safe_log
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.skill_posterior import calibrate_skill, sample_skill_beta
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
     from crowdwise.engines import Prepared
     from crowdwise.fitting.em import Climb
-    from crowdwise.fitting.knowledge import Knowledge
+    from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
-    "Beliefs",
-    "climb_bound",
+    "VariationalState",
     "compute_skill",
+    "confusion_priors",
     "diagonal_prior",
+    "expected_log_class_shares",
+    "expected_logs_with_average",
     "fit_dirichlets",
+    "maximise_evidence_bound",
     "predict_new",
-    "row_priors",
-    "share_prior",
-    "with_average",
 ]
 
 
 @dataclass(frozen=True)
-class Beliefs:
+class VariationalState:
     """What a variational step hands to the next.
 
     Attributes
@@ -67,14 +67,16 @@ def diagonal_prior(right: float, wrong: float, n_classes: int) -> FloatArray:
     return prior
 
 
-def row_priors(prior: FloatArray, known: Knowledge) -> FloatArray:
+def confusion_priors(prior: FloatArray, known: PriorKnowledge) -> FloatArray:
     """Priors [worker, truth, label] from pseudo-counts (K, K) [truth, label]; one for all, or one each where known."""
     if known.worker_counts is None:
         return prior[None]
     return prior + known.worker_counts
 
 
-def share_prior(pseudo: FloatArray, known: Knowledge) -> Callable[[FloatArray], tuple[FloatArray, float]]:
+def expected_log_class_shares(
+    pseudo: FloatArray, known: PriorKnowledge
+) -> Callable[[FloatArray], tuple[FloatArray, float]]:
     """Expected log class shares and their divergence given expected tasks (K,), with a Dirichlet(pseudo) prior."""
     fixed = known.log_prior
 
@@ -87,27 +89,27 @@ def share_prior(pseudo: FloatArray, known: Knowledge) -> Callable[[FloatArray], 
     return prior_of
 
 
-def fit_dirichlets(found: Statistics, prior: FloatArray) -> Beliefs:
+def fit_dirichlets(found: Statistics, prior: FloatArray) -> VariationalState:
     """The best Dirichlets given expected counts, which they take over; the states of a class share its prior."""
     rows = found.counts
     by_class = rows.reshape(rows.shape[0], prior.shape[1], -1, rows.shape[2])
     by_class += prior[:, :, None, :]
-    return Beliefs(found.class_counts, rows)
+    return VariationalState(found.class_counts, rows)
 
 
-def climb_bound(
+def maximise_evidence_bound(
     labels: CrowdLabels,
     prepared: Prepared,
     gold: IntArray,
     *,
-    starts: Iterable[Beliefs],
+    starts: Iterable[VariationalState],
     prior_of: Callable[[FloatArray], tuple[FloatArray, float]],
     rows_prior: FloatArray,
     max_iter: int,
     tol: float,
     name: str,
-    tidy: Callable[[Beliefs], Beliefs] = lambda beliefs: beliefs,
-) -> tuple[Climb[Beliefs], FloatArray, Statistics]:
+    tidy: Callable[[VariationalState], VariationalState] = lambda beliefs: beliefs,
+) -> tuple[Climb[VariationalState], FloatArray, Statistics]:
     """Climb the evidence bound; how it went, and the posterior (N, S) and the counts at its end.
 
     Parameters
@@ -123,7 +125,7 @@ def climb_bound(
         Leaves out states that have become empty.
     """
 
-    def step(current: Beliefs) -> tuple[float, float, Beliefs]:
+    def step(current: VariationalState) -> tuple[float, float, VariationalState]:
         log_prior, loss = prior_of(current.tasks)
         table, losses = expected_logs(current.rows, rows_prior)
         found = prepared.e_step(log_prior, table, gold)
@@ -139,7 +141,7 @@ def climb_bound(
 
 def compute_skill(
     labels: CrowdLabels,
-    known: Knowledge,
+    known: PriorKnowledge,
     posterior: FloatArray,
     prior: FloatArray,
     *,
@@ -156,7 +158,7 @@ def compute_skill(
     """
     if calibrated:
         return calibrate_skill(labels, known, posterior, prior)
-    log_prior = log_of(prior)
+    log_prior = safe_log(prior)
     shape = closed_form_skill_beta(labels, known, log_prior, posterior)
     return shape[:, 0] / shape.sum(axis=1), sample_skill_beta(sample_skill, labels, known, posterior, lambda: shape)
 
@@ -171,7 +173,7 @@ def predict_new(labels: CrowdLabels, log_prior: FloatArray, log_table: FloatArra
     return posterior
 
 
-def with_average(rows: FloatArray, answers: IntArray) -> FloatArray:
+def expected_logs_with_average(rows: FloatArray, answers: IntArray) -> FloatArray:
     """E[log A] of workers whose rows have these Dirichlets [worker, state, label], and the average of the crowd's last.
 
     Workers weigh by their number of answers (M,) in the average.

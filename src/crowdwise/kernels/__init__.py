@@ -1,14 +1,14 @@
 """Loops over labels: functions on arrays, each in NumPy and, for large data, in loops that numba compiles."""
 
 from crowdwise.kernels.chains import ChainStatistics, chain_pass
+from crowdwise.kernels.confusion_rows import NO_GOLD, draw_gammas, log_rows
 from crowdwise.kernels.dirichlet import expected_logs
-from crowdwise.kernels.groups import TruthPrior
-from crowdwise.kernels.margin import task_sums
-from crowdwise.kernels.markov_field import field_pass
+from crowdwise.kernels.grouped_sums import TruthPrior
+from crowdwise.kernels.label_sums import answer_sums, outer_sums, worker_sums
+from crowdwise.kernels.margin import sum_votes_and_logs
+from crowdwise.kernels.markov_field import mean_field_pass
 from crowdwise.kernels.messages import Messages, NodeSets, task_messages, worker_messages
-from crowdwise.kernels.pairs import PairCounts, pair_agreements, pair_counts, pair_pass
-from crowdwise.kernels.rows import NO_GOLD, draw_gammas, log_rows
-from crowdwise.kernels.sums import answer_sums, outer_sums, worker_sums
+from crowdwise.kernels.pairs import PairCounts, pair_agreements, pair_counts, pair_e_step
 from crowdwise.kernels.threads import n_threads, use_threads
 from crowdwise.kernels.triples import Triples, triple_counts, triple_error, triple_sweep
 from crowdwise.kernels.votes import mean_opinions, vote_shares
@@ -25,16 +25,16 @@ __all__ = [
     "chain_pass",
     "draw_gammas",
     "expected_logs",
-    "field_pass",
     "log_rows",
+    "mean_field_pass",
     "mean_opinions",
     "n_threads",
     "outer_sums",
     "pair_agreements",
     "pair_counts",
-    "pair_pass",
+    "pair_e_step",
+    "sum_votes_and_logs",
     "task_messages",
-    "task_sums",
     "triple_counts",
     "triple_error",
     "triple_sweep",

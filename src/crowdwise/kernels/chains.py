@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.layout import split_work
+from crowdwise.kernels.block_layout import split_work
+from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.kernels.threads import map_lanes
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def chain_pass(sequences: Sequences, steps: FloatArray, evidence: FloatArray) ->
     Where no path has weight, the log-likelihood is -inf and the chain begins anew at the task that no path reaches.
     """
     if choose_engine(*evidence.shape) == "numpy":
-        return _chains(sequences, steps, evidence)
+        return _forward_backward(sequences, steps, evidence)
     from crowdwise.kernels.compiled.chains import forward_backward
 
     order, ptr = sequences.order, sequences.ptr
@@ -59,18 +59,18 @@ def chain_pass(sequences: Sequences, steps: FloatArray, evidence: FloatArray) ->
     return ChainStatistics(float(np.sum(values)), np.sum(counts, axis=0))
 
 
-def _chains(sequences: Sequences, steps: FloatArray, evidence: FloatArray) -> ChainStatistics:
+def _forward_backward(sequences: Sequences, steps: FloatArray, evidence: FloatArray) -> ChainStatistics:
     """Sequences of one length side by side."""
     lengths = np.diff(sequences.ptr)
     counts, total = np.zeros_like(steps), 0.0
     for length in np.unique(lengths[lengths > 0]):
         places = sequences.ptr[:-1][lengths == length][:, None] + np.arange(length)
         with np.errstate(divide="ignore", invalid="ignore"):
-            total += _chains_of_length(sequences.order[places], steps, evidence, counts)
+            total += _forward_backward_of_length(sequences.order[places], steps, evidence, counts)
     return ChainStatistics(total, counts)
 
 
-def _chains_of_length(tasks: IntArray, steps: FloatArray, evidence: FloatArray, counts: FloatArray) -> float:
+def _forward_backward_of_length(tasks: IntArray, steps: FloatArray, evidence: FloatArray, counts: FloatArray) -> float:
     """Forward and backward along sequences of one length, tasks (S, length); adds to the counts."""
     n_sequences, length = tasks.shape
     inner, rows = steps[:-1], evidence[tasks]

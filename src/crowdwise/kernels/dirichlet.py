@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.layout import order_by_label, split_rows
+from crowdwise.kernels.block_layout import order_by_label, split_rows
+from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.kernels.threads import map_lanes
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ the workers who are in none first. A block is the edges of one family on one tas
 
 The NumPy passes know an edge only by its cell, the pair of worker and label: what a cell says of every truth and
 latent class is computed once, and summed over the edges by sparse matrices that are made once for many passes
-(`_Layout`).
+(`_SparseLayout`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
@@ -26,14 +26,14 @@ __all__ = [
     "FamilyCounts",
     "FamilyEdges",
     "FamilyParameters",
-    "expect_families",
+    "expected_family_counts",
     "sample_hidden",
 ]
 
 NEGLIGIBLE = 1e-12  # probability of a class below which it is left out of expected counts
 
 
-class _Edges(NamedTuple):
+class _FamilyEdgeArrays(NamedTuple):
     """Labels of a crowd, sorted by task and family.
 
     Attributes
@@ -53,13 +53,13 @@ class _Edges(NamedTuple):
     gold: IntArray
 
 
-class FamilyEdges(_Edges):
+class FamilyEdges(_FamilyEdgeArrays):
     """The same, with what NumPy passes over these edges need more than once."""
 
     @cached_property
-    def layout(self) -> _Layout:
+    def layout(self) -> _SparseLayout:
         """Sparse matrices of the edges."""
-        return _Layout.of(self)
+        return _SparseLayout.of(self)
 
 
 class FamilyParameters(NamedTuple):
@@ -101,14 +101,14 @@ class FamilyCounts(NamedTuple):
     latent: FloatArray
 
 
-def expect_families(edges: FamilyEdges, parameters: FamilyParameters) -> tuple[float, FamilyCounts]:
+def expected_family_counts(edges: FamilyEdges, parameters: FamilyParameters) -> tuple[float, FamilyCounts]:
     """Log-likelihood of the labels, and expected counts."""
     if choose_engine(edges.worker.size, parameters.prior.size) == "numba":
         from crowdwise.kernels.compiled import family_model
 
         counts = _empty_counts(parameters)
-        return family_model.expect(edges, parameters, counts), counts
-    return _expect(edges, parameters)
+        return family_model.expected_counts(edges, parameters, counts), counts
+    return _expected_counts(edges, parameters)
 
 
 def sample_hidden(
@@ -121,7 +121,7 @@ def sample_hidden(
         from crowdwise.kernels.compiled import family_model
 
         counts, truth = _empty_counts(parameters), np.empty(n_tasks, np.int64)
-        family_model.sample(edges, parameters, uniform, truth, counts)
+        family_model.sample_classes(edges, parameters, uniform, truth, counts)
         return truth, counts
     return _sample(edges, parameters, uniform)
 
@@ -134,7 +134,7 @@ def _empty_counts(parameters: FamilyParameters) -> FamilyCounts:
 # ---- NumPy ------------------------------------------------------------------------------------------------
 
 
-class _Cells(NamedTuple):
+class _WorkerLabelCells(NamedTuple):
     """Pairs of worker and label (C,), and how often each occurs in each row of edges (rows, C), and its transpose."""
 
     worker: IntArray
@@ -143,14 +143,14 @@ class _Cells(NamedTuple):
     transposed: Any
 
     @classmethod
-    def of(cls, row: IntArray, worker: IntArray, label: IntArray, n_rows: int) -> _Cells:
+    def of(cls, row: IntArray, worker: IntArray, label: IntArray, n_rows: int) -> _WorkerLabelCells:
         n_labels = int(label.max(initial=0)) + 1
         found, cell = np.unique(worker * n_labels + label, return_inverse=True)
         times = sparse.csr_array((np.ones(row.size), (row, cell)), (n_rows, found.size))
         return cls(found // n_labels, found % n_labels, times, sparse.csr_array(times.T))
 
 
-class _Layout(NamedTuple):
+class _SparseLayout(NamedTuple):
     """Cells of the edges of workers in no family by task, and of the others by block.
 
     Attributes
@@ -166,8 +166,8 @@ class _Layout(NamedTuple):
         Places of the random numbers of tasks, blocks and edges in blocks, in the order of the compiled loop.
     """
 
-    alone: _Cells
-    joint: _Cells
+    alone: _WorkerLabelCells
+    joint: _WorkerLabelCells
     edge: IntArray
     block: IntArray
     block_task: IntArray
@@ -179,7 +179,7 @@ class _Layout(NamedTuple):
     edge_draw: IntArray
 
     @classmethod
-    def of(cls, edges: _Edges) -> _Layout:
+    def of(cls, edges: _FamilyEdgeArrays) -> _SparseLayout:
         n_tasks = edges.gold.size
         task, family = np.repeat(np.arange(n_tasks), np.diff(edges.task_ptr)), edges.family[edges.worker]
         lone, edge = np.flatnonzero(family < 0), np.flatnonzero(family >= 0)
@@ -196,8 +196,8 @@ class _Layout(NamedTuple):
         before = np.searchsorted(task[edge], np.arange(n_tasks)) + np.searchsorted(task[first], np.arange(n_tasks))
         edge_draw = np.arange(edge.size) + block + task[edge] + 2
         return cls(
-            _Cells.of(task[lone], edges.worker[lone], edges.label[lone], n_tasks),
-            _Cells.of(block, edges.worker[edge], edges.label[edge], n_blocks),
+            _WorkerLabelCells.of(task[lone], edges.worker[lone], edges.label[lone], n_tasks),
+            _WorkerLabelCells.of(block, edges.worker[edge], edges.label[edge], n_blocks),
             edge,
             block,
             task[first],
@@ -234,7 +234,7 @@ class _Weights(NamedTuple):
     log_total: FloatArray
 
 
-def _weigh(layout: _Layout, parameters: FamilyParameters) -> _Weights:
+def _compute_weights(layout: _SparseLayout, parameters: FamilyParameters) -> _Weights:
     prior, own, follow, latent = parameters
     size = prior.size
     alone, joint = layout.alone, layout.joint
@@ -267,9 +267,9 @@ def _sum_last(values: FloatArray) -> FloatArray:
     return summed
 
 
-def _expect(edges: FamilyEdges, parameters: FamilyParameters) -> tuple[float, FamilyCounts]:
+def _expected_counts(edges: FamilyEdges, parameters: FamilyParameters) -> tuple[float, FamilyCounts]:
     layout, gold = edges.layout, edges.gold
-    weights = _weigh(layout, parameters)
+    weights = _compute_weights(layout, parameters)
     known = np.flatnonzero(gold >= 0)
     value = float(weights.log_total.sum() + np.log(weights.truth[known, gold[known]]).sum())
     truth = np.where(weights.truth < NEGLIGIBLE, 0.0, weights.truth)
@@ -280,8 +280,8 @@ def _expect(edges: FamilyEdges, parameters: FamilyParameters) -> tuple[float, Fa
     after = np.einsum("ckz,cz->c", by_cell, weights.follow)
     counts = _empty_counts(parameters)
     counts.classes[:] = truth.sum(axis=0)
-    _add_own(counts, layout.alone, layout.alone.transposed @ truth)
-    _add_own(counts, layout.joint, on_own)
+    _add_own_counts(counts, layout.alone, layout.alone.transposed @ truth)
+    _add_own_counts(counts, layout.joint, on_own)
     counts.followed[:, 1] = np.bincount(layout.joint.worker, after, counts.followed.shape[0])
     counts.latent[:] = _sum_rows(layout.by_family, joint)
     return value, counts
@@ -294,7 +294,7 @@ def _sum_rows(matrix: Any, values: FloatArray) -> FloatArray:
     return summed
 
 
-def _add_own(counts: FamilyCounts, cells: _Cells, own: FloatArray) -> None:
+def _add_own_counts(counts: FamilyCounts, cells: _WorkerLabelCells, own: FloatArray) -> None:
     """Add what the workers of some cells said on their own, by truth (C, K); a cell occurs once."""
     counts.own[cells.worker, :, cells.label] += own
     counts.followed[:, 0] += np.bincount(cells.worker, _sum_last(own), counts.followed.shape[0])
@@ -302,14 +302,14 @@ def _add_own(counts: FamilyCounts, cells: _Cells, own: FloatArray) -> None:
 
 def _sample(edges: FamilyEdges, parameters: FamilyParameters, uniform: FloatArray) -> tuple[IntArray, FamilyCounts]:
     layout = edges.layout
-    weights = _weigh(layout, parameters)
-    truth = np.where(edges.gold >= 0, edges.gold, _pick(weights.truth, uniform[layout.task_draw]))
+    weights = _compute_weights(layout, parameters)
+    truth = np.where(edges.gold >= 0, edges.gold, _draw_by_inverse_cdf(weights.truth, uniform[layout.task_draw]))
     counts = _empty_counts(parameters)
     size = parameters.prior.size
     counts.classes[:] = np.bincount(truth, minlength=size)
-    _add_own(counts, layout.alone, layout.alone.transposed @ np.eye(size)[truth])
+    _add_own_counts(counts, layout.alone, layout.alone.transposed @ np.eye(size)[truth])
     block_truth = truth[layout.block_task]
-    latent = _pick(weights.joint[np.arange(block_truth.size), block_truth], uniform[layout.block_draw])
+    latent = _draw_by_inverse_cdf(weights.joint[np.arange(block_truth.size), block_truth], uniform[layout.block_draw])
     np.add.at(counts.latent, (layout.block_family, block_truth, latent), 1.0)
     worker, label = edges.worker[layout.edge], edges.label[layout.edge]
     true, common = block_truth[layout.block], latent[layout.block]
@@ -324,7 +324,7 @@ def _sample(edges: FamilyEdges, parameters: FamilyParameters, uniform: FloatArra
     return truth, counts
 
 
-def _pick(chance: FloatArray, uniform: FloatArray) -> IntArray:
+def _draw_by_inverse_cdf(chance: FloatArray, uniform: FloatArray) -> IntArray:
     """The place (n,) in each row at which the sum of chances, which add up to one, passes a number."""
     place: IntArray = (uniform[:, None] >= chance[:, :-1].cumsum(axis=1)).sum(axis=1)
     return place

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.groups import TruthPrior, softmax_tasks, sum_cells
-from crowdwise.kernels.layout import map_tasks
+from crowdwise.kernels.block_layout import map_tasks
+from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.kernels.grouped_sums import TruthPrior, softmax_tasks, sum_cells
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels

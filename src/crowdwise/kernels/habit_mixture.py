@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.groups import sum_cells
+from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.kernels.grouped_sums import sum_cells
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -37,11 +37,11 @@ def profile_likelihood(
     """
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         return _profile_likelihood(labels, beside, grid, steps, precise)
-    from crowdwise.kernels.compiled.habit_mixture import profile
+    from crowdwise.kernels.compiled.habit_mixture import profile_log_likelihood
 
     edge, ptr = labels.by_worker
     answers = labels.label[edge].astype(np.int64)
-    found: FloatArray = profile(ptr, answers, beside[edge], grid, labels.n_classes, steps, precise)
+    found: FloatArray = profile_log_likelihood(ptr, answers, beside[edge], grid, labels.n_classes, steps, precise)
     return found
 
 

@@ -1,8 +1,8 @@
 """Passes for models where P(label l | truth k) ∝ exp(task table[k, l] + worker table[k, l]) (minimax entropy).
 
-Every task and every worker has a table (K, K) [truth, label]. `table_posterior` is the E-step. `climb_tables` improves
-the tables of all tasks, or of all workers, while the others stand: a concave problem for each, climbed by Newton steps
-with a curvature that is never too small and costs no more than the gradient.
+Every task and every worker has a table (K, K) [truth, label]. `table_posterior` is the E-step. `improve_tables`
+improves the tables of all tasks, or of all workers, while the others stand: a concave problem for each, climbed by
+Newton steps with a curvature that is never too small and costs no more than the gradient.
 
 In one row k, with weights q and shares p of the labels at each edge, the curvature is Σ q (diag p - p pᵀ). By Jensen it
 is at most diag m - m mᵀ / Σm with m = Σ q p, which is exact where the other side's tables are alike. That has an
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.groups import TruthPrior, softmax_tasks, sum_cells, sum_groups
-from crowdwise.kernels.layout import map_tasks, split_work
+from crowdwise.kernels.block_layout import map_tasks, split_work
+from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.kernels.grouped_sums import TruthPrior, softmax_tasks, sum_cells, sum_groups
 from crowdwise.kernels.threads import map_lanes
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Side", "climb_tables", "table_posterior"]
+__all__ = ["Side", "improve_tables", "table_posterior"]
 
 NEGLIGIBLE = 1e-11  # posterior of a class below which an edge says nothing of that row
 STEPS = 4  # Newton steps in one climb: the tables start where the last climb ended
@@ -36,7 +36,7 @@ def table_posterior(
     labels: CrowdLabels, task_table: FloatArray, worker_table: FloatArray, log_prior: FloatArray, gold: IntArray
 ) -> tuple[float, FloatArray]:
     """Log-likelihood of the labels (and gold truths), and posterior (N, K). Tables are [·, truth, label]."""
-    if _engine(labels) == "numpy":
+    if _choose_engine(labels) == "numpy":
         logits = np.moveaxis(task_table, 0, 2)[:, :, labels.task] + np.moveaxis(worker_table, 0, 2)[:, :, labels.worker]
         own = logits[:, labels.label, np.arange(labels.n_labels)]
         highest = logits.max(axis=1)
@@ -62,7 +62,7 @@ class Side(NamedTuple):
     label: IntArray
 
 
-def climb_tables(
+def improve_tables(
     labels: CrowdLabels,
     posterior: FloatArray,
     table: FloatArray,
@@ -89,8 +89,8 @@ def climb_tables(
         order = np.arange(labels.n_labels, dtype=order.dtype)
         order.flags.writeable = False  # as the other side's: for each kind of array, kernels are compiled anew
     side = Side(ptr, order, labels.task, other, labels.label)
-    if _engine(labels) == "numpy":
-        return _climb(side, posterior, table, others, weight, ordinal=ordinal)
+    if _choose_engine(labels) == "numpy":
+        return _improve_tables(side, posterior, table, others, weight, ordinal=ordinal)
     from crowdwise.kernels.compiled.loglinear import climb
 
     better = table.copy()
@@ -98,7 +98,7 @@ def climb_tables(
     return better
 
 
-def _engine(labels: CrowdLabels) -> str:
+def _choose_engine(labels: CrowdLabels) -> str:
     """Every label costs a table of K², not a row, and many short steps: NumPy falls behind four times sooner."""
     return choose_engine(4 * labels.n_labels * labels.n_classes, labels.n_classes)
 
@@ -126,7 +126,7 @@ class _Edges(NamedTuple):
         return edges, np.append(0, np.cumsum(np.bincount(edges.block, minlength=blocks.size)))
 
 
-def _climb(
+def _improve_tables(
     side: Side, posterior: FloatArray, table: FloatArray, others: FloatArray, weight: float, *, ordinal: bool
 ) -> FloatArray:
     """All blocks at once, each until it ends as it would alone."""
@@ -137,9 +137,9 @@ def _climb(
     block = np.repeat(np.arange(number.size), number)
     every = _Edges(block, side.label[side.order], np.ascontiguousarray(q.T), beside)
     better = np.where(number[:, None, None] > 0, table, 0)
-    step = _ordinal_step if ordinal else _free_step
+    step = _ordinal_newton_step if ordinal else _newton_step
     climbing = np.flatnonzero(number)
-    value, slope, mass = _sums(better[climbing], *every.select(climbing, len(table)))
+    value, slope, mass = _gradient_sums(better[climbing], *every.select(climbing, len(table)))
     value -= _penalty(better[climbing], weight, ordinal=ordinal)
     for _ in range(STEPS):
         direction, promise = step(better[climbing], slope, mass, weight)
@@ -151,7 +151,7 @@ def _climb(
                 break
             blocks = climbing[trying]
             trial = better[blocks] + scale[trying, None, None] * direction[trying]
-            reached, new_slope, new_mass = _sums(trial, *every.select(blocks, len(table)))
+            reached, new_slope, new_mass = _gradient_sums(trial, *every.select(blocks, len(table)))
             reached -= _penalty(trial, weight, ordinal=ordinal)
             good = reached >= value[trying]
             done = trying[good]
@@ -167,7 +167,7 @@ def _climb(
     return better
 
 
-def _sums(own: FloatArray, edges: _Edges, ptr: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _gradient_sums(own: FloatArray, edges: _Edges, ptr: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Σ q log P(label | truth) over each block's edges; its gradient by the table; m = Σ q p."""
     size = own.shape[1]
     logits = np.moveaxis(own, 0, 2)[:, :, edges.block] + edges.others
@@ -186,15 +186,15 @@ def _sums(own: FloatArray, edges: _Edges, ptr: IntArray) -> tuple[FloatArray, Fl
 def _penalty(own: FloatArray, weight: float, *, ordinal: bool) -> FloatArray:
     if not ordinal:
         return np.asarray(0.5 * weight * (own**2).sum(axis=(1, 2)))
-    return np.asarray(weight * (_thresholds(own) ** 2).sum(axis=(1, 2)))
+    return np.asarray(weight * (_threshold_parameters(own) ** 2).sum(axis=(1, 2)))
 
 
-def _thresholds(own: FloatArray) -> FloatArray:
+def _threshold_parameters(own: FloatArray) -> FloatArray:
     """The parameters (B, 2, K - 1) of (truth ≥ s or not, label ≥ s); that of (label < s) is its negative."""
     return np.asarray(0.5 * np.diff(own[:, [0, -1]], axis=2))
 
 
-def _free_step(own: FloatArray, slope: FloatArray, mass: FloatArray, weight: float) -> tuple[FloatArray, FloatArray]:
+def _newton_step(own: FloatArray, slope: FloatArray, mass: FloatArray, weight: float) -> tuple[FloatArray, FloatArray]:
     """Newton directions, row by row (Sherman and Morrison), and the gain that each promises."""
     pull = slope - weight * own
     damp = mass / (mass + weight)
@@ -203,14 +203,16 @@ def _free_step(own: FloatArray, slope: FloatArray, mass: FloatArray, weight: flo
     return direction, (pull * direction).sum(axis=(1, 2))
 
 
-def _ordinal_step(own: FloatArray, slope: FloatArray, mass: FloatArray, weight: float) -> tuple[FloatArray, FloatArray]:
+def _ordinal_newton_step(
+    own: FloatArray, slope: FloatArray, mass: FloatArray, weight: float
+) -> tuple[FloatArray, FloatArray]:
     """Newton directions in the threshold parameters, as tables, and the gain that each promises."""
     size = own.shape[1]
     n_steps = size - 1
     s = np.arange(1, size)
     sign = np.where(np.arange(size)[:, None] >= s, 1.0, -1.0)  # [label, threshold]
     place = np.where(np.arange(size)[:, None] >= s, n_steps, 0) + s - 1  # of the parameter [truth, threshold]
-    gradient = -2 * weight * _thresholds(own).reshape(-1, 2 * n_steps)
+    gradient = -2 * weight * _threshold_parameters(own).reshape(-1, 2 * n_steps)
     matrix = np.tile(2 * weight * np.eye(2 * n_steps), (len(own), 1, 1))
     total = mass.sum(axis=2)
     for k in range(size):

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.groups import sum_cells, sum_groups
-from crowdwise.kernels.layout import map_tasks, map_workers, order_by_label
+from crowdwise.kernels.block_layout import map_tasks, map_workers, order_by_label
+from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.kernels.grouped_sums import sum_cells, sum_groups
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Margins", "renew_weights", "task_sums"]
+__all__ = ["Margins", "gibbs_update_weights", "sum_votes_and_logs"]
 
 
 class Margins(NamedTuple):
@@ -42,7 +42,9 @@ class Margins(NamedTuple):
     variance: float
 
 
-def task_sums(labels: CrowdLabels, weights: FloatArray, log_table: FloatArray) -> tuple[FloatArray, FloatArray]:
+def sum_votes_and_logs(
+    labels: CrowdLabels, weights: FloatArray, log_table: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Weighted votes, and Σ log P(label | truth) by truth, both (N, K). The table is [worker, truth, label]."""
     shape = labels.n_tasks, labels.n_classes
     table = order_by_label(log_table)
@@ -59,7 +61,7 @@ def task_sums(labels: CrowdLabels, weights: FloatArray, log_table: FloatArray) -
     return votes, logs
 
 
-def renew_weights(labels: CrowdLabels, weights: FloatArray, noise: FloatArray, margins: Margins) -> FloatArray:
+def gibbs_update_weights(labels: CrowdLabels, weights: FloatArray, noise: FloatArray, margins: Margins) -> FloatArray:
     """Weights (M,), each from its Gaussian given those before it and, of those after it, the old ones.
 
     The density is exp(-½ ‖weights‖² / variance - Σ_t (cost × lack[t] + ½ bend[t] lack[t]²)), where a task's lack of
@@ -75,10 +77,10 @@ def renew_weights(labels: CrowdLabels, weights: FloatArray, noise: FloatArray, m
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         _renew(labels, found, noise, margins)
     else:
-        from crowdwise.kernels.compiled.margin import renew
+        from crowdwise.kernels.compiled.margin import update_weights
 
         everyone = np.array([0, labels.n_workers])  # one lane: each weight depends on those before it
-        map_workers(labels, everyone, renew, found, noise, margins)
+        map_workers(labels, everyone, update_weights, found, noise, margins)
     return found
 
 

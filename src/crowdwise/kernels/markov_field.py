@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import xlogy
 
-from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
-    from crowdwise.labels.graph import TaskGraph
+    from crowdwise.labels.task_graph import TaskGraph
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["field_pass"]
+__all__ = ["mean_field_pass"]
 
 
-def field_pass(
+def mean_field_pass(
     graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
 ) -> float:
     """Sweep over the tasks, in place, and return the bound that every update raises.
@@ -34,14 +34,14 @@ def field_pass(
         Where the sweeps start; becomes where they end.
     """
     if choose_engine(graph.neighbour.size + posterior.shape[0], posterior.shape[1]) == "numpy":
-        return _sweep(graph, order, log_evidence, coupling, posterior, sweeps)
-    from crowdwise.kernels.compiled.markov_field import sweep
+        return _mean_field_pass(graph, order, log_evidence, coupling, posterior, sweeps)
+    from crowdwise.kernels.compiled.markov_field import mean_field_sweeps
 
-    value: float = sweep(graph, order, log_evidence, coupling, posterior, sweeps)
+    value: float = mean_field_sweeps(graph, order, log_evidence, coupling, posterior, sweeps)
     return value
 
 
-def _sweep(
+def _mean_field_pass(
     graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
 ) -> float:
     ptr, neighbour = graph

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.layout import map_tasks, map_workers, split_work
+from crowdwise.kernels.block_layout import map_tasks, map_workers, split_work
+from crowdwise.kernels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
-    from crowdwise.kernels.groups import TruthPrior
+    from crowdwise.kernels.grouped_sums import TruthPrior
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ def pair_sums(model: IndependenceModel, tasks: IntArray, place: IntArray, size: 
         Row of each worker in the sums; -1 for one who is left out.
     """
     out = np.zeros((7, size, size))
-    if _compiled(model):
+    if _use_compiled(model):
         from crowdwise.kernels.compiled import pair_agreement
 
         pair_agreement.add_pairs(model, np.exp(model.log_table), tasks, place, out)
@@ -84,7 +84,7 @@ def partner_sums(model: IndependenceModel, tasks: IntArray, place: IntArray, par
         Whether the column is a partner of the row.
     """
     out = np.zeros((3, partners.shape[0]))
-    if _compiled(model):
+    if _use_compiled(model):
         from crowdwise.kernels.compiled import pair_agreement
 
         pair_agreement.add_partners(model, np.exp(model.log_table), tasks, place, partners, out)
@@ -111,18 +111,18 @@ def copy_log_ratios(
         Share of answers that any two workers have in common beyond the truth.
     """
     out = np.zeros((copied.size, size, size))
-    if _compiled(model):
+    if _use_compiled(model):
         from crowdwise.kernels.compiled import pair_agreement
 
         pair_agreement.add_copy_ratios(model, np.exp(model.log_table), tasks, place, copied, usual, out)
     else:
-        again = _repeats(model)
+        again = _mark_repeated_answers(model)
         for pairs in _pairs_of_tasks(model, tasks, place, ordered=True):
             _add_copy_ratios(pairs, again, copied, usual, out)
     return out
 
 
-def _compiled(model: IndependenceModel) -> bool:
+def _use_compiled(model: IndependenceModel) -> bool:
     return choose_engine(model.worker.size, model.log_prior.size) == "numba"
 
 
@@ -237,7 +237,7 @@ def _add_copy_ratios(pairs: _Pairs, again: BoolArray, copied: FloatArray, usual:
         out[number] += np.bincount(cell[agree], gain, n_cells).reshape(out.shape[1:])
 
 
-def _repeats(model: IndependenceModel) -> BoolArray:
+def _mark_repeated_answers(model: IndependenceModel) -> BoolArray:
     """Whether each edge is a second answer of its worker to its task."""
     task = np.repeat(np.arange(model.task_ptr.size - 1), np.diff(model.task_ptr))
     key = task * np.int64(model.log_table.shape[0]) + model.worker

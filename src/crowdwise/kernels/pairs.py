@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.groups import sum_cells
-from crowdwise.kernels.layout import TaskLane, order_by_label
+from crowdwise.kernels.block_layout import TaskLane, order_by_label
+from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.kernels.grouped_sums import sum_cells
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["PairCounts", "label_pairs", "pair_agreements", "pair_counts", "pair_pass"]
+__all__ = ["PairCounts", "label_pairs", "pair_agreements", "pair_counts", "pair_e_step"]
 
 CHUNK = 1 << 22  # pairs of labels held at a time
 MOST_LABELS = 2000  # of a task: one that all the crowd answered would make workers × workers pairs of one task each
@@ -73,7 +73,7 @@ def pair_agreements(labels: CrowdLabels) -> tuple[IntArray, IntArray, FloatArray
 
 
 def _count_keys(labels: CrowdLabels, *, joint: bool) -> tuple[IntArray, IntArray]:
-    """Distinct keys of pairs of labels (`_keys`), sorted, and how often each occurs; a chunk of tasks at a time."""
+    """Distinct keys of pairs of labels (`_pair_keys`), sorted, and their counts; a chunk of tasks at a time."""
     per_task = labels.labels_per_task.astype(np.int64)
     per_task[per_task > MOST_LABELS] = 0
     ends = np.cumsum(per_task * (per_task - 1) // 2)
@@ -82,7 +82,7 @@ def _count_keys(labels: CrowdLabels, *, joint: bool) -> tuple[IntArray, IntArray
     while task < labels.n_tasks:
         done = ends[task - 1] if task else 0
         last = max(task + 1, int(np.searchsorted(ends, done + CHUNK, side="right")))
-        found = _keys(labels, task, last, int(ends[last - 1] - done), joint=joint)
+        found = _pair_keys(labels, task, last, int(ends[last - 1] - done), joint=joint)
         new_keys, new_counts = np.unique(found, return_counts=True)
         keys, inverse = np.unique(np.concatenate([keys, new_keys]), return_inverse=True)
         counts = np.bincount(inverse, weights=np.concatenate([counts, new_counts]), minlength=keys.size).astype(
@@ -92,7 +92,7 @@ def _count_keys(labels: CrowdLabels, *, joint: bool) -> tuple[IntArray, IntArray
     return keys, counts
 
 
-def _keys(labels: CrowdLabels, first: int, last: int, n_pairs: int, *, joint: bool) -> IntArray:
+def _pair_keys(labels: CrowdLabels, first: int, last: int, n_pairs: int, *, joint: bool) -> IntArray:
     """(pair * K + her label) * K + the other's label, for every pair of labels of each task; pair = worker * M + other.
 
     Not joint: pair * 2, and 1 where the labels are the same.
@@ -129,7 +129,7 @@ def label_pairs(task_ptr: IntArray, most_labels: int | None = None) -> tuple[Int
     return one, one + 1 + np.arange(one.size) - np.repeat(np.cumsum(after) - after, after)
 
 
-def pair_pass(pairs: PairCounts, prior: FloatArray, table: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+def pair_e_step(pairs: PairCounts, prior: FloatArray, table: FloatArray) -> tuple[float, FloatArray, FloatArray]:
     """E-step of the model R = A D Bᵀ of joint answers, and the counts that its M-step needs.
 
     Parameters

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.groups import sum_groups
+from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.kernels.grouped_sums import sum_groups
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels

@@ -58,7 +58,7 @@ def run_lanes(work: Callable[[int], None], n_lanes: int) -> None:
         for lane in range(n_lanes):
             work(lane)
         return
-    for _ in _pool(n_threads(), os.getpid()).map(work, range(n_lanes)):
+    for _ in _thread_pool(n_threads(), os.getpid()).map(work, range(n_lanes)):
         pass
 
 
@@ -74,6 +74,6 @@ def map_lanes(work: Callable[[int, int], Any], edges: IntArray) -> list[Any]:
 
 
 @lru_cache(maxsize=4)
-def _pool(threads: int, _process: int) -> ThreadPoolExecutor:
+def _thread_pool(threads: int, _process: int) -> ThreadPoolExecutor:
     """Threads that stay: starting them for every pass costs more than a small pass. A forked child starts its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix="crowdwise")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.kernels.layout import order_by_label
+from crowdwise.kernels.block_layout import order_by_label
+from crowdwise.kernels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -25,11 +25,11 @@ def triple_counts(labels: CrowdLabels, triples: IntArray) -> FloatArray:
     """Joint answers (T, K, K, K) of each triplet (T, 3) of different workers; repeated answers count each."""
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         return _triple_counts(labels, triples)
-    from crowdwise.kernels.compiled.triples import count
+    from crowdwise.kernels.compiled.triples import count_triples
 
     order = labels.by_worker
     counts = np.zeros((len(triples), *3 * [labels.n_classes]))
-    count(triples, order.ptr, labels.task[order.edge], labels.label[order.edge], counts)
+    count_triples(triples, order.ptr, labels.task[order.edge], labels.label[order.edge], counts)
     return counts
 
 
@@ -53,9 +53,9 @@ def triple_error(triples: Triples, prior: FloatArray, table: FloatArray) -> floa
     """Σ weight × ‖share − Σ_k prior[k] a[k] ∘ b[k] ∘ c[k]‖² over triplets; table [worker, truth, label]."""
     by_label = order_by_label(table)
     if choose_engine(triples.share.size, prior.size) == "numba":
-        from crowdwise.kernels.compiled.triples import error
+        from crowdwise.kernels.compiled.triples import triple_squared_error
 
-        return float(error(triples, prior, by_label))
+        return float(triple_squared_error(triples, prior, by_label))
     one, two, three = (by_label[triples.workers[:, place]] for place in range(3))
     left = triples.share - _predict_shares(prior * one, two, three)
     return float(triples.weight @ (left**2).sum(axis=(1, 2, 3)))
@@ -73,10 +73,10 @@ def triple_sweep(
     flat = triples.workers.ravel()
     order = np.argsort(flat, kind="stable")
     ptr = np.searchsorted(flat[order], np.arange(table.shape[0] + 1))
-    sweep = _sweep
+    descend_triples = _triple_sweep
     if choose_engine(triples.share.size, prior.size) == "numba":
-        from crowdwise.kernels.compiled.triples import sweep
-    sweep(triples, Places(ptr, order // 3, order % 3), new_prior, new_table, n_steps, fixed)
+        from crowdwise.kernels.compiled.triples import descend_triples
+    descend_triples(triples, Places(ptr, order // 3, order % 3), new_prior, new_table, n_steps, fixed)
     return new_prior, new_table.transpose(0, 2, 1)
 
 
@@ -117,7 +117,9 @@ def _predict_shares(one: FloatArray, two: FloatArray, three: FloatArray) -> Floa
     return law
 
 
-def _sweep(triples: Triples, places: Places, prior: FloatArray, table: FloatArray, n_steps: int, fixed: bool) -> None:
+def _triple_sweep(
+    triples: Triples, places: Places, prior: FloatArray, table: FloatArray, n_steps: int, fixed: bool
+) -> None:
     """As the compiled loop, with all triplets of a worker at once; table [worker, label, truth]."""
     workers, share, weight = triples
     size = prior.size
@@ -134,17 +136,19 @@ def _sweep(triples: Triples, places: Places, prior: FloatArray, table: FloatArra
             met = (seen @ table[three][:, None]) * table[two][:, None]
             right += met.sum(axis=(0, 2))
         gram *= np.outer(prior, prior)
-        columns = _descend(gram, right * prior, table[worker], n_steps)
+        columns = _projected_gradient(gram, right * prior, table[worker], n_steps)
         table[worker] = columns
         grams[worker] = columns.T @ columns
     if not fixed:
         one, two, three = (table[workers[:, place]] for place in range(3))
         gram = np.tensordot(weight, np.prod(grams[workers], axis=1), axes=1)
         met = ((share @ three[:, None]) * two[:, None]).sum(axis=2) * one
-        prior[:] = _descend(gram, np.tensordot(weight, met, axes=1).sum(axis=0)[None], prior[None], n_steps)[0]
+        prior[:] = _projected_gradient(gram, np.tensordot(weight, met, axes=1).sum(axis=0)[None], prior[None], n_steps)[
+            0
+        ]
 
 
-def _descend(gram: FloatArray, right: FloatArray, values: FloatArray, n_steps: int) -> FloatArray:
+def _projected_gradient(gram: FloatArray, right: FloatArray, values: FloatArray, n_steps: int) -> FloatArray:
     """Projected gradient on ½ tr(X G Xᵀ) - tr(X Rᵀ); every column of X on the simplex, or X, where it is one row."""
     curvature = np.abs(gram).sum(axis=1).max()
     for _ in range(n_steps if curvature > 0 else 0):

@@ -14,7 +14,7 @@ from crowdwise.labels.columns import Columns, candidates
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.read import open_source
-from crowdwise.labels.vocabulary import plain, positions
+from crowdwise.labels.vocabulary import plain_arrow_names, positions
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
@@ -100,7 +100,7 @@ def _attribute(name: str, column: pa.ChunkedArray, place: IntArray, size: int) -
     code = np.full(size, -1, np.int64)
     if pa.types.is_nested(column.type):
         return Attribute(str(name), (), code, "It holds lists or records. Give one value for each name.")
-    array = plain(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    array = plain_arrow_names(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     if pa.types.is_string(array.type):  # an empty cell of a text file is a missing value
         array = pc.if_else(pc.equal(array, ""), None, array)
     values = pc.unique(array.filter(pa.array(place >= 0))).drop_null()

@@ -99,9 +99,9 @@ def open_blob(source: Any) -> Blob:
                 return _hold_bytes(path.name, file.read())
             magic = file.read(2)
     except FileNotFoundError:
-        raise InputError(_absent(path)) from None
+        raise InputError(_missing_file_error(path)) from None
     except IsADirectoryError:
-        raise InputError(_folder(path)) from None
+        raise InputError(_folder_error(path)) from None
     except PermissionError:
         raise InputError(f"{quote(str(path))} may not be read by you. Change its permissions.") from None
     except (OSError, ValueError) as error:
@@ -114,7 +114,7 @@ def _hold_bytes(name: str, data: bytes) -> Blob:
     return Blob(name, None, data, data.startswith(GZIP))
 
 
-def _absent(path: Path) -> str:
+def _missing_file_error(path: Path) -> str:
     if "\n" in str(path):
         return "There is no such file: a path was expected, not text of several lines. Write it to a file."
     near = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
@@ -125,7 +125,7 @@ def _absent(path: Path) -> str:
     return f"There is no file {quote(str(path))}. Check the path; relative ones start in {here}."
 
 
-def _folder(path: Path) -> str:
+def _folder_error(path: Path) -> str:
     files = sorted(entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
     inside = f" It holds {listing(files)}." if files else " It holds no files."
     return f"{quote(str(path))} is a folder; give a file in it.{inside}"

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.choice import choose_engine
+from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import listing, quote
-from crowdwise.labels.sorting import repeats
+from crowdwise.labels.numeric_values import describe_values
+from crowdwise.labels.similar_names import twin_notes
+from crowdwise.labels.sorting import find_repeated_edges
 from crowdwise.labels.source_location import format_count
-from crowdwise.labels.twins import twin_notes
-from crowdwise.labels.values import describe_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import IntArray
 
-__all__ = ["Description", "Spread", "describe", "linked"]
+__all__ = ["Description", "Spread", "describe", "find_connected_parts"]
 
 ENOUGH = 20  # labels before "always the same answer" says something about a worker
 RARE = 0.005  # share below which a class is hard to learn
@@ -114,7 +114,7 @@ def describe(labels: CrowdLabels) -> Description:
     """Describe labels in time linear in their number, and say what looks wrong."""
     per_task, per_worker = labels.labels_per_task, labels.labels_per_worker
     pairs, agreeing = _pairs(labels)
-    repeated = repeats(labels.task_ptr, labels.worker, labels.n_workers)[0].size
+    repeated = find_repeated_edges(labels.task_ptr, labels.worker, labels.n_workers)[0].size
     shares = dict(zip(labels.classes.to_pylist(), labels.class_shares.tolist(), strict=True))
     return Description(
         n_labels=labels.n_labels,
@@ -129,10 +129,10 @@ def describe(labels: CrowdLabels) -> Description:
         agreement=agreeing / pairs if pairs else None,
         class_shares=shares,
         warnings=[
-            *_about_tasks(labels, repeated),
-            *_about_workers(labels),
-            *_about_classes(labels),
-            *_about_names(labels),
+            *_task_warnings(labels, repeated),
+            *_worker_warnings(labels),
+            *_class_warnings(labels),
+            *_name_warnings(labels),
         ],
     )
 
@@ -140,7 +140,7 @@ def describe(labels: CrowdLabels) -> Description:
 def _pairs(labels: CrowdLabels) -> tuple[int, int]:
     """Count pairs of answers within tasks, and those that agree."""
     if choose_engine(labels.n_labels, labels.n_classes) == "numba":
-        from crowdwise.labels.compiled import count_pairs
+        from crowdwise.labels.compiled_loops import count_pairs
 
         found: tuple[int, int] = count_pairs(labels.task_ptr, labels.label, labels.n_classes)
         return found
@@ -149,7 +149,7 @@ def _pairs(labels: CrowdLabels) -> tuple[int, int]:
     return int((per_task * (per_task - 1) // 2).sum()), int((votes * (votes - 1) // 2).sum())
 
 
-def _about_tasks(labels: CrowdLabels, repeated: int) -> Iterator[str]:
+def _task_warnings(labels: CrowdLabels, repeated: int) -> Iterator[str]:
     per_task = labels.labels_per_task
     none, one = int((per_task == 0).sum()), int((per_task == 1).sum())
     if none:
@@ -172,21 +172,21 @@ def _about_tasks(labels: CrowdLabels, repeated: int) -> Iterator[str]:
 
 def _components(labels: CrowdLabels) -> list[int]:
     """Sizes, in tasks, of the parts of the graph of workers and tasks, largest first."""
-    part = linked(labels.task_ptr, labels.worker, labels.n_workers)
+    part = find_connected_parts(labels.task_ptr, labels.worker, labels.n_workers)
     first = labels.task_ptr[:-1][labels.labels_per_task > 0]
     sizes = np.bincount(part[labels.worker[first]], minlength=1)
     return sorted(sizes[sizes > 0].tolist(), reverse=True)
 
 
-def linked(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
+def find_connected_parts(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
     """Find for each worker the part of the crowd it belongs to, named by its first worker.
 
     Workers of one task are linked.
     """
     if choose_engine(worker.size, 1) == "numba":
-        from crowdwise.labels.compiled import link
+        from crowdwise.labels.compiled_loops import link_workers
 
-        found: IntArray = link(task_ptr, worker, n_workers)
+        found: IntArray = link_workers(task_ptr, worker, n_workers)
         return found
     per_task = np.diff(task_ptr)
     asked, n_asked = task_ptr[:-1][per_task > 0], per_task[per_task > 0]
@@ -199,7 +199,7 @@ def linked(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
     return part
 
 
-def _about_workers(labels: CrowdLabels) -> Iterator[str]:
+def _worker_warnings(labels: CrowdLabels) -> Iterator[str]:
     per_worker = labels.labels_per_worker
     top = int(per_worker.argmax()) if per_worker.size else 0
     if labels.n_workers > 2 and per_worker[top] > labels.n_labels / 2:
@@ -222,7 +222,7 @@ def _about_workers(labels: CrowdLabels) -> Iterator[str]:
         yield f"{format_count(int(silent.sum()), 'worker')} without any label: {_some(labels.workers, silent)}."
 
 
-def _about_classes(labels: CrowdLabels) -> Iterator[str]:
+def _class_warnings(labels: CrowdLabels) -> Iterator[str]:
     shares = labels.class_shares
     unused = shares == 0
     if unused.any():
@@ -241,7 +241,7 @@ def _about_classes(labels: CrowdLabels) -> Iterator[str]:
         yield f"Class {listing(words)} looks like a missing value, but is counted as a class."
 
 
-def _about_names(labels: CrowdLabels) -> Iterator[str]:
+def _name_warnings(labels: CrowdLabels) -> Iterator[str]:
     yield from twin_notes(labels)
     for what, names in (("task", labels.tasks), ("worker", labels.workers), ("class", labels.classes)):
         if not pa.types.is_string(names.type):

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.codes import smallest_int
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.integer_codes import smallest_int
 from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.sorting import first_seen
+from crowdwise.labels.numeric_values import refuse_values
+from crowdwise.labels.sorting import codes_by_first_appearance
 from crowdwise.labels.source_location import Place, format_count
 from crowdwise.labels.string_encoder import Interner
-from crowdwise.labels.values import refuse_values
-from crowdwise.labels.vocabulary import as_vocabulary, parse_integers, plain, positions
+from crowdwise.labels.vocabulary import as_vocabulary, parse_integers, plain_arrow_names, positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,7 +88,7 @@ class ColumnEncoder:
                 self.chunks = []
                 if pa.types.is_floating(names.type):
                     _refuse_infinite(codes, names, self.called, self.place)
-                names = plain(names)
+                names = plain_arrow_names(names)
                 if pa.types.is_string(names.type):
                     names.validate(full=True)
             else:
@@ -179,7 +179,7 @@ def _dense_codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array] | None:
     if low is None or high > 2**63 - 1 or high - low >= 4 * len(column) + 2**16:
         return None
     values = _numpy(chunk if chunk.type in _COMPILED else chunk.cast(pa.int64()) for chunk in column.chunks)
-    codes, seen = first_seen(values, low, high - low + 1)
+    codes, seen = codes_by_first_appearance(values, low, high - low + 1)
     return codes, pa.array(seen)
 
 
@@ -202,7 +202,7 @@ def _dictionary_codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool
     indices = _numpy(chunk.indices.cast(pa.int32()) for chunk in column.chunks)
     if column.type.ordered:
         return indices, names, True
-    codes, seen = first_seen(indices, 0, len(names))
+    codes, seen = codes_by_first_appearance(indices, 0, len(names))
     return codes, names.take(pa.array(seen)), False
 
 
@@ -247,7 +247,7 @@ def _apply_declared_classes(label: Encoded, classes: Iterable[Any], place: Place
         shown = listing(label.names.take(pa.array(strange)).to_pylist())
         raise InputError(
             f"{format_count(rows.size, 'label')} outside the declared classes ({listing(names.to_pylist())}): "
-            f"{shown} ({place.many(rows.tolist())}). Add to classes= (on the command line --classes), or "
+            f"{shown} ({place.name_rows(rows.tolist())}). Add to classes= (on the command line --classes), or "
             "remove those rows."
         )
     return np.maximum(mapping, 0), names
@@ -268,7 +268,7 @@ def _refuse_nested(kind: pa.DataType, called: str, place: Place) -> None:
 
 def _refuse_missing(rows: IntArray, called: str, place: Place) -> None:
     raise InputError(
-        f"{called} has {format_count(rows.size, 'missing value')}: {place.many(rows.tolist())}. Every row "
+        f"{called} has {format_count(rows.size, 'missing value')}: {place.name_rows(rows.tolist())}. Every row "
         "needs a task, a worker and a label: fill in what is missing, or remove those rows."
     )
 
@@ -278,7 +278,7 @@ def _refuse_infinite(codes: IntArray, names: pa.Array, called: str, place: Place
     if wrong.size:
         rows = np.flatnonzero(np.isin(codes, wrong)).tolist()
         raise InputError(
-            f"{called} holds numbers that are not finite (nan, inf): {place.many(rows)}. Remove those rows."
+            f"{called} holds numbers that are not finite (nan, inf): {place.name_rows(rows)}. Remove those rows."
         )
 
 
@@ -318,4 +318,4 @@ def _refuse_class_twins(label: Encoded, place: Place) -> None:
 def _twins(column: Encoded, pair: IntArray, fault: str, place: Place, remedy: str) -> InputError:
     rows = [int(np.argmax(column.codes == code)) for code in pair[:5]]
     shown = listing(column.names.take(pa.array(pair)).to_pylist())
-    return InputError(f"{fault}: {shown} ({place.many(rows)}). They are probably one. {remedy}")
+    return InputError(f"{fault}: {shown} ({place.name_rows(rows)}). They are probably one. {remedy}")

@@ -14,7 +14,7 @@ from crowdwise.labels.columns import Columns
 from crowdwise.labels.errors import SHOWN, InputError, listing, quote
 from crowdwise.labels.files import file_source
 from crowdwise.labels.source_location import JoinedPlace
-from crowdwise.labels.vocabulary import as_text, plain
+from crowdwise.labels.vocabulary import as_text, plain_arrow_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -112,7 +112,7 @@ class _Joined:
         for part, column in zip(self.parts, columns, strict=True):
             if pa.types.is_nested(column.type):
                 raise InputError(f"{part.place.origin}: column {quote(name)} holds lists or records ({column.type}).")
-        chunks = [plain(chunk) for column in columns for chunk in column.chunks if len(chunk)]
+        chunks = [plain_arrow_names(chunk) for column in columns for chunk in column.chunks if len(chunk)]
         if len({chunk.type for chunk in chunks}) > 1:
             chunks = [as_text(chunk) for chunk in chunks]
         return pa.chunked_array(chunks, chunks[0].type if chunks else pa.string())

@@ -31,10 +31,10 @@ def json_source(blob: Blob) -> Columns | Mapping[Any, Any]:
     lines = list(islice((line for line in blob.lines() if line.removeprefix(b"\xef\xbb\xbf").strip()), 2))
     record = _parse_line(lines[0]) if lines else None
     if record is None:
-        return _whole(blob)
+        return _parse_whole(blob)
     # On a single line, an object of objects or of lists is the whole table; on the first of several, it is one record.
     if len(lines) == 1 and record and any(_all(kind, record) for kind in (dict, list)):
-        return _whole(blob)
+        return _parse_whole(blob)
     return _Lines(blob).columns()
 
 
@@ -100,7 +100,7 @@ class _Lines:
         where = f"{self.blob.name}, line {number}"
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            value = json.loads(text, object_pairs_hook=_each_key_once)
+            value = json.loads(text, object_pairs_hook=_refuse_repeated_keys)
         except UnicodeDecodeError as error:
             raise InputError(f"{where}: not UTF-8. Save the file as UTF-8.") from error
         except (ValueError, RecursionError) as error:
@@ -115,7 +115,7 @@ class _Lines:
         return self.numbers[row]
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse an object that names a key twice, where JSON would forget the first answer."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -125,9 +125,9 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _whole(blob: Blob) -> Columns | Mapping[Any, Any]:
+def _parse_whole(blob: Blob) -> Columns | Mapping[Any, Any]:
     try:
-        value = json.loads(blob.all().decode("utf-8-sig"), object_pairs_hook=_each_key_once)
+        value = json.loads(blob.all().decode("utf-8-sig"), object_pairs_hook=_refuse_repeated_keys)
     except UnicodeDecodeError as error:
         raise InputError(f"{blob.name} is not UTF-8 (byte {error.start}). Save the file as UTF-8.") from error
     except json.JSONDecodeError as error:
@@ -143,11 +143,11 @@ def _whole(blob: Blob) -> Columns | Mapping[Any, Any]:
             value = [value]
     if isinstance(value, list) and value and all(isinstance(record, dict) for record in value):
         names = list(dict.fromkeys(name for record in value for name in record))
-        return Columns(names, _of_records(value, blob.name), place=Place(blob.name, "record"))
+        return Columns(names, _columns_of_records(value, blob.name), place=Place(blob.name, "record"))
     if value in ([], {}):
         raise InputError(f"{blob.name} holds no labels. Give {SHAPES}.")
     raise InputError(f"{blob.name} is JSON of an unknown shape. Give {SHAPES}.")
 
 
-def _of_records(records: list[dict[str, Any]], origin: str) -> Callable[[str], pa.ChunkedArray]:
+def _columns_of_records(records: list[dict[str, Any]], origin: str) -> Callable[[str], pa.ChunkedArray]:
     return lambda name: as_column([record.get(name) for record in records], name, origin)

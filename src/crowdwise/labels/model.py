@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.codes import check_codes, duplicate_message, selection, smallest_int
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.integer_codes import check_codes, duplicate_message, selection, smallest_int
 from crowdwise.labels.old_names import accept_seed
-from crowdwise.labels.sorting import group_by, group_offsets, repeats, sort_by_task
+from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets, sort_by_task
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class CrowdLabels:
             "labels" if many different numbers are classes all the same; see `read_labels`.
         """
         from crowdwise.labels.read import Options
-        from crowdwise.labels.wide import labels_from_matrix
+        from crowdwise.labels.wide_tables import labels_from_matrix
 
         told = Options(kind=kind).kind == "labels"
         return labels_from_matrix(
@@ -192,7 +192,7 @@ class CrowdLabels:
         if task.size and np.any(task[1:] < task[:-1]):
             task, worker, label = sort_by_task(task, worker, label, offsets)
         if on_duplicate != "all":
-            later, earlier = repeats(offsets, worker, len(workers))
+            later, earlier = find_repeated_edges(offsets, worker, len(workers))
             if later.size:
                 if on_duplicate == "error":
                     raise InputError(

@@ -87,7 +87,7 @@ def infer_outer(outer: list[Any], inner: list[Any]) -> Outer | None:
     >>> infer_outer(["a", "b"], ["c", "d"]) is None
     True
     """
-    told = _find_topic(outer), _find_topic(inner)
+    told = _infer_level_role(outer), _infer_level_role(inner)
     if told[0] != told[1]:
         return "workers" if told[0] == "worker" or told[1] == "task" else "tasks"
     if len(inner) >= LARGER * len(outer) and len(outer) > 1 and _are_words(outer) and _are_numbered(inner):
@@ -97,7 +97,7 @@ def infer_outer(outer: list[Any], inner: list[Any]) -> Outer | None:
     return None
 
 
-def _find_topic(names: list[Any]) -> Literal["worker", "task"] | None:
+def _infer_level_role(names: list[Any]) -> Literal["worker", "task"] | None:
     """What most names of a level speak of, if they speak of one thing only."""
     sample = [str(name) for name in islice(names, SAMPLED)]
     worker, task = (

@@ -20,9 +20,9 @@ from crowdwise.labels.files import file_source
 from crowdwise.labels.join import open_paths
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.nested import by_task
+from crowdwise.labels.similar_names import warn_of_twins
 from crowdwise.labels.source_location import Place
-from crowdwise.labels.twins import warn_of_twins
-from crowdwise.labels.wide import as_wide, labels_from_matrix, labels_from_nested, labels_from_wide
+from crowdwise.labels.wide_tables import as_wide, labels_from_matrix, labels_from_nested, labels_from_wide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,7 +88,7 @@ def read_labels(
         keep "all" (each counts as one answer).
     kind
         "labels" if the labels are classes even where they look like values (many different numbers, see
-        `crowdwise.labels.values`), which is otherwise asked about. Declared `classes` say so too.
+        `crowdwise.labels.numeric_values`), which is otherwise asked about. Declared `classes` say so too.
     outer
         What the outer names of a mapping of mappings are, "tasks" or "workers"; by default found by their names and
         numbers, and asked about where these do not tell.
@@ -156,7 +156,7 @@ def _labels(source: Columns, names: tuple[str, ...], options: Options) -> CrowdL
         if source.batches is None:
             columns = list(pool.map(lambda encoder, name: encoder.take(source.column(name)), encoders, names))
         else:
-            _pump(source.batches(list(names)), encoders, pool)
+            _encode_batches(source.batches(list(names)), encoders, pool)
             columns = list(pool.map(ColumnEncoder.finish, encoders))
     sizes = [column.codes.size for column in columns]
     if len(set(sizes)) > 1:
@@ -173,7 +173,7 @@ def _labels(source: Columns, names: tuple[str, ...], options: Options) -> CrowdL
     )
 
 
-def _pump(batches: Iterable[list[pa.Array]], encoders: list[ColumnEncoder], pool: ThreadPoolExecutor) -> None:
+def _encode_batches(batches: Iterable[list[pa.Array]], encoders: list[ColumnEncoder], pool: ThreadPoolExecutor) -> None:
     """Encode each batch while the next is read."""
     running: list[Future[None]] = []
     for batch in batches:

@@ -14,12 +14,12 @@ from crowdwise.labels.columns import Columns
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.read import open_source
-from crowdwise.labels.vocabulary import as_vocabulary, plain, positions
+from crowdwise.labels.vocabulary import as_vocabulary, plain_arrow_names, positions
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, IntArray
 
-__all__ = ["NAMES", "Sequences", "read_sequences", "rule_for_new"]
+__all__ = ["NAMES", "Sequences", "read_sequences", "rule_for_new_tasks"]
 
 NAMES = "names"
 COLUMNS = ("task", "sequence", "position")
@@ -88,7 +88,7 @@ def read_sequences(source: Any, tasks: Any) -> Sequences:
     return _order_tasks(names, *_from_table(source, names))
 
 
-def rule_for_new(source: Any) -> str | None:
+def rule_for_new_tasks(source: Any) -> str | None:
     """How tasks that the source has not seen are put in sequences: by their names if it says so, else not at all."""
     return NAMES if _is_names(source) else None
 
@@ -133,7 +133,7 @@ def _from_table(source: Any, names: pa.Array) -> tuple[IntArray, IntArray]:
             f"sequences: {columns.place.origin} holds {listing(task.names.take(pa.array(repeated)).to_pylist())} more "
             "than once. Give each task one sequence and position."
         )
-    if not pa.types.is_int64(plain(position.names).type):
+    if not pa.types.is_int64(plain_arrow_names(position.names).type):
         raise InputError(
             f"sequences: positions must be whole numbers; these are {listing(position.names.to_pylist())}. Number the "
             "tasks of each sequence in their order."
@@ -148,7 +148,7 @@ def _from_table(source: Any, names: pa.Array) -> tuple[IntArray, IntArray]:
             "position; a task that stands alone is a sequence of its own."
         )
     rows = row_of[places]
-    numbers = plain(position.names).to_numpy(zero_copy_only=False)
+    numbers = plain_arrow_names(position.names).to_numpy(zero_copy_only=False)
     return sequence.codes[rows].astype(np.int64), numbers[position.codes[rows]]
 
 

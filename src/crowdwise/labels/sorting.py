@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.labels.choice import choose_engine
+from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
 
-__all__ = ["first_repeats", "first_seen", "group_by", "group_offsets", "repeats", "sort_by_task"]
+__all__ = [
+    "codes_by_first_appearance",
+    "find_repeated_edges",
+    "first_repeats",
+    "group_by",
+    "group_offsets",
+    "sort_by_task",
+]
 
 BUCKET_BITS = 8  # 256 buckets: their open cache lines fit the first-level cache
 
@@ -23,9 +30,9 @@ BUCKET_BITS = 8  # 256 buckets: their open cache lines fit the first-level cache
 def group_offsets(keys: IntArray, n_groups: int) -> IntArray:
     """Offsets of each group were the keys sorted: group g is `offsets[g]:offsets[g + 1]`."""
     if choose_engine(keys.size, 1) == "numba":
-        from crowdwise.labels import compiled
+        from crowdwise.labels import compiled_loops
 
-        offsets: IntArray = compiled.group_offsets(keys, n_groups)
+        offsets: IntArray = compiled_loops.group_offsets(keys, n_groups)
         return offsets
     return np.append(0, np.cumsum(np.bincount(keys, minlength=n_groups)))
 
@@ -35,14 +42,14 @@ def group_by(keys: IntArray, offsets: IntArray) -> IntArray:
     width = np.int32 if keys.size < 2**31 else np.int64
     if choose_engine(keys.size, 1) == "numpy":
         return np.argsort(keys, kind="stable").astype(width)
-    from crowdwise.labels.compiled import fill_order
+    from crowdwise.labels.compiled_loops import fill_order
 
     order: IntArray = np.empty(keys.size, width)
     fill_order(keys, offsets[:-1].copy(), order)
     return order
 
 
-def repeats(task_ptr: IntArray, worker: IntArray, n_workers: int) -> tuple[IntArray, IntArray]:
+def find_repeated_edges(task_ptr: IntArray, worker: IntArray, n_workers: int) -> tuple[IntArray, IntArray]:
     """Edges that repeat an earlier edge of the same task and worker, and the last such earlier edge of each."""
     if choose_engine(worker.size, 1) == "numpy":
         task = np.repeat(np.arange(task_ptr.size - 1), np.diff(task_ptr))
@@ -52,7 +59,7 @@ def repeats(task_ptr: IntArray, worker: IntArray, n_workers: int) -> tuple[IntAr
         before[order[1:][again]] = order[:-1][again]
         later = np.flatnonzero(before >= 0)
         return later, before[later]
-    from crowdwise.labels.compiled import find_repeats
+    from crowdwise.labels.compiled_loops import find_repeats
 
     later, earlier = np.empty(0, np.int64), np.empty(0, np.int64)
     count = find_repeats(task_ptr, worker, n_workers, later, earlier)
@@ -63,9 +70,9 @@ def repeats(task_ptr: IntArray, worker: IntArray, n_workers: int) -> tuple[IntAr
 
 
 def first_repeats(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
-    """For each edge, the earlier edge of the same task and worker, or -1; see `repeats`."""
+    """For each edge, the earlier edge of the same task and worker, or -1; see `find_repeated_edges`."""
     previous = np.full(worker.size, -1, np.int64)
-    later, earlier = repeats(task_ptr, worker, n_workers)
+    later, earlier = find_repeated_edges(task_ptr, worker, n_workers)
     previous[later] = earlier
     return previous
 
@@ -82,7 +89,7 @@ def sort_by_task(
     if choose_engine(task.size, 1) == "numpy":
         order = np.argsort(task, kind="stable")
         return task[order].astype(np.int32), worker[order].astype(np.int32), label[order]
-    from crowdwise.labels.compiled import scatter
+    from crowdwise.labels.compiled_loops import scatter
 
     shift = max(0, (offsets.size - 1).bit_length() - BUCKET_BITS)
     if shift:
@@ -91,15 +98,15 @@ def sort_by_task(
     return found
 
 
-def first_seen(values: IntArray, low: int, span: int) -> tuple[IntArray, IntArray]:
+def codes_by_first_appearance(values: IntArray, low: int, span: int) -> tuple[IntArray, IntArray]:
     """Give codes by first appearance to integers in `low … low + span - 1`, and what the codes stand for."""
     if choose_engine(values.size, 1) == "numpy":
         names, first, place = np.unique(values, return_index=True, return_inverse=True)
         order = np.argsort(first)
         return np.argsort(order)[place].astype(np.int32), names[order].astype(np.int64)
-    from crowdwise.labels.compiled import number
+    from crowdwise.labels.compiled_loops import number_values
 
     codes = np.empty(values.size, np.int32)
     seen = np.empty(min(span, values.size), np.int64)
-    count = number(values, low, np.full(span, -1, np.int32), codes, seen)
+    count = number_values(values, low, np.full(span, -1, np.int32), codes, seen)
     return codes, seen[:count].copy()

@@ -41,10 +41,10 @@ class Place:
         """
         return f"{self.origin}, {self.unit} {self.number(row)}"
 
-    def many(self, rows: Iterable[int]) -> str:
+    def name_rows(self, rows: Iterable[int]) -> str:
         """Name the first five rows, and how many more there are.
 
-        >>> Place().many([3, 4])
+        >>> Place().name_rows([3, 4])
         'the table, rows 3, 4'
         """
         every = list(rows)
@@ -58,7 +58,7 @@ class Place:
 class _Rows(Place):
     """Names rows one by one: they may come from several files."""
 
-    def many(self, rows: Iterable[int]) -> str:
+    def name_rows(self, rows: Iterable[int]) -> str:
         """Name the first five rows, and how many more there are."""
         every = list(rows)
         more = f" and {len(every) - SHOWN:,} more" if len(every) > SHOWN else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.choice import choose_engine
+from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -80,16 +80,16 @@ class _HashTable:
 
     def number(self, array: pa.Array) -> IntArray:
         """Numbers of the texts of an array, each new text the next one."""
-        from crowdwise.labels.compiled import enlarge_table, intern
+        from crowdwise.labels.compiled_loops import enlarge_table, intern_texts
 
         offsets, data = _buffers(array)
         rows = len(array)
-        self.starts = _room(self.starts, self.count + rows + 1)
-        self.bytes = _room(self.bytes, int(self.starts[self.count] + offsets[-1] - offsets[0]))
+        self.starts = _ensure_capacity(self.starts, self.count + rows + 1)
+        self.bytes = _ensure_capacity(self.bytes, int(self.starts[self.count] + offsets[-1] - offsets[0]))
         while self.slots.size < 2 * (self.count + rows):
             self.slots = enlarge_table(self.slots)
         codes = np.empty(rows, np.int32)
-        self.count = intern(offsets, data, self.slots, self.starts, self.bytes, self.count, codes)
+        self.count = intern_texts(offsets, data, self.slots, self.starts, self.bytes, self.count, codes)
         return codes
 
     def names(self) -> pa.Array:
@@ -122,7 +122,7 @@ def _buffers(array: pa.Array) -> tuple[Numbers, Numbers]:
     return view, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
 
 
-def _room(array: Numbers, size: int) -> Numbers:
+def _ensure_capacity(array: Numbers, size: int) -> Numbers:
     """Give an array at least as large as asked, at least half as large again if it grows."""
     if array.size >= size:
         return array

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray
 
-__all__ = ["OUTSIDE", "followers", "parse_tag"]
+__all__ = ["OUTSIDE", "allowed_followers", "parse_tag"]
 
 OUTSIDE = "O"
 TAG = re.compile(r"([BI])(?:-(.+))?")
@@ -30,7 +30,7 @@ def parse_tag(tag: Any) -> tuple[str, str] | None:
     return None if match is None else (match[1], match[2] or "")
 
 
-def followers(classes: Iterable[Any]) -> BoolArray | None:
+def allowed_followers(classes: Iterable[Any]) -> BoolArray | None:
     """Which class may follow which, (K + 1, K) [before, after]; the last row is for the beginning of a sequence.
 
     I-x follows only B-x and I-x. None if the classes are not BIO tags: all must be, O and some B and I among them.

@@ -13,8 +13,8 @@ from crowdwise.labels.columns import Columns, candidates, choose_columns, choose
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import SHOWN, InputError, listing, quote
 from crowdwise.labels.read import Options, labels_from_opened, open_answers
-from crowdwise.labels.sorting import group_by, group_offsets, repeats
-from crowdwise.labels.twins import warn_of_twins
+from crowdwise.labels.similar_names import warn_of_twins
+from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -121,7 +121,7 @@ def _align_times(found: Columns, columns: tuple[str, str, str], time: str, on_du
     offsets = group_offsets(task.codes, len(task.names))
     order: IntArray = group_by(task.codes, offsets)
     if on_duplicate in ("first", "last"):
-        later, earlier = repeats(offsets, worker.codes[order], len(worker.names))
+        later, earlier = find_repeated_edges(offsets, worker.codes[order], len(worker.names))
         order = np.delete(order, later if on_duplicate == "first" else earlier)
     return when[order]
 
@@ -143,7 +143,7 @@ def _as_times(column: pa.ChunkedArray, name: str, place: Place) -> Any:
     text = pc.utf8_trim_whitespace(array.cast(pa.string()))
     text = pc.if_else(pc.equal(text, ""), None, text)
     first = next((value for value in text if value.is_valid), None)
-    form = next((form for form in FORMS if first is None or _reads(first, form)), None)
+    form = next((form for form in FORMS if first is None or _can_parse_time(first, form)), None)
     try:
         if form is not None:
             return text.cast(form).to_numpy(zero_copy_only=False)
@@ -152,7 +152,7 @@ def _as_times(column: pa.ChunkedArray, name: str, place: Place) -> Any:
     raise InputError(_unreadable(text, form, name, place))
 
 
-def _reads(value: Any, form: pa.DataType) -> bool:
+def _can_parse_time(value: Any, form: pa.DataType) -> bool:
     try:
         value.cast(form)
     except pa.ArrowInvalid:
@@ -164,9 +164,9 @@ def _unreadable(text: pa.Array, form: pa.DataType | None, name: str, place: Plac
     """Name the first rows that do not have the form of the first time."""
     rows: list[int] = []
     for row, value in enumerate(text):
-        if value.is_valid and (form is None or not _reads(value, form)):
+        if value.is_valid and (form is None or not _can_parse_time(value, form)):
             rows.append(row)
         if len(rows) == SHOWN:
             break
-    where, what = place.many(rows), listing(text[row].as_py() for row in rows)
+    where, what = place.name_rows(rows), listing(text[row].as_py() for row in rows)
     return f"Column {quote(name)} cannot be read as times: {what} ({where}). {REMEDY}."

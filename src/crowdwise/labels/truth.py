@@ -142,6 +142,6 @@ def _refuse_contradiction(truth: IntArray, tasks: IntArray, labels: IntArray, na
     if wrong.size:
         shown = listing(dict.fromkeys(names.take(pa.array(tasks[wrong])).to_pylist()))
         raise InputError(
-            f"The truth contradicts itself about task {shown} ({place.many(wrong.tolist())}). Keep one truth for each "
-            "task."
+            f"The truth contradicts itself about task {shown} ({place.name_rows(wrong.tolist())}). Keep one truth for "
+            "each task."
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import IntArray
 
-__all__ = ["as_text", "as_vocabulary", "parse_integers", "plain", "positions", "same_names", "union"]
+__all__ = ["as_text", "as_vocabulary", "parse_integers", "plain_arrow_names", "positions", "same_names", "union"]
 
 
 def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
@@ -29,7 +29,7 @@ def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
         What is being named ("task", "worker", "class"), for the error.
     """
     array = names if isinstance(names, pa.Array) else _from_python(names, what)
-    array = plain(array)
+    array = plain_arrow_names(array)
     if array.null_count:
         raise InputError(f"A {what} name is missing (position {_first_null(array)}). Give every {what} a name.")
     counts = pc.value_counts(array)
@@ -39,11 +39,11 @@ def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
     return array
 
 
-def plain(array: pa.Array) -> pa.Array:
+def plain_arrow_names(array: pa.Array) -> pa.Array:
     """Reduce the many Arrow types of names to two: int64 and string (dates, floats and the like as text)."""
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return plain(array.dictionary_decode())
+        return plain_arrow_names(array.dictionary_decode())
     if pa.types.is_int64(kind) or pa.types.is_string(kind):
         return array
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -76,7 +76,7 @@ def as_text(array: pa.Array) -> pa.Array:
 
 def positions(names: pa.Array, vocabulary: pa.Array) -> IntArray:
     """Where each name stands in the vocabulary, -1 for a stranger; 1 and "1" are the same name."""
-    names, vocabulary = plain(names), plain(vocabulary)
+    names, vocabulary = plain_arrow_names(names), plain_arrow_names(vocabulary)
     if names.type != vocabulary.type:
         names, vocabulary = as_text(names), as_text(vocabulary)
     found = pc.index_in(names, value_set=vocabulary)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from crowdwise.fitting.base import check_enough
+from crowdwise.fitting.base import check_enough_labels
 from crowdwise.fitting.categorical_em import make_fit
 from crowdwise.fitting.crowd_model import CrowdModel
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.rows import LabelRows
@@ -23,24 +23,24 @@ from crowdwise.labels.tables import native_table
 from crowdwise.learn.alignment import labels_of_rows, true_classes
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.diagnosis import diagnose_fit
-from crowdwise.learn.features import features_of
+from crowdwise.learn.features import make_features
 from crowdwise.learn.identifiability import warn_if_not_identifiable
-from crowdwise.learn.loop import forecasts, train
 from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.networks import build_network, check_logits
-from crowdwise.learn.plan import Job, Plan
-from crowdwise.learn.torch_settings import device_name, find_device, find_precision, usual_torch
+from crowdwise.learn.torch_settings import default_torch_settings, device_name, find_device, find_precision
+from crowdwise.learn.training_loop import predict_log_probabilities, train
+from crowdwise.learn.training_plan import TrainingJob, TrainingPlan
 from crowdwise.learn.worker_models import catch_up, smooth_rows, soft_counts
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from crowdwise.fitting.facts import Variant
+    from crowdwise.fitting.method_facts import Variant
     from crowdwise.labels.types import FloatArray
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
-    from crowdwise.learn.plan import State
+    from crowdwise.learn.training_plan import TrainingState
 
 __all__ = ["Learner"]
 
@@ -50,7 +50,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 FEWEST_HELD_OUT = 5  # labels: fewer cannot tell one epoch from another
 FASTEST = 0.05  # Adam moves a logit by about the rate at each step: faster, a few batches would swap classes
 _one_at_a_time = RLock()  # fits in other threads would draw from the same, one random state of torch
-SHARED = tuple(name for name in Plan.__dataclass_fields__ if name not in ("name", "own"))
+SHARED = tuple(name for name in TrainingPlan.__dataclass_fields__ if name not in ("name", "own"))
 
 
 @estimator
@@ -181,18 +181,18 @@ class Learner(CrowdModel):
             Features and true classes (by name) to choose the best epoch by, as papers do; by default labels held out.
         """
         self._check_parameters()
-        features = features_of(X)
+        features = make_features(X)
         answers = labels_of_rows(labels, features, tasks)
-        check_enough(answers)
+        check_enough_labels(answers)
         validation = None
         if valid is not None:
             if not isinstance(valid, tuple | list) or len(valid) != 2:
                 raise InputError(f"valid is {quote(valid)}; it must be a pair, features and true classes.")
-            held = features_of(valid[0])
+            held = make_features(valid[0])
             if held.shape != features.shape:
                 raise InputError(f"valid has features of shape {held.shape}, the training tasks of {features.shape}.")
             validation = (held, true_classes(valid[1], answers.classes, len(held)))
-        with _one_at_a_time, usual_torch():
+        with _one_at_a_time, default_torch_settings():
             self._train(features, answers, validation)
         return self
 
@@ -211,7 +211,7 @@ class Learner(CrowdModel):
             objective = self._objective(crowd, classifier, features)
             if not any(each.requires_grad for each in (*classifier.parameters(), *objective.parameters())):
                 raise InputError("The network has no parameters to learn, or all of them are frozen (requires_grad).")
-            job = Job(classifier, objective, features, crowd, torch.as_tensor(kept), valid=validation)
+            job = TrainingJob(classifier, objective, features, crowd, torch.as_tensor(kept), valid=validation)
             if out.size:
                 hidden = np.zeros(answers.n_tasks, np.bool_)
                 hidden[out] = True
@@ -232,7 +232,12 @@ class Learner(CrowdModel):
         return np.setdiff1d(labelled, out), out
 
     def _finish(
-        self, features: Features, answers: CrowdLabels, classifier: Classifier, objective: Objective, state: State
+        self,
+        features: Features,
+        answers: CrowdLabels,
+        classifier: Classifier,
+        objective: Objective,
+        state: TrainingState,
     ) -> None:
         """The portraits: what features and labels together say of every task, and that of every worker."""
         classifier.to("cpu", torch.float32).eval()
@@ -284,13 +289,13 @@ class Learner(CrowdModel):
             Names of the rows of X, as for `fit`.
         """
         self._check_fitted()
-        features = features_of(X)
+        features = make_features(X)
         self._check_shape(features)
-        with usual_torch(), torch.no_grad():
+        with default_torch_settings(), torch.no_grad():
             log_f = self._forecast(features)
             if labels is not None:
                 crowd = Crowd(self._align_labels(labels_of_rows(labels, features, tasks, new=True)))
-                table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=log_f.dtype)
+                table = torch.as_tensor(self._append_unknown_worker(self.confusion_), dtype=log_f.dtype)
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
         unknown = log_f.isnan().any(dim=1)
         if unknown.any():
@@ -321,12 +326,12 @@ class Learner(CrowdModel):
         """
         self._check_fitted()
         if not isinstance(y, CrowdLabels | LabelRows):
-            true = true_classes(y, self._names.classes, len(features_of(X))).numpy()
+            true = true_classes(y, self._names.classes, len(make_features(X))).numpy()
             return float((self.predict_proba(X).argmax(axis=1) == true).mean())
-        answers = self._align_labels(labels_of_rows(y, features_of(X), new=True))
+        answers = self._align_labels(labels_of_rows(y, make_features(X), new=True))
         if answers.n_labels == 0:
             raise InputError("There are no labels to score the predictions by.")
-        said = self._with_stranger(self.confusion_)[answers.worker, :, answers.label]
+        said = self._append_unknown_worker(self.confusion_)[answers.worker, :, answers.label]
         chance = (self.predict_proba(X)[answers.task] * said).sum(axis=1)
         return float(np.log(np.maximum(chance, SMALLEST)).mean())
 
@@ -337,7 +342,7 @@ class Learner(CrowdModel):
         classifier finds. `crowdwise train` says the same.
         """
         self._check_fitted()
-        features = features_of(X)
+        features = make_features(X)
         return diagnose_fit(self, features, labels_of_rows(labels, features, tasks))
 
     def save(self, folder: str | Path) -> None:
@@ -349,7 +354,7 @@ class Learner(CrowdModel):
         from crowdwise.learn.saving import save
 
         self._check_fitted()
-        with usual_torch():
+        with default_torch_settings():
             save(self, folder)
 
     # ---- what a method gives ----------------------------------------------------------------------------
@@ -381,7 +386,7 @@ class Learner(CrowdModel):
         self.network_.to(device)
         self.module_.to(device)
         order = torch.arange(len(features), device=device)
-        log_f = forecasts(self.network_, self.module_, features.to(device, torch.float32), order).cpu()
+        log_f = predict_log_probabilities(self.network_, self.module_, features.to(device, torch.float32), order).cpu()
         self.network_.cpu()
         self.module_.cpu()
         return log_f
@@ -398,7 +403,7 @@ class Learner(CrowdModel):
             digest = zlib.crc32(column.tobytes(), digest)
         return own | {"labels": f"{answers.n_labels} labels, CRC {digest:08x}"}
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> TrainingPlan:
         shared = {name: getattr(self, name) for name in SHARED if name != "checkpoint"}
         if self.worker_learning_rate is None:
             faster = min(self.workers_faster * self.learning_rate, FASTEST)
@@ -406,7 +411,7 @@ class Learner(CrowdModel):
         shared["precision"] = find_precision(self.precision, self.device)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         shared = {name: value.item() if isinstance(value, np.generic) else value for name, value in shared.items()}
-        return Plan(**shared, checkpoint=checkpoint, name=self.slug)
+        return TrainingPlan(**shared, checkpoint=checkpoint, name=self.slug)
 
     def _check_parameters(self) -> None:
         if self.epochs is not None:

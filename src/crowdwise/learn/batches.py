@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.learn.features import Features
 
-__all__ = ["Batch", "Crowd", "Seen", "batches"]
+__all__ = ["Batch", "Crowd", "NetworkOutput", "batches"]
 
 
-class Seen(NamedTuple):
+class NetworkOutput(NamedTuple):
     """What the network says of a batch: logits (B, K), and what its last layer saw (B, D)."""
 
     logits: Tensor

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import ALTERNATION
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import ALTERNATION
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
 from crowdwise.learn.objective import Objective
@@ -45,7 +45,7 @@ from crowdwise.learn.worker_models import dirichlet_logs, dirichlet_rows, log_ba
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -100,7 +100,7 @@ class BayesDgcObjective(Objective):
         """Log q of tasks (B, K) from log f and the expected logarithms (E, K) of their labels."""
         return log_bayes(log_f + dirichlet_logs(self.gamma).to(log_f.dtype), owner, log_said)
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Cross-entropy to q, as a mean over the batch's tasks; in training, β and γ take their step."""
         with torch.no_grad():
             log_f = self.log_f(seen).to(self.beta.dtype)

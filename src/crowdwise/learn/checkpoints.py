@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from crowdwise.fitting.estimators import rename_parameters
+from crowdwise.fitting.estimator_decorator import rename_parameters
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.tables import replace_folder
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from crowdwise.learn.plan import Plan, State
+    from crowdwise.learn.training_plan import TrainingPlan, TrainingState
 
 __all__ = ["Checkpoint"]
 
@@ -29,14 +29,14 @@ TENSORS, FACTS = "checkpoint.safetensors", "checkpoint.json"
 class Checkpoint:
     """The last finished epoch, in a folder of its own; another run with the same settings goes on from it."""
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
+    def __init__(self, folder: Path, plan: TrainingPlan) -> None:
         self.folder = Path(folder)
         # Where and how long are for the user to change between runs; what changes the numbers is not.
         free = ("checkpoint", "name", "own", "device", "devices", "epochs", "patience")
         self.plan = {name: value for name, value in asdict(plan).items() if name not in free}
         self.plan |= {"learner": plan.name} | plan.own
 
-    def write(self, pair: nn.Module, optimiser: Any, state: State) -> None:
+    def write(self, pair: nn.Module, optimiser: Any, state: TrainingState) -> None:
         """Replace the last checkpoint; it is there whole or not at all."""
         tensors = {f"model/{name}": value for name, value in pair.state_dict().items()}
         tensors["epoch"] = torch.tensor(state.epoch, device="cpu")  # the two files must be of the same epoch
@@ -56,7 +56,7 @@ class Checkpoint:
             )
             (draft / FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
-    def resume(self, pair: nn.Module, optimiser: Any, state: State, device: torch.device) -> State:
+    def resume(self, pair: nn.Module, optimiser: Any, state: TrainingState, device: torch.device) -> TrainingState:
         """Go on from the checkpoint in the folder, if there is one; refuse one of other settings."""
         try:
             if not (self.folder / FACTS).exists():

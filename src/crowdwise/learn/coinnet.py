@@ -10,8 +10,8 @@ crowd wisdom", NeurIPS; slides "Implementation: COINNet" of Ibrahim et al. 2025.
 
 | equation of Ibrahim et al. 2025 | here |
 |---|---|
-| L_CE = 1/S Σ CE(A_m f(x_n) + e, label) | `odd_probability`, `losses.per_label` |
-| e ∈ 𝓔: zero sum; the sum with A f clipped, normalised | `zero_sum`, `odd_probability` |
+| L_CE = 1/S Σ CE(A_m f(x_n) + e, label) | `outlier_label_probability`, `losses.per_label` |
+| e ∈ 𝓔: zero sum; the sum with A f clipped, normalised | `project_to_zero_sum`, `outlier_label_probability` |
 | L_outlier = Σ_n (Σ_m ‖e‖² + ζ)^(p/2) | `outlier_penalty`, as the mean over the tasks of a batch |
 | L_vol = − log det(F Fᵀ) | `losses.volume_of_outputs` |
 | score s_n = Σ_m ‖e‖² | `CoinObjective.task_columns` |
@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import nn
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import INSTANCES
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import INSTANCES
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.geo_crowd_net import RIDGE
 from crowdwise.learn.losses import SMALLEST, per_label, per_task, volume_of_outputs
@@ -44,7 +44,7 @@ from crowdwise.learn.worker_models import Confusions
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -53,26 +53,26 @@ __all__ = ["CoinNet"]
 ZETA = 1e-10  # keeps the root's gradient finite at e = 0
 
 
-def zero_sum(free: Tensor) -> Tensor:
+def project_to_zero_sum(free: Tensor) -> Tensor:
     """Vectors (E, K) moved so that each sums to zero: what may be added to a distribution."""
     return free - free.mean(dim=1, keepdim=True)
 
 
-def odd_probability(f: Tensor, confusion: Tensor, e: Tensor, batch: Batch) -> Tensor:
+def outlier_label_probability(f: Tensor, confusion: Tensor, e: Tensor, batch: Batch) -> Tensor:
     """P(label) by A_w f + e of each label (E,), clipped and normalised so that it stays a distribution."""
     mixed = torch.einsum("ek,ekl->el", f[batch.owner], confusion[batch.worker]) + e
     mixed = mixed.clamp(min=SMALLEST)
     return mixed.gather(1, batch.label[:, None]).squeeze(1) / mixed.sum(dim=1)
 
 
-def oddness(e: Tensor, owner: Tensor, n_tasks: int) -> Tensor:
+def outlier_norms(e: Tensor, owner: Tensor, n_tasks: int) -> Tensor:
     """Sum over a task's labels of ‖e‖²: (n_tasks,)."""
     return e.new_zeros(n_tasks).index_add(0, owner, e.square().sum(dim=1))
 
 
 def outlier_penalty(e: Tensor, batch: Batch, power: float) -> Tensor:
     """Sum over the batch's tasks of (Σ_w ‖e‖² + ζ)^(p/2)."""
-    return (oddness(e, batch.owner, len(batch)) + ZETA).pow(power / 2).sum()
+    return (outlier_norms(e, batch.owner, len(batch)) + ZETA).pow(power / 2).sum()
 
 
 class CoinObjective(Objective):
@@ -88,11 +88,11 @@ class CoinObjective(Objective):
         self.register_buffer("owner", crowd.task.clone())
         self.outlier_price, self.power, self.strength = outlier_price, power, strength
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """L_CE + μ₁ L_outlier + μ₂ L_vol of the batch."""
         f = seen.logits.softmax(dim=1)
-        e = zero_sum(self.free[batch.edge])
-        cost = per_label(-odd_probability(f, self.workers(), e, batch).log().sum(), batch)
+        e = project_to_zero_sum(self.free[batch.edge])
+        cost = per_label(-outlier_label_probability(f, self.workers(), e, batch).log().sum(), batch)
         price = per_task(outlier_penalty(e, batch, self.power), batch)
         return cost + self.outlier_price * price - self.strength * volume_of_outputs(f, RIDGE)
 
@@ -103,7 +103,7 @@ class CoinObjective(Objective):
 
     def task_columns(self) -> dict[str, Tensor]:
         """How odd each task is, from 0."""
-        odd = oddness(zero_sum(self.free), self.owner, self.crowd.n_tasks)
+        odd = outlier_norms(project_to_zero_sum(self.free), self.owner, self.crowd.n_tasks)
         learnt = torch.zeros_like(odd, dtype=torch.bool)
         learnt[self.owner] = True
         return {"oddness": odd.where(learnt, torch.nan)}

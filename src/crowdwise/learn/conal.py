@@ -32,12 +32,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import INSTANCES
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import INSTANCES
+from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import per_label
-from crowdwise.learn.networks import width_of
+from crowdwise.learn.networks import representation_width
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.worker_models import MeanConfusions
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -92,7 +92,7 @@ class CommonObjective(Objective):
         workers = functional.normalize(self.of_worker(batch.worker), dim=1)
         return (tasks[batch.owner] * workers).sum(dim=1).sigmoid()
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Mean cross-entropy of the batch's labels, less λ times how far the layers are apart."""
         f = seen.logits.softmax(dim=1)
         share = self.common_share(seen.features, batch)
@@ -152,4 +152,4 @@ class Conal(Learner):
         check_count("embedding", self.embedding)
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
-        return CommonObjective(crowd, width_of(classifier, features), self.embedding, self.strength)
+        return CommonObjective(crowd, representation_width(classifier, features), self.embedding, self.strength)

@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import MATRICES
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import MATRICES
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, per_label
 from crowdwise.learn.objective import ConfusionObjective
@@ -46,7 +46,7 @@ from crowdwise.learn.worker_models import SoftmaxConfusions
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
@@ -67,7 +67,7 @@ class CoupledObjective(ConfusionObjective):
     def __init__(self, crowd: Crowd, start: float) -> None:
         super().__init__(crowd, SoftmaxConfusions(near_identity(crowd.n_workers, crowd.n_classes, start)))
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """1/|S| Σ CE(A_m f(x_n), label) over the batch's labels."""
         return per_label(coupled_sum(seen.logits.softmax(dim=1), self.workers(), batch), batch)
 

@@ -9,7 +9,7 @@ F. Rodrigues and F. C. Pereira (2018), "Deep learning from crowds", AAAI.
 
 | of the paper | here |
 |---|---|
-| f_r(σ) = W^r σ; w^r ⊙ σ; σ + b^r; w^r ⊙ σ + b^r | `scores` |
+| f_r(σ) = W^r σ; w^r ⊙ σ; σ + b^r; w^r ⊙ σ + b^r | `layer_scores` |
 | softmax cross-entropy, labels that are missing masked | `CrowdLayerObjective.loss`: labels there are, no mask |
 | start at the identity: W = I, w = 1, b = 0 | `start="identity"` |
 | (2) of Cao et al. 2019, its start there on CIFAR-10 | `start="labels"`, for MW |
@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import nn
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import MATRICES
-from crowdwise.fitting.parameters import check_choice
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import MATRICES
+from crowdwise.fitting.parameter_checks import check_choice
 from crowdwise.labels.errors import InputError
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import per_task
@@ -39,7 +39,7 @@ from crowdwise.learn.worker_models import vote_confusions
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -50,7 +50,7 @@ STARTS = ("identity", "labels")
 SMOOTHING = 1.0  # answers like the crowd's in each row that start="labels" counts, where equation (2) has log 0
 
 
-def scores(f: Tensor, matrix: Tensor | None, scale: Tensor | None, shift: Tensor | None) -> Tensor:
+def layer_scores(f: Tensor, matrix: Tensor | None, scale: Tensor | None, shift: Tensor | None) -> Tensor:
     """What the layers of the labels' workers make of f: (E, K).
 
     Parameters
@@ -83,9 +83,9 @@ class CrowdLayerObjective(Objective):
     def through(self, f: Tensor, worker: Tensor) -> Tensor:
         """Log-probabilities of all labels (E, K) that these workers may give where the classifier says f (E, K)."""
         layers = [None if layer is None else layer[worker] for layer in (self.matrix, self.scale, self.shift)]
-        return scores(f, *layers).log_softmax(dim=1)
+        return layer_scores(f, *layers).log_softmax(dim=1)
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Cross-entropy of the batch's labels, as a mean over its tasks."""
         log_said = self.through(self.log_f(seen).exp()[batch.owner], batch.worker)
         return per_task(-log_said.gather(1, batch.label[:, None]).sum(), batch)

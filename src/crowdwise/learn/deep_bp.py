@@ -11,7 +11,7 @@ H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with 
 |---|---|
 | (19)–(21), (36)–(42) messages and q | `aggregate.belief_propagation`, which `propagate_beliefs` runs |
 | (22), (23) the M-step: KL(q ‖ f), so cross-entropy of f to q | `losses.cross_entropy_to` |
-| section 3.3, Clip(f, c) | `trust.clip_probabilities`; c is `trust` |
+| section 3.3, Clip(f, c) | `classifier_trust.clip_probabilities`; c is `trust` |
 | algorithm 2, line 5: the q that is returned | `DeepBeliefPropagationObjective.settle` |
 
 An E-step costs O(labels × nodes) for each iteration of the messages, in compiled code on the processor wherever the
@@ -19,12 +19,12 @@ network is; a step of training costs nothing beside the network.
 
 Departures: the E-step is done once before each epoch of minibatches, where Kim et al. 2022 train on all tasks at once;
 messages start anew each time. A classifier that explains the last q worse than class shares do is left out of the
-E-step: `trust.limit_trust` says why. The default prior is not one of Kim et al.'s, who know their crowds' priors: it is
-counted from the labels before every run of messages (`crowd_nodes`). The worker integral is exact for one-coin priors,
-where Kim et al. 2022 sample. Kim et al. 2022 have two classes; here, as in `belief-propagation`, a one-coin worker's
-errors are spread evenly over the K − 1 others. Kim et al. 2022 say nothing of new tasks that have labels: Bayes' rule
-is used, with clipped f and the posterior means of the workers' matrices, the exact answer for a worker who labels one
-new task.
+E-step: `classifier_trust.limit_trust` says why. The default prior is not one of Kim et al.'s, who know their crowds'
+priors: it is counted from the labels before every run of messages (`crowd_nodes`). The worker integral is exact for
+one-coin priors, where Kim et al. 2022 sample. Kim et al. 2022 have two classes; here, as in `belief-propagation`, a
+one-coin worker's errors are spread evenly over the K − 1 others. Kim et al. 2022 say nothing of new tasks that have
+labels: Bayes' rule is used, with clipped f and the posterior means of the workers' matrices, the exact answer for a
+worker who labels one new task.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ import torch
 
 from crowdwise.aggregate.belief_propagation import BeliefPropagation
 from crowdwise.fitting.em import StillImproving
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import ALTERNATION
-from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import ALTERNATION
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.learn.base import Learner
+from crowdwise.learn.classifier_trust import check_trust, clip_probabilities, limit_trust
 from crowdwise.learn.losses import cross_entropy_to
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.trust import check_trust, clip_probabilities, limit_trust
 from crowdwise.learn.worker_models import dirichlet_rows, soft_counts
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from crowdwise.labels.types import FloatArray
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -122,7 +122,7 @@ class DeepBeliefPropagationObjective(Objective):
             warnings.simplefilter("ignore", StillImproving)
             self._infer(forecast())
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """(23), as a mean over the batch's tasks."""
         return cross_entropy_to(self.q[batch.task].to(seen.logits.dtype), seen.logits)
 

@@ -11,9 +11,9 @@ H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with 
 | (16), (27) log q(truth) = Σ_w E[log θ[w, truth, l]] + log f + constant | `worker_models.log_bayes` |
 | E[log θ] under Dirichlets, by digamma | `DirichletWorkers.expected_logs` |
 | (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `worker_models.soft_counts`, to which α is added |
-| (15), (26) the bound | `expected_log_likelihood`, `divergence_from`, `DirichletWorkers.divergence` |
+| (15), (26) the bound | `expected_log_likelihood`, `kl_from_classifier`, `DirichletWorkers.divergence` |
 | (17), (30) the classifier's M-step: cross-entropy to q | `losses.cross_entropy_to` |
-| section 3.3, Clip(f, c) | `trust.clip_probabilities`; c is `trust` |
+| section 3.3, Clip(f, c) | `classifier_trust.clip_probabilities`; c is `trust` |
 | (3) the one-coin prior | `DirichletWorkers` with `coin=True` |
 | (32), (34), table 1: q(truth) = f, a point for θ | E_f[log θ], which is `expected_log_likelihood(f, log θ)` |
 
@@ -26,9 +26,9 @@ With a point for each matrix and the *best* q(truth), the bound is log Σ_k f[k]
 cross-entropy exactly where a task has one label.
 
 Departures: one update of q and β before each epoch of minibatches (`sweeps`), where Kim et al. 2022 train on all tasks
-at once. A classifier that explains the last q worse than class shares do is left out of the E-step: `trust.limit_trust`
-says why. At the end, q and β are brought to rest with the final classifier. The bound's first occurrence of f is the
-clipped one.
+at once. A classifier that explains the last q worse than class shares do is left out of the E-step:
+`classifier_trust.limit_trust` says why. At the end, q and β are brought to rest with the final classifier. The bound's
+first occurrence of f is the clipped one.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.distributions import Dirichlet, kl_divergence
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import ALTERNATION
-from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import ALTERNATION
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.learn.base import Learner
+from crowdwise.learn.classifier_trust import check_trust, clip_probabilities, limit_trust
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.trust import check_trust, clip_probabilities, limit_trust
 from crowdwise.learn.worker_models import dirichlet_logs, dirichlet_rows, log_bayes, soft_counts
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -89,7 +89,7 @@ class DirichletWorkers:
             return logs
         n_classes = counts.shape[1]
         wrong = logs[:, 1] - torch.tensor(n_classes - 1.0).log()
-        return _spread(logs[:, 0], wrong, n_classes)
+        return _confusion_from_right_and_wrong(logs[:, 0], wrong, n_classes)
 
     def means(self, counts: Tensor) -> Tensor:
         """E[θ] (M, K, K)."""
@@ -98,7 +98,7 @@ class DirichletWorkers:
         if not self.coin:
             return means
         n_classes = counts.shape[1]
-        return _spread(means[:, 0], means[:, 1] / (n_classes - 1), n_classes)
+        return _confusion_from_right_and_wrong(means[:, 0], means[:, 1] / (n_classes - 1), n_classes)
 
     def divergence(self, counts: Tensor) -> Tensor:
         """KL(q(θ; β) ‖ p(θ | α)), over all workers."""
@@ -112,12 +112,12 @@ def expected_log_likelihood(crowd: Crowd, q: Tensor, log_matrices: Tensor) -> Te
     return (q[crowd.task] * log_matrices[crowd.worker, :, crowd.label]).sum()
 
 
-def divergence_from(log_f: Tensor, q: Tensor) -> Tensor:
+def kl_from_classifier(log_f: Tensor, q: Tensor) -> Tensor:
     """KL(q ‖ f), over all tasks; a class that q gives nothing counts nothing."""
     return (torch.xlogy(q, q) - torch.where(q > 0, q * log_f, 0.0)).sum()
 
 
-def _spread(right: Tensor, wrong: Tensor, n_classes: int) -> Tensor:
+def _confusion_from_right_and_wrong(right: Tensor, wrong: Tensor, n_classes: int) -> Tensor:
     """Matrices (M, K, K) with `right` (M,) on the diagonal and `wrong` elsewhere."""
     eye = torch.eye(n_classes, dtype=right.dtype, device=right.device)
     return right[:, None, None] * eye + wrong[:, None, None] * (1 - eye)
@@ -142,7 +142,7 @@ class DeepMeanFieldObjective(Objective):
         for _ in range(self.sweeps):
             self._sweep(log_f)
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """(30), as a mean over the batch's tasks."""
         return cross_entropy_to(self.q[batch.task].to(seen.logits.dtype), seen.logits)
 
@@ -154,7 +154,7 @@ class DeepMeanFieldObjective(Objective):
         before = -torch.inf
         for _ in range(MOST_SWEEPS):
             q = self._sweep(log_f)
-            now = float(bound(self.crowd, log_f, q, self.workers, self.counts))
+            now = float(evidence_lower_bound(self.crowd, log_f, q, self.workers, self.counts))
             if now - before <= REST * self.crowd.n_labels:
                 break
             before = now
@@ -179,10 +179,10 @@ class DeepMeanFieldObjective(Objective):
         return q
 
 
-def bound(crowd: Crowd, log_f: Tensor, q: Tensor, workers: DirichletWorkers, counts: Tensor) -> Tensor:
+def evidence_lower_bound(crowd: Crowd, log_f: Tensor, q: Tensor, workers: DirichletWorkers, counts: Tensor) -> Tensor:
     """(26), the evidence bound."""
     said = expected_log_likelihood(crowd, q, workers.expected_logs(counts))
-    return said - divergence_from(log_f, q) - workers.divergence(counts)
+    return said - kl_from_classifier(log_f, q) - workers.divergence(counts)
 
 
 @estimator

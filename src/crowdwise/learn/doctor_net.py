@@ -33,12 +33,12 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import nn
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import HEADS, Variant
-from crowdwise.fitting.parameters import check_flag
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import HEADS, Variant
+from crowdwise.fitting.parameter_checks import check_flag
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, per_task
-from crowdwise.learn.networks import width_of
+from crowdwise.learn.networks import representation_width
 from crowdwise.learn.objective import Objective
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -114,7 +114,7 @@ class DoctorObjective(Objective):
         """Averaging logits of the workers (M,)."""
         return self.logits.masked_fill(~self.heard, ABSENT)
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Cross-entropy of the labels, first under their workers' heads, then under the mean of the others'."""
         if not self.weighing:
             return per_task(head_cost(seen.features, self.heads, self.bias, batch), batch)
@@ -122,7 +122,7 @@ class DoctorObjective(Objective):
             said = head_probabilities(seen.features, self.heads, self.bias)
         return per_task(weighting_cost(said, self.log_weights(), batch), batch)
 
-    def log_f(self, seen: Seen) -> Tensor:
+    def log_f(self, seen: NetworkOutput) -> Tensor:
         """The mean of all heads, as log-probabilities (B, K)."""
         share = self.log_weights().softmax(dim=0)
         step = max(MOST_HELD // max(self.bias.shape[1] * len(seen.features), 1), 1)
@@ -193,4 +193,4 @@ class DoctorNet(Learner):
         check_flag("weighted", self.weighted)
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
-        return DoctorObjective(crowd, width_of(classifier, features), weighted=self.weighted)
+        return DoctorObjective(crowd, representation_width(classifier, features), weighted=self.weighted)

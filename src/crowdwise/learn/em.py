@@ -34,17 +34,17 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 from torch import nn
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import ALTERNATION
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import ALTERNATION
+from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.base import Learner
 from crowdwise.learn.batches import Crowd
-from crowdwise.learn.loop import FORWARD, forecasts
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
 from crowdwise.learn.networks import Classifier
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.plan import State
+from crowdwise.learn.training_loop import FORWARD, predict_log_probabilities
+from crowdwise.learn.training_plan import TrainingState
 from crowdwise.learn.worker_models import log_bayes, soft_counts
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
-    from crowdwise.learn.batches import Batch, Seen
+    from crowdwise.learn.batches import Batch, NetworkOutput
     from crowdwise.learn.features import Features
 
 __all__ = ["GeneralizedEm"]
@@ -104,7 +104,7 @@ class EmObjective(Objective):
         self.register_buffer("posterior", votes)
         self.register_buffer("matrices", m_step(crowd, votes, smoothing))
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """The M-step of the classifier: mean over the batch's tasks of −Σ_k q[k] log f[k]."""
         return cross_entropy_to(self.posterior[batch.task], seen.logits)
 
@@ -237,11 +237,11 @@ class GeneralizedEm(Learner):
         everyone, labelled = torch.arange(len(features)), np.flatnonzero(answers.labels_per_task)
         x = torch.cat([part.flatten(1) for part in features.batches(everyone, FORWARD)]).numpy()[labelled]
         n_steps = self.steps or STEPS_WITH_CLASSIFIER
-        state, before = State(), -np.inf
+        state, before = TrainingState(), -np.inf
         while True:
             fitted = fit_weighted(self.classifier, x, objective.posterior.numpy()[labelled])
             network = Classifier(SklearnNetwork(fitted, answers.n_classes))
-            log_f = forecasts(network, objective, features, everyone)
+            log_f = predict_log_probabilities(network, objective, features, everyone)
             now = float(log_likelihood(log_f.double(), objective.crowd, objective.matrices.double())) / labelled.size
             state.epoch = state.best_epoch = state.epoch + 1
             state.history.append({"epoch": float(state.epoch), "loss": -now})

@@ -36,20 +36,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import ALTERNATION
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import ALTERNATION
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.read import read_labels
-from crowdwise.labels.sequences import read_sequences, rule_for_new
+from crowdwise.labels.sequences import read_sequences, rule_for_new_tasks
 from crowdwise.learn.alignment import align_to_rows
 from crowdwise.learn.base import Learner
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.em import m_step
-from crowdwise.learn.features import features_of
-from crowdwise.learn.loop import forecasts
+from crowdwise.learn.features import make_features
 from crowdwise.learn.losses import SMALLEST, per_task
 from crowdwise.learn.objective import Objective
+from crowdwise.learn.training_loop import predict_log_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.sequences import Sequences
     from crowdwise.labels.types import FloatArray
-    from crowdwise.learn.batches import Batch, Seen
+    from crowdwise.learn.batches import Batch, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -187,7 +187,7 @@ class EmCrfObjective(Objective):
             posterior = self.log_posterior(forecast(), crowd.task, crowd.worker, crowd.label, self.matrices).exp()
             self.matrices.copy_(m_step(crowd, posterior, self.smoothing))
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Return −log P(labels given x) of whole sequences, per task."""
         nodes = self.log_f(seen)
         labelled = self.evidence(nodes, batch.owner, batch.worker, batch.label, self.matrices)
@@ -295,18 +295,18 @@ class EmCrf(Learner):
             Of these tasks, as for the learner. None: by their names if the learner's is "names"; else they stand alone.
         """
         self._check_fitted()
-        features = features_of(X)
+        features = make_features(X)
         self._check_shape(features)
-        nodes = forecasts(self.network_, self.module_, features, torch.arange(len(features)))
+        nodes = predict_log_probabilities(self.network_, self.module_, features, torch.arange(len(features)))
         names: Any = tasks
         if labels is not None:
             answers = align_to_rows(read_labels(labels, kind="labels"), features, tasks)
             names, crowd = answers.tasks, Crowd(self._align_labels(answers))
-            table = torch.as_tensor(self._with_stranger(self.confusion_), dtype=nodes.dtype)
+            table = torch.as_tensor(self._append_unknown_worker(self.confusion_), dtype=nodes.dtype)
             nodes = self._crf.evidence(nodes, crowd.task, crowd.worker, crowd.label, table)
         if names is None:
             names = features.names[0] if features.names else np.arange(len(features))
-        source = rule_for_new(self.sequences) if sequences is None else sequences
+        source = rule_for_new_tasks(self.sequences) if sequences is None else sequences
         given = self._crf.log_marginals(nodes, *order_by_sequence(read_sequences(source, names))).double().exp()
         shares: FloatArray = (given / given.sum(dim=1, keepdim=True)).numpy()
         return shares

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from torch import Tensor
 
-__all__ = ["Features", "HeldFeatures", "StreamedFeatures", "features_of"]
+__all__ = ["Features", "HeldFeatures", "StreamedFeatures", "make_features"]
 
 ALIKE = 200.0  # largest ratio of the deviations of features of one kind (95th to 5th percentile)
 TASK = "task"  # column of a frame that names the rows
@@ -107,7 +107,7 @@ class StreamedFeatures(Features):
     ) -> None:
         self.dataset, self.dtype, self.readers = dataset, dtype, readers
         self.device = device or torch.device("cpu")
-        self.shape = tuple(_first(dataset[0]).shape)
+        self.shape = tuple(_item_features(dataset[0]).shape)
         if 0 in self.shape:
             raise InputError(f"The first item of the Dataset has shape {self.shape}: there is nothing to learn from.")
 
@@ -123,7 +123,7 @@ class StreamedFeatures(Features):
         loader = DataLoader(
             self.dataset,
             batch_sampler=[part.tolist() for part in torch.split(order, size)] if len(order) else [],
-            collate_fn=_stacked,
+            collate_fn=_stack_items,
             num_workers=self.readers,
             pin_memory=self.device.type == "cuda",
         )
@@ -136,7 +136,7 @@ class StreamedFeatures(Features):
         return _moments(torch.cat([x.double().cpu() for x in self.batches(some, 64)]))
 
 
-def features_of(given: Any) -> Features:
+def make_features(given: Any) -> Features:
     """Features of tasks from what users have: an array, a tensor, a frame, a sparse matrix, a Dataset, a path.
 
     A path is that of an array, a table or a folder of images, as `reading.read_features` reads them. A column `task` of
@@ -156,13 +156,13 @@ def features_of(given: Any) -> Features:
         return read_features(given)
     frame = nw.from_native(given, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        return _of_frame(frame)
-    return _hold_tensor(_tensor_of(given))
+        return _features_of_frame(frame)
+    return _hold_tensor(_make_tensor(given))
 
 
-def _of_frame(frame: nw.DataFrame[Any]) -> Features:
+def _features_of_frame(frame: nw.DataFrame[Any]) -> Features:
     columns = [name for name in frame.columns if name != TASK]
-    features = _hold_tensor(_tensor_of(frame.select(columns).to_numpy()))
+    features = _hold_tensor(_make_tensor(frame.select(columns).to_numpy()))
     features.columns = tuple(columns) if all(isinstance(name, str) for name in columns) else ()
     if TASK in frame.columns:
         features.names = (as_vocabulary(frame[TASK].to_native(), "task"),)
@@ -190,7 +190,7 @@ def _hold_tensor(values: Tensor) -> HeldFeatures:
     return HeldFeatures(values.contiguous())
 
 
-def _tensor_of(given: Any) -> Tensor:
+def _make_tensor(given: Any) -> Tensor:
     if isinstance(given, torch.Tensor):
         return _plain_tensor(given)
     if hasattr(given, "toarray"):  # scipy's sparse matrices
@@ -257,18 +257,18 @@ def _channels_first(images: Tensor) -> Tensor:
     return images
 
 
-def _first(item: Any) -> Tensor:
-    """The features of an item; pictures and arrays are laid out as in `features_of`, tensors as they are."""
+def _item_features(item: Any) -> Tensor:
+    """The features of an item; pictures and arrays are laid out as in `make_features`, tensors as they are."""
     values = item[0] if isinstance(item, tuple | list) else item
     if isinstance(values, torch.Tensor):
         plain = _plain_tensor(values)
         return plain if plain.ndim else plain.unsqueeze(0)
-    values = _tensor_of(values)
+    values = _make_tensor(values)
     return _channels_first(values) if values.ndim == 3 else values
 
 
-def _stacked(items: list[Any]) -> Tensor:
-    found = [_first(item) for item in items]
+def _stack_items(items: list[Any]) -> Tensor:
+    found = [_item_features(item) for item in items]
     shapes = list(dict.fromkeys(tuple(each.shape) for each in found))
     if len(shapes) > 1:
         raise InputError(

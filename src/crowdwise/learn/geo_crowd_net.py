@@ -33,9 +33,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import MATRICES, Variant
-from crowdwise.fitting.parameters import check_choice, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import MATRICES, Variant
+from crowdwise.fitting.parameter_checks import check_choice, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, log_det, per_label, volume_of_outputs
 from crowdwise.learn.objective import ConfusionObjective
@@ -44,7 +44,7 @@ from crowdwise.learn.worker_models import Confusions
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
@@ -67,7 +67,7 @@ class GeoObjective(ConfusionObjective):
         super().__init__(crowd, Confusions(crowd.n_workers, crowd.n_classes))
         self.regularizer, self.strength = regularizer, strength
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """The criterion of Ibrahim et al. 2025, sums over tasks and labels as those of the batch."""
         f, confusion = seen.logits.softmax(dim=1), self.workers()
         volume = volume_of_outputs(f, RIDGE) if self.regularizer == "F" else volume_of_workers(confusion, RIDGE)

@@ -11,10 +11,10 @@ label noise" of Ibrahim et al. 2025.
 
 | equation of Ibrahim et al. 2025 | here |
 |---|---|
-| P(label) = T_m(x_n) f(x_n) | `Head`, `losses_of_labels` |
+| P(label) = T_m(x_n) f(x_n) | `TransitionHead`, `losses_of_labels` |
 | 1/|S| Σ CE(T_m(x_n) f(x_n), label) | `losses.per_label` |
 | + β ΣΣ trace(T_m(x_n)) | `InstanceObjective.loss`, as the mean over labels |
-| start near I, kept for a warm-up | `Head`: biases 6·I − 5, weights 0, then as listing 2 of Tanno et al. 2019 |
+| start near I, kept for a warm-up | `TransitionHead`: biases 6·I − 5, weights 0; then listing 2 of Tanno et al. 2019 |
 
 A step costs O(labels of the batch × R K²) beside the network. A full second head would have D K² weights a worker, to
 be gathered for every label; here the representation is first brought down to R numbers by a layer that all workers
@@ -36,12 +36,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import INSTANCES
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import INSTANCES
+from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, per_label
-from crowdwise.learn.networks import width_of
+from crowdwise.learn.networks import representation_width
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.worker_models import MeanConfusions
 
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
-__all__ = ["Head", "InstanceTrace", "losses_of_labels"]
+__all__ = ["InstanceTrace", "TransitionHead", "losses_of_labels"]
 
 
-class Head(nn.Module):
+class TransitionHead(nn.Module):
     """T_w(x): what the last layer sees, brought down to R numbers, times the worker's own weights."""
 
     def __init__(self, n_workers: int, n_classes: int, width: int, rank: int) -> None:
@@ -102,12 +102,12 @@ class InstanceObjective(Objective):
 
     def __init__(self, crowd: Crowd, width: int, rank: int, strength: float, warm_up: float) -> None:
         super().__init__(crowd)
-        self.head = Head(crowd.n_workers, crowd.n_classes, width, rank)
+        self.head = TransitionHead(crowd.n_workers, crowd.n_classes, width, rank)
         self.mean = MeanConfusions(crowd.n_workers, crowd.n_classes)
         self.strength, self.warm_up = strength, warm_up
         self.warming = False
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Both means over the batch's labels."""
         matrices = self.head(seen.features, batch)
         if self.warming:
@@ -174,4 +174,6 @@ class InstanceTrace(Learner):
         check_number("warm_up", self.warm_up, low=0, high=0.9)
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
-        return InstanceObjective(crowd, width_of(classifier, features), self.rank, self.strength, self.warm_up)
+        return InstanceObjective(
+            crowd, representation_width(classifier, features), self.rank, self.strength, self.warm_up
+        )

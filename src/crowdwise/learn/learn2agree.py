@@ -11,14 +11,14 @@ multiple annotators without objective ground truth".
 
 | equation of Wang et al. 2023 | here |
 |---|---|
-| (1) ŷ = Σ_k G(y^k) y^k, and ỹ by two layers, ReLU and sigmoid | `Distributional` |
-| ŷ = ỹ by one layer and a sigmoid | `Linear` |
+| (1) ŷ = Σ_k G(y^k) y^k, and ỹ by two layers, ReLU and sigmoid | `DistributionalAgreement` |
+| ŷ = ỹ by one layer and a sigmoid | `LinearAgreement` |
 | (2) the AR loss, (3) RMSE | `agreement_cost` |
 | (4) regularised probability | `regularise`, on the log-odds |
-| (5) focal loss, (6) the mean over each worker's labels, then over workers | `focal_cost`, `over_workers` |
-| (7) γ of each worker | `focus` |
+| (5) focal loss, (6) the mean over each worker's labels, then over workers | `focal_cost`, `mean_over_workers` |
+| (7) γ of each worker | `focal_gammas` |
 | (8) log(1 − κ), then a sigmoid | `kappa_cost` |
-| (9) α | `agreement_of` |
+| (9) α | `task_agreement` |
 
 A step costs O(labels of the batch × T + B × T × (D + bins)) beside the network, with T = 1 binary task of two classes
 and T = K of more; γ takes O(M T).
@@ -45,18 +45,18 @@ import torch
 from torch import nn
 from torch.nn.functional import logsigmoid
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import HEADS
-from crowdwise.fitting.parameters import check_choice, check_count, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import HEADS
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST
-from crowdwise.learn.networks import width_of
+from crowdwise.learn.networks import representation_width
 from crowdwise.learn.objective import Objective
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -80,7 +80,7 @@ def log_odds(logits: Tensor) -> Tensor:
     return log_p - torch.where(top, others, torch.log1p(-log_p.exp().clamp(max=0.5)))
 
 
-def positive(label: Tensor, n_classes: int) -> Tensor:
+def mark_positive_labels(label: Tensor, n_classes: int) -> Tensor:
     """Whether each label is that of the positive class of each binary task (E, T)."""
     said = label[:, None] == torch.arange(n_classes, device=label.device)
     return said[:, 1:] if n_classes == 2 else said
@@ -94,7 +94,7 @@ def regularise(odds: Tensor, indicator: Tensor, strength: float) -> Tensor:
 # ---- agreement ------------------------------------------------------------------------------------------------------
 
 
-def agreement_of(said: Tensor, owner: Tensor, n_tasks: int) -> tuple[Tensor, Tensor]:
+def task_agreement(said: Tensor, owner: Tensor, n_tasks: int) -> tuple[Tensor, Tensor]:
     """Equation (9): share of each task's labels that are positive (B, T), and whether it has any (B,)."""
     votes = said.new_zeros(n_tasks, said.shape[1]).index_add_(0, owner, said)
     count = torch.bincount(owner, minlength=n_tasks)
@@ -110,7 +110,7 @@ def agreement_cost(predicted: Tensor, agreement: Tensor, kind: str) -> Tensor:
     return ((gap**2).mean(dim=0) + SMALLEST**2).sqrt().mean()
 
 
-class Distributional(nn.Module):
+class DistributionalAgreement(nn.Module):
     """Equation (1): a softmax over levels of agreement 0, 1/n, …, 1; two layers turn its shape into the indicator."""
 
     levels: Tensor
@@ -127,7 +127,7 @@ class Distributional(nn.Module):
         return share @ self.levels, self.shape(share)[:, 0].sigmoid()
 
 
-class Linear(nn.Module):
+class LinearAgreement(nn.Module):
     """Agreement by logistic regression; the prediction is the indicator."""
 
     def __init__(self, width: int) -> None:
@@ -143,9 +143,9 @@ class Linear(nn.Module):
 # ---- the classifier's cost ------------------------------------------------------------------------------------------
 
 
-def focus(crowd: Crowd) -> Tensor:
+def focal_gammas(crowd: Crowd) -> Tensor:
     """Equation (7): γ of each worker in each binary task (M, T), 1 or more; 1 for a worker without labels."""
-    said = positive(crowd.label, crowd.n_classes).double()
+    said = mark_positive_labels(crowd.label, crowd.n_classes).double()
     yes = said.new_zeros(crowd.n_workers, said.shape[1]).index_add_(0, crowd.worker, said)
     total = torch.bincount(crowd.worker, minlength=crowd.n_workers).double()[:, None]
     most = torch.maximum(yes, total - yes)
@@ -154,7 +154,7 @@ def focus(crowd: Crowd) -> Tensor:
     return torch.where(total > 0, gamma, 1.0).float()
 
 
-def over_workers(cost: Tensor, worker: Tensor, n_workers: int) -> Tensor:
+def mean_over_workers(cost: Tensor, worker: Tensor, n_workers: int) -> Tensor:
     """Equation (6): the mean over each worker's labels, then over the workers of the batch, then over binary tasks."""
     count = torch.bincount(worker, minlength=n_workers)
     each = cost / count[worker][:, None]
@@ -202,9 +202,9 @@ class AgreementObjective(Objective):
         super().__init__(crowd)
         self.streams = nn.ModuleList(streams)
         self.strength, self.agreement_loss, self.classifier_loss = strength, agreement_loss, classifier_loss
-        self.register_buffer("gamma", focus(crowd))
+        self.register_buffer("gamma", focal_gammas(crowd))
 
-    def regularised_odds(self, seen: Seen) -> tuple[Tensor, Tensor | None]:
+    def regularised_odds(self, seen: NetworkOutput) -> tuple[Tensor, Tensor | None]:
         """Log-odds by equation (4) and predicted agreement (B, T); without a stream, the classifier's own and None."""
         odds = log_odds(seen.logits)
         if not self.streams:
@@ -213,13 +213,13 @@ class AgreementObjective(Objective):
         predicted, indicator = (torch.stack(parts, dim=1) for parts in zip(*said, strict=True))
         return regularise(odds, indicator, self.strength), predicted
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Equation (6) or (8), and (2) or (3) of the tasks that have labels."""
         odds, predicted = self.regularised_odds(seen)
-        said = positive(batch.label, self.crowd.n_classes)
+        said = mark_positive_labels(batch.label, self.crowd.n_classes)
         cost = self.classifier_cost(odds[batch.owner], said, batch.worker)
         if predicted is not None and len(batch.label):
-            agreement, labelled = agreement_of(said.to(odds.dtype), batch.owner, len(batch))
+            agreement, labelled = task_agreement(said.to(odds.dtype), batch.owner, len(batch))
             cost = cost + agreement_cost(predicted[labelled], agreement[labelled], self.agreement_loss)
         return cost
 
@@ -228,14 +228,14 @@ class AgreementObjective(Objective):
         if self.classifier_loss == "weighted-kappa":
             return kappa_cost(odds, said, worker, self.crowd.n_workers)
         gamma = self.gamma[worker] if self.classifier_loss == "balanced-ce" else None
-        return over_workers(focal_cost(odds, said, gamma), worker, self.crowd.n_workers)
+        return mean_over_workers(focal_cost(odds, said, gamma), worker, self.crowd.n_workers)
 
     def held_out(self, log_f: Tensor, crowd: Crowd) -> Tensor:
         """Minus the classifier's cost on the labels held out: what is wanted is agreement with them."""
-        said = positive(crowd.label, crowd.n_classes)
+        said = mark_positive_labels(crowd.label, crowd.n_classes)
         return -self.classifier_cost(log_odds(log_f)[crowd.task], said, crowd.worker)
 
-    def log_f(self, seen: Seen) -> Tensor:
+    def log_f(self, seen: NetworkOutput) -> Tensor:
         """Log of the regularised probabilities, over their sum where there are more than two classes."""
         odds, _ = self.regularised_odds(seen)
         if seen.logits.shape[1] == 2:
@@ -316,10 +316,10 @@ class LearnToAgree(Learner):
         check_count("bins", self.bins)
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
-        width = width_of(classifier, features)
-        n_streams = 0 if self.stream == "none" else len(positive(torch.zeros(1), crowd.n_classes)[0])
+        width = representation_width(classifier, features)
+        n_streams = 0 if self.stream == "none" else len(mark_positive_labels(torch.zeros(1), crowd.n_classes)[0])
         streams: list[nn.Module] = [
-            Distributional(width, self.bins) if self.stream == "distributional" else Linear(width)
+            DistributionalAgreement(width, self.bins) if self.stream == "distributional" else LinearAgreement(width)
             for _ in range(n_streams)
         ]
         loss = self.agreement_loss or STREAMS[self.stream]

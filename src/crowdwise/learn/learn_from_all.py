@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import TARGETS
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import TARGETS
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import per_label
 from crowdwise.learn.objective import TargetedObjective
@@ -30,7 +30,7 @@ from crowdwise.learn.objective import TargetedObjective
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
@@ -46,7 +46,7 @@ def label_cost(logits: Tensor, batch: Batch) -> Tensor:
 class AllObjective(TargetedObjective):
     """The mean cross-entropy of the labels themselves."""
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Mean over the batch's labels of −log f[label]."""
         return label_cost(seen.logits, batch)
 

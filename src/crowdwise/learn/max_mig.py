@@ -12,7 +12,7 @@ ICLR.
 | equation of Cao et al. 2019 | here |
 |---|---|
 | (1) MIG of a batch: agreement on its tasks, less that on its pairs i ≠ j | `information_gain` |
-| table 1: ∂f(K) and f*(∂f(K)) of KL, Pearson χ², Jensen–Shannon | `reward`, `punishment` |
+| table 1: ∂f(K) and f*(∂f(K)) of KL, Pearson χ², Jensen–Shannon | `positive_pair_reward`, `negative_pair_penalty` |
 | section 3.1: aggregator g | `aggregate_labels` |
 | (2) start of W, with Q the share of the votes | `start_weights` |
 | section 3.1: data-crowds forecaster ζ ∝ f·g/p | `MigObjective.log_posterior`: g/p ∝ exp(Σ W) |
@@ -32,7 +32,7 @@ Departures:
   Shannon's mutual information.
 - Mutual information does not know the classes' names: f and g may both be right but for a permutation. Before each
   epoch the outputs get the names under which the weights of all labels given speak most for what they say
-  (`names_of_classes`), unless a given prior tells the classes apart.
+  (`match_outputs_to_classes`), unless a given prior tells the classes apart.
 - The best epoch is chosen by the gain on the tasks held out. The likelihood of their labels counts copies as if they
   were witnesses, which is what theorem E.3 has against it.
 - W is no confusion matrix. A constant added to a column of W cancels in g, and theorem 3.4 gives a worker who copies
@@ -47,9 +47,9 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import nn
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import HEADS
-from crowdwise.fitting.parameters import as_numbers, check_choice, check_count, check_number, check_shares
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import HEADS
+from crowdwise.fitting.parameter_checks import as_numbers, check_choice, check_count, check_number, check_shares
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.base import Learner
 from crowdwise.learn.objective import Objective
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -72,7 +72,7 @@ MOST_PAIRED = 2048  # tasks held out that are paired at one time
 LOG_2 = 0.6931471805599453
 
 
-def reward(log_k: Tensor, divergence: str) -> Tensor:
+def positive_pair_reward(log_k: Tensor, divergence: str) -> Tensor:
     """∂f(K) of table 1, from log K."""
     if divergence == "kl":
         return 1 + log_k
@@ -81,7 +81,7 @@ def reward(log_k: Tensor, divergence: str) -> Tensor:
     return LOG_2 - nn.functional.softplus(-log_k)  # log(2K / (1 + K))
 
 
-def punishment(k: Tensor, divergence: str) -> Tensor:
+def negative_pair_penalty(k: Tensor, divergence: str) -> Tensor:
     """f*(∂f(K)) of table 1."""
     if divergence == "kl":
         return k
@@ -94,8 +94,8 @@ def information_gain(log_f: Tensor, log_g: Tensor, log_p: Tensor, divergence: st
     """Equation (1): MIG of f and g (B, K) with the prior p (K,), over a batch of at least two tasks."""
     size = len(log_f)
     scaled = log_f - log_p
-    same = reward((scaled + log_g).logsumexp(dim=1), divergence).mean()
-    crossed = punishment(scaled.exp() @ log_g.exp().T, divergence)
+    same = positive_pair_reward((scaled + log_g).logsumexp(dim=1), divergence).mean()
+    crossed = negative_pair_penalty(scaled.exp() @ log_g.exp().T, divergence)
     pairs = crossed.sum() - crossed.diagonal().sum()
     return same - pairs / (size * (size - 1))
 
@@ -114,7 +114,7 @@ def start_weights(crowd: Crowd, smoothing: float, start: str) -> Tensor:
     return log_rows * (max(labelled, 1) / max(crowd.n_labels, 1))
 
 
-def names_of_classes(weights: Tensor, counts: Tensor) -> Tensor:
+def match_outputs_to_classes(weights: Tensor, counts: Tensor) -> Tensor:
     """For every class, which of the outputs its labels speak for most: (K,), a permutation.
 
     Parameters
@@ -149,13 +149,13 @@ class MigObjective(Objective):
         """Settle which output of the network is which class."""
         del forecast
         if epoch and not self.named:
-            self.order.copy_(names_of_classes(self.weights.detach(), self.counts))
+            self.order.copy_(match_outputs_to_classes(self.weights.detach(), self.counts))
 
     def log_prior(self) -> Tensor:
         """Log p (K,)."""
         return self.prior_logits.log_softmax(dim=0)
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Equation (1), its sign turned. A single task has no pairs: it costs nothing, and nothing is learnt of it."""
         log_f, log_p = seen.logits.log_softmax(dim=1), self.log_prior()
         log_g = aggregate_labels(log_p, self.weights, batch.owner, batch.worker, batch.label, len(batch))
@@ -163,7 +163,7 @@ class MigObjective(Objective):
             return 0.0 * (log_f.exp().sum() + log_g.exp().sum())
         return -information_gain(log_f, log_g, log_p, self.divergence)
 
-    def log_f(self, seen: Seen) -> Tensor:
+    def log_f(self, seen: NetworkOutput) -> Tensor:
         """The classifier's log-probabilities (B, K), in the order of the classes."""
         return seen.logits.log_softmax(dim=1)[:, self.order]
 

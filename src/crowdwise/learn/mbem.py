@@ -12,9 +12,9 @@ R. Tanno et al. (2019), CVPR.
 |---|---|
 | q⁰ = mean labels | `batches.Crowd.votes` |
 | M-step for θ: −Σ q log f, G iterations | `losses.cross_entropy_to`, the epochs of a step |
-| c = argmax f on the training tasks | `decisions` |
+| c = argmax f on the training tasks | `one_hot_decisions` |
 | M-step for A: counts with c | `em.m_step` |
-| p = shares of the decisions | `shares_of` |
+| p = shares of the decisions | `decision_shares` |
 | E-step: q ∝ p Π A | `em.e_step` |
 
 An epoch costs nothing beside the network, a step one pass of the network over all tasks and O(labels × K).
@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING
 
 from torch.nn.functional import one_hot
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import ALTERNATION
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import ALTERNATION
+from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.em import EmObjective, e_step, m_step
 from crowdwise.learn.losses import SMALLEST
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 __all__ = ["ModelBootstrappedEm"]
 
 
-def decisions(log_f: Tensor) -> Tensor:
+def one_hot_decisions(log_f: Tensor) -> Tensor:
     """All weight on the classifier's most probable class (N, K)."""
     return one_hot(log_f.argmax(dim=1), log_f.shape[1]).to(log_f.dtype)
 
 
-def shares_of(decided: Tensor, crowd: Crowd) -> Tensor:
+def decision_shares(decided: Tensor, crowd: Crowd) -> Tensor:
     """How often each class was decided on, among tasks with labels (K,)."""
     return decided[crowd.ptr[1:] > crowd.ptr[:-1]].mean(dim=0)
 
@@ -64,9 +64,9 @@ class MbemObjective(EmObjective):
 
     def alternate(self, log_f: Tensor) -> None:
         """Matrices and shares of classes from the classifier's decisions, then the posterior from both."""
-        decided = decisions(log_f)
+        decided = one_hot_decisions(log_f)
         self.matrices = m_step(self.crowd, decided, self.smoothing)
-        log_prior = shares_of(decided, self.crowd).clamp(min=SMALLEST).log()
+        log_prior = decision_shares(decided, self.crowd).clamp(min=SMALLEST).log()
         self.posterior = e_step(log_prior.expand_as(log_f), self.crowd, self.matrices)
 
     def settle(self, log_f: Tensor) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.learn.batches import Seen
+from crowdwise.learn.batches import NetworkOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from crowdwise.learn.features import Features
 
-__all__ = ["NETWORKS", "Classifier", "build_network", "check_logits", "default_network", "width_of"]
+__all__ = ["NETWORKS", "Classifier", "build_network", "check_logits", "default_network", "representation_width"]
 
 
 class Classifier(nn.Module):
@@ -40,9 +40,9 @@ class Classifier(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (B, K)."""
-        return self.see(x).logits
+        return self.logits_and_representation(x).logits
 
-    def see(self, x: Tensor) -> Seen:
+    def logits_and_representation(self, x: Tensor) -> NetworkOutput:
         """Logits, and the representation that they are linear in (the logits themselves, if there is no such)."""
         if x.is_cuda and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)  # what a GPU's convolutions are quickest with
@@ -53,11 +53,11 @@ class Classifier(nn.Module):
         with torch.autocast(x.device.type, torch.bfloat16):
             seen = self._seen(self.network(x))
         # Probabilities of labels and counts of them need more digits than the network does.
-        return Seen(seen.logits.float(), seen.features.float())
+        return NetworkOutput(seen.logits.float(), seen.features.float())
 
-    def _seen(self, logits: Tensor) -> Seen:
+    def _seen(self, logits: Tensor) -> NetworkOutput:
         last = self._last.pop(get_ident(), None)
-        return Seen(logits, logits if last is None else last.flatten(1))
+        return NetworkOutput(logits, logits if last is None else last.flatten(1))
 
     def _remember(self, _module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         self._last[get_ident()] = inputs[0]
@@ -199,12 +199,12 @@ def build_network(network: Any, features: Features, n_classes: int) -> Classifie
     return Classifier(NETWORKS[name](features.shape, n_classes), *features.moments())
 
 
-def width_of(classifier: Classifier, features: Features) -> int:
+def representation_width(classifier: Classifier, features: Features) -> int:
     """How many numbers the classifier's last layer sees of a task: D of `Seen.features`."""
     was_training = classifier.training
     classifier.eval()
     with torch.no_grad():
-        seen = classifier.see(next(features.batches(torch.arange(1), 1)))
+        seen = classifier.logits_and_representation(next(features.batches(torch.arange(1), 1)))
     classifier.train(was_training)
     return seen.features.shape[1]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
 
 __all__ = ["Objective", "TargetedObjective"]
 
@@ -46,7 +46,7 @@ class Objective(nn.Module):
         super().__init__()
         self.crowd = crowd
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """What a batch costs, to be minimised: (). A batch without labels must cost a finite number."""
         raise NotImplementedError
 
@@ -98,7 +98,7 @@ class Objective(nn.Module):
         """What the method adds to the consensus table: columns (N,), not a number for tasks it has not learnt from."""
         return {}
 
-    def log_f(self, seen: Seen) -> Tensor:
+    def log_f(self, seen: NetworkOutput) -> Tensor:
         """The classifier's own log-probabilities (B, K)."""
         return seen.logits.log_softmax(dim=1)
 

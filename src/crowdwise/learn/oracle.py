@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import MATRICES
-from crowdwise.fitting.parameters import as_numbers, check_shares
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import MATRICES
+from crowdwise.fitting.parameter_checks import as_numbers, check_shares
 from crowdwise.labels.errors import InputError
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, per_task
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -52,7 +52,7 @@ class OracleObjective(Objective):
         super().__init__(crowd)
         self.register_buffer("matrices", matrices)
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Equation (3), as a mean over the batch's tasks."""
         return per_task(coupled_sum(seen.logits.softmax(dim=1), self.matrices, batch), batch)
 

@@ -18,7 +18,7 @@ from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.files import file_source
 from crowdwise.labels.source_location import format_count
 from crowdwise.labels.vocabulary import as_vocabulary, parse_integers
-from crowdwise.learn.features import HeldFeatures, StreamedFeatures, features_of
+from crowdwise.learn.features import HeldFeatures, StreamedFeatures, make_features
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ def read_features(source: str | Path, *, image_size: int | None = None) -> Featu
         return _npz(path, key)
     if head.startswith(b"\x93NUMPY"):
         with path.open("rb") as file:
-            return features_of(_array(lambda: np.load(file, allow_pickle=False), path))
+            return make_features(_array(lambda: np.load(file, allow_pickle=False), path))
     return _table(source)
 
 
@@ -102,11 +102,11 @@ def _npz(path: Path, key: str | None) -> Features:
         if set(stored.files) >= SPARSE:
             from scipy import sparse
 
-            return features_of(_array(lambda: sparse.load_npz(path), path))
+            return make_features(_array(lambda: sparse.load_npz(path), path))
         # Every array is read: the axes of one are not known before.
         arrays = {name: _array(lambda name=name: stored[name], path) for name in stored.files}
     values = arrays[_chosen_key(arrays, key, path)]
-    features = features_of(values)
+    features = make_features(values)
     named = [name for name in NAMES if name in arrays and arrays[name].ndim == 1]
     if not named:
         return features
@@ -153,7 +153,7 @@ def _table(source: str | Path) -> Features:
     values = np.column_stack([_numbers(table[name], name, origin) for name in wanted])
     if not len(values):
         raise InputError(f"{origin} has columns but no rows. Give a row for each task.")
-    features = features_of(values)
+    features = make_features(values)
     features.columns = tuple(wanted)
     if not task:
         return features
@@ -226,7 +226,7 @@ def _images(folder: Path, image_size: int | None) -> Features:
         raise InputError(f"The folder {quote(str(folder))} holds no images ({', '.join(sorted(SUFFIXES))}).")
     if image_size is not None and not 1 <= image_size <= 4096:
         raise InputError(f"The image size is {image_size}; it must be from 1 to 4096 pixels.")
-    size, mode = _common(files, image_size)
+    size, mode = _common_size_and_mode(files, image_size)
     dataset = _Images(files, size, mode)
     bytes_needed = len(files) * size[0] * size[1] * len(mode)
     if bytes_needed > MOST_HELD:
@@ -238,7 +238,7 @@ def _images(folder: Path, image_size: int | None) -> Features:
     return _name_rows(features, names, stems) if len(set(stems)) == len(stems) else _name_rows(features, names)
 
 
-def _common(files: Sequence[Path], image_size: int | None) -> tuple[tuple[int, int], str]:
+def _common_size_and_mode(files: Sequence[Path], image_size: int | None) -> tuple[tuple[int, int], str]:
     """One width and height, and one mode, grey where all are grey; only the heads of the files are read."""
     from PIL import Image
 

@@ -16,13 +16,13 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from crowdwise.fitting.saving import refuse_damage, restore, stored_parameters, write
+from crowdwise.fitting.saving import refuse_damage, restore_model, stored_parameters, write_model
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.tables import native_table, replace_folder
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import HeldFeatures
-from crowdwise.learn.networks import NETWORKS, Classifier, build_network, default_network, width_of
+from crowdwise.learn.networks import NETWORKS, Classifier, build_network, default_network, representation_width
 
 if TYPE_CHECKING:
     from crowdwise.learn.base import Learner
@@ -52,7 +52,7 @@ def save(model: Learner, folder: str | Path) -> None:
     _check_as_fitted(model)
     with replace_folder(Path(folder)) as draft:
         more = {"state": sorted(state), "best_epoch": model.best_epoch_, "n_epochs": model.n_epochs_}
-        write(model, draft, room="learn", network=network, **more)
+        write_model(model, draft, room="learn", network=network, **more)
         _save_tensors(model.network_.state_dict(), draft / WEIGHTS)
         _save_tensors(state, draft / WORKERS)
         pq.write_table(nw.from_native(model.history_, eager_only=True).to_arrow(), draft / HISTORY)
@@ -63,7 +63,7 @@ def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, A
     folder = Path(folder)
     _check_network(folder, header, network)
     model = kind()
-    restore(model, folder, header)
+    restore_model(model, folder, header)
     with refuse_damage(folder):
         model.network = model.network if network is None else network
         model.shape_ = _shape(header)
@@ -134,7 +134,7 @@ def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, weights: d
     if isinstance(network, nn.Module):
         classifier = build_network(network, _zeros(shape), n_classes).eval()
         if any(is_lazy(each) for each in (*classifier.parameters(), *classifier.buffers())):
-            width_of(classifier, _zeros(shape))  # lazy layers learn their size from what they first meet
+            representation_width(classifier, _zeros(shape))  # lazy layers learn their size from what they first meet
     else:
         with torch.device("meta"):
             made = NETWORKS[network](shape, n_classes)

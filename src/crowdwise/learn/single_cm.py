@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import TARGETS
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import TARGETS
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, winning_classes
 from crowdwise.learn.objective import TargetedObjective
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from crowdwise.labels.types import FloatArray
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
@@ -60,7 +60,7 @@ class SingleObjective(TargetedObjective):
         self.strength = strength
         self.register_buffer("vote", winning_classes(crowd.votes()))
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """CE(A f(x), vote) as a mean over the batch's tasks, + λ tr(A)."""
         cost = vote_cost(seen.logits.softmax(dim=1), self.shared()[0], self.vote[batch.task])
         return cost + self.strength * self.shared.mean_trace()

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import TARGETS
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import TARGETS
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import cross_entropy_to, winning_classes
 from crowdwise.learn.objective import TargetedObjective
@@ -32,7 +32,7 @@ from crowdwise.learn.objective import TargetedObjective
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
@@ -55,7 +55,7 @@ class BootstrapObjective(TargetedObjective):
         self.trust = trust
         self.register_buffer("vote", winning_classes(crowd.votes()))
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """L_soft as a mean over the batch's tasks."""
         return bootstrap_cost(seen.logits, self.vote[batch.task], self.trust)
 

@@ -14,13 +14,13 @@ noise" of Ibrahim et al. 2025, which has the stages and no more.
 | of the papers | here |
 |---|---|
 | warm-up: cross-entropy of f with every label | `TransitionObjective.loss`, stage 0 |
-| distilled: f > (1 + 0.5) / 2 | `anchors` |
+| distilled: f > (1 + 0.5) / 2 | `find_anchors` |
 | global T(x) from the anchors: − log T(x)[truth, label] | stage 1, one worker for all |
 | T_w(x), starting at the global one, for workers with 30 labels | stage 2 |
 | f through T_w(x), fixed | stage 3, `instance_trace.losses_of_labels` |
 
-A step costs O(labels of the batch × R K²) beside the network, as `instance_trace`, whose `Head` this is; R numbers are
-kept for every task.
+A step costs O(labels of the batch × R K²) beside the network, as `instance_trace`, whose `TransitionHead` this is; R
+numbers are kept for every task.
 
 Departures: we know both papers at second hand, from Ibrahim et al. 2025 and from the first one's published program. T
 is a head on what the classifier's last layer sees, there a network of its own; the transfer between neighbouring
@@ -35,13 +35,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import INSTANCES
-from crowdwise.fitting.parameters import check_count, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import INSTANCES
+from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.instance_trace import Head, losses_of_labels
+from crowdwise.learn.instance_trace import TransitionHead, losses_of_labels
 from crowdwise.learn.losses import SMALLEST, per_label
-from crowdwise.learn.networks import width_of
+from crowdwise.learn.networks import representation_width
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.worker_models import MeanConfusions
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
@@ -62,12 +62,12 @@ FEWEST_ANCHORS = 0.25  # share of the tasks of a class
 NONE = -1
 
 
-def stage_of(epoch: int, n_epochs: int) -> int:
+def training_stage(epoch: int, n_epochs: int) -> int:
     """Which stage an epoch (from 0) belongs to."""
     return sum(epoch >= end * n_epochs for end in ENDS)
 
 
-def anchors(log_f: Tensor, threshold: float) -> Tensor:
+def find_anchors(log_f: Tensor, threshold: float) -> Tensor:
     """The class (N,) of each task that the classifier (N, K) is surer of than the threshold; `NONE` for others.
 
     Where it is sure of few tasks of a class, the surest of that class.
@@ -90,7 +90,7 @@ class TransitionObjective(Objective):
 
     def __init__(self, crowd: Crowd, width: int, rank: int, threshold: float, fewest: int) -> None:
         super().__init__(crowd)
-        self.head = Head(crowd.n_workers + 1, crowd.n_classes, width, rank)
+        self.head = TransitionHead(crowd.n_workers + 1, crowd.n_classes, width, rank)
         self.mean = MeanConfusions(crowd.n_workers, crowd.n_classes)
         self.register_buffer("truth", torch.full((crowd.n_tasks,), NONE))
         self.register_buffer("low", torch.zeros(crowd.n_tasks, rank))
@@ -101,10 +101,10 @@ class TransitionObjective(Objective):
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:
         """At the end of the warm-up, find the anchors; then, when the global matrices are learnt, hand them out."""
         self.mean.forget()
-        self.stage = stage_of(epoch, self.n_epochs)
-        before = stage_of(epoch - 1, self.n_epochs) if epoch else WARM_UP
+        self.stage = training_stage(epoch, self.n_epochs)
+        before = training_stage(epoch - 1, self.n_epochs) if epoch else WARM_UP
         if before < GLOBAL <= self.stage:
-            self.truth.copy_(anchors(forecast(), self.threshold))
+            self.truth.copy_(find_anchors(forecast(), self.threshold))
         if before < INDIVIDUAL <= self.stage:
             self.start_workers()
 
@@ -118,7 +118,7 @@ class TransitionObjective(Objective):
         own = torch.arange(self.crowd.n_workers, device=counts.device)
         self.source.copy_(torch.where(counts >= self.fewest, own, self.crowd.n_workers))
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """The loss of the stage, a mean over the labels it is of."""
         low = self.low[batch.task] if self.stage == CORRECTED else self.head.low(seen.features.detach())
         matrices = self.head.matrices(low[batch.owner], self.source[batch.worker])
@@ -198,4 +198,6 @@ class InstanceTransition(Learner):
         check_count("fewest", self.fewest)
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
-        return TransitionObjective(crowd, width_of(classifier, features), self.rank, self.threshold, self.fewest)
+        return TransitionObjective(
+            crowd, representation_width(classifier, features), self.rank, self.threshold, self.fewest
+        )

@@ -30,9 +30,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import MATRICES
-from crowdwise.fitting.parameters import check_flag, check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import MATRICES
+from crowdwise.fitting.parameter_checks import check_flag, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, label_probability, per_task
 from crowdwise.learn.objective import ConfusionObjective
@@ -41,7 +41,7 @@ from crowdwise.learn.worker_models import Confusions
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
@@ -63,7 +63,7 @@ class TraceObjective(ConfusionObjective):
         super().__init__(crowd, Confusions(crowd.n_workers, crowd.n_classes))
         self.strength, self.log = strength, log
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Equation (4), the first sum as a mean over the batch's tasks, the second as a mean over workers."""
         said, diagonal = self.workers.label_entries_and_diagonal(batch.worker, batch.label)
         chance = label_probability(seen.logits.softmax(dim=1), said, batch)

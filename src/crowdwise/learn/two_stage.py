@@ -11,7 +11,7 @@ R. Tanno et al. (2019), CVPR, section 3.3 (majority vote).
 
 | equation | here |
 |---|---|
-| q[t, k] = share of the labels of t that are k, or any posterior | `consensus_of` |
+| q[t, k] = share of the labels of t that are k, or any posterior | `fit_consensus` |
 | ŷ = argmax_k q[t, k] | `losses.winning_classes` |
 | −Σ_k q[t, k] log f[k] | `losses.cross_entropy_to` |
 
@@ -31,9 +31,9 @@ import torch
 from sklearn.base import clone
 
 from crowdwise.fitting.base import Aggregator
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import TARGETS, Variant
-from crowdwise.fitting.parameters import check_flag
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import TARGETS, Variant
+from crowdwise.fitting.parameter_checks import check_flag
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import positions
 from crowdwise.learn.base import Learner
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["TwoStage"]
 
 
-def consensus_of(aggregator: Any, labels: CrowdLabels) -> FloatArray:
+def fit_consensus(aggregator: Any, labels: CrowdLabels) -> FloatArray:
     """What an aggregator makes of the labels (N, K), in the labels' own classes.
 
     Parameters
@@ -87,7 +87,7 @@ class TargetObjective(TargetedObjective):
         super().__init__(crowd)
         self.register_buffer("target", target)
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Mean over the batch's tasks of −Σ_k q[k] log f[k]."""
         return cross_entropy_to(self.target[batch.task], seen.logits)
 
@@ -183,5 +183,5 @@ class TwoStage(Learner):
         return TargetObjective(crowd, crowd.votes())
 
     def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
-        shares = torch.as_tensor(consensus_of(self.aggregator, crowd.labels), device=crowd.task.device).float()
+        shares = torch.as_tensor(fit_consensus(self.aggregator, crowd.labels), device=crowd.task.device).float()
         return TargetObjective(crowd, shares if self.soft else winning_classes(shares))

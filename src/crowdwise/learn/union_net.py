@@ -11,8 +11,8 @@ Transactions on Neural Networks and Learning Systems 34.
 | of the paper | here |
 |---|---|
 | (2) one-hot labels of all workers, concatenated | the edges of a task |
-| (6) − Σ over a task's labels of log Σ_k f[k] T[k, (w, l)] | `losses.coupled_sum` with `Union`, a mean over tasks |
-| (7) every worker's block starts at 1 − ε, elsewhere ε/(K − 1) | `Union` |
+| (6) − Σ over a task's labels of log Σ_k f[k] T[k, (w, l)] | `losses.coupled_sum` with `UnionTransition`, per task |
+| (7) every worker's block starts at 1 − ε, elsewhere ε/(K − 1) | `UnionTransition` |
 
 A step costs O(labels of the batch × K) beside the network, and O(M K²) for the softmax: T is as large as everybody's
 matrices together, and never multiplied whole.
@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from crowdwise.fitting.estimators import estimator
-from crowdwise.fitting.facts import MATRICES
-from crowdwise.fitting.parameters import check_number
+from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.method_facts import MATRICES
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import coupled_sum, per_task
 from crowdwise.learn.objective import Objective
@@ -40,14 +40,14 @@ from crowdwise.learn.objective import Objective
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.learn.batches import Batch, Crowd, Seen
+    from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
 
 __all__ = ["UnionNet"]
 
 
-class Union(nn.Module):
+class UnionTransition(nn.Module):
     """T[w, truth, label], which sums to one over workers and labels."""
 
     def __init__(self, n_workers: int, n_classes: int, epsilon: float) -> None:
@@ -68,9 +68,9 @@ class UnionObjective(Objective):
 
     def __init__(self, crowd: Crowd, epsilon: float) -> None:
         super().__init__(crowd)
-        self.union = Union(crowd.n_workers, crowd.n_classes, epsilon)
+        self.union = UnionTransition(crowd.n_workers, crowd.n_classes, epsilon)
 
-    def loss(self, seen: Seen, batch: Batch) -> Tensor:
+    def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Equation (6), the mean over the batch's tasks."""
         return per_task(coupled_sum(seen.logits.softmax(dim=1), self.union(), batch), batch)
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from crowdwise.fitting.parameters import as_numbers
+from crowdwise.fitting.parameter_checks import as_numbers
 from crowdwise.fitting.variational import diagonal_prior
 from crowdwise.labels.errors import InputError, quote
 

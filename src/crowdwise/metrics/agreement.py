@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.kernels.pairs import label_pairs
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.metrics.checks import class_positions
@@ -221,7 +221,7 @@ def pairwise_kappas(labels: CrowdLabels, *, weights: Weights = None, min_common:
 
 
 def _compiled_kappas(labels: CrowdLabels, grave: FloatArray, *, nominal: bool) -> PairwiseKappas:
-    from crowdwise.kernels.compiled.agreement import fill_pairs, pair_offsets
+    from crowdwise.kernels.compiled.agreement import fill_pairwise_kappas, pair_offsets
 
     edge, ptr = labels.by_worker
     edges = (edge, ptr, labels.task, labels.task_ptr, labels.worker, labels.label)
@@ -232,7 +232,7 @@ def _compiled_kappas(labels: CrowdLabels, grave: FloatArray, *, nominal: bool) -
         np.empty(offsets[-1], np.int64),
         np.empty(offsets[-1], np.float64),
     )
-    fill_pairs(edges, offsets, grave, nominal, (pairs.second, pairs.n_common, pairs.kappa))
+    fill_pairwise_kappas(edges, offsets, grave, nominal, (pairs.second, pairs.n_common, pairs.kappa))
     return pairs
 
 

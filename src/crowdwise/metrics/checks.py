@@ -54,7 +54,7 @@ def known_pairs(truth: npt.ArrayLike, given: npt.ArrayLike, what: str) -> tuple[
         raise InputError(
             f"truth has {true.size} entries and {what} has {said.size}; give both one entry for each task."
         )
-    known = _some_known(true)
+    known = _check_any_known(true)
     missing = np.flatnonzero(known & (said < 0))
     if missing.size:
         raise InputError(
@@ -77,7 +77,7 @@ def posterior_rows(truth: npt.ArrayLike, posterior: npt.ArrayLike) -> tuple[IntA
         raise InputError(
             f"truth has {true.size} entries and posterior has {rows.shape[0]} rows; give both one for each task."
         )
-    known = _some_known(true)
+    known = _check_any_known(true)
     _refuse(true, true >= rows.shape[1], "truth", f"posterior has {rows.shape[1]} classes")
     return true[known], check_rows(rows[known], "posterior", np.flatnonzero(known))
 
@@ -117,7 +117,7 @@ def check_choice(given: object, allowed: Sequence[str], what: str) -> None:
         raise InputError(f"{what} is {quote(given)}; it must be one of {', '.join(map(repr, allowed))}.")
 
 
-def _some_known(true: IntArray) -> BoolArray:
+def _check_any_known(true: IntArray) -> BoolArray:
     known: BoolArray = true >= 0
     if not known.any():
         raise InputError(

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from crowdwise.audit.audit import FINE
-from crowdwise.audit.scores import Score, codes_for, gold_bins
+from crowdwise.audit.consensus_scores import ConsensusScore, bin_gold_confidence, truth_codes_of_model
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.vocabulary import as_vocabulary, positions
-from crowdwise.report.audit_page.view import drawn_workers, one_volume
-from crowdwise.report.names import distinct_names
+from crowdwise.report.audit_page.audit_view import choose_workers_to_draw, have_equal_label_counts
+from crowdwise.report.display_names import distinct_names
 
 try:
     import altair as alt
@@ -25,21 +25,21 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from crowdwise.audit.scores import Bin
+    from crowdwise.audit.consensus_scores import ConfidenceBin
     from crowdwise.labels.types import FloatArray, IntArray
-    from crowdwise.report.graph import Graph
+    from crowdwise.report.agreement_graph_layout import AgreementGraph
 
 __all__ = [
-    "calibration",
     "calibration_chart",
-    "confidence",
     "confidence_chart",
-    "confusion",
     "confusion_chart",
     "graph_chart",
-    "plot",
+    "plot_calibration",
+    "plot_confidence",
+    "plot_confusion",
+    "plot_model",
+    "plot_worker_map",
     "worker_chart",
-    "worker_map",
 ]
 
 WIDTH, HEIGHT = 520, 300
@@ -62,7 +62,7 @@ Row = dict[str, Any]
 Chart: TypeAlias = "alt.Chart | alt.LayerChart | alt.FacetChart"
 
 
-def plot(model: Any, what: str = "overview", **options: Any) -> Chart | alt.HConcatChart:
+def plot_model(model: Any, what: str = "overview", **options: Any) -> Chart | alt.HConcatChart:
     """A chart of a fitted model.
 
     Parameters
@@ -72,26 +72,26 @@ def plot(model: Any, what: str = "overview", **options: Any) -> Chart | alt.HCon
         whole crowd, or of `worker=`) or "calibration" (with `truth=`, or on the gold of the fit).
     """
     if what == "overview":
-        return alt.hconcat(confidence(model), worker_map(model))
+        return alt.hconcat(plot_confidence(model), plot_worker_map(model))
     kinds: dict[str, Callable[..., Chart]] = {
-        "confidence": confidence,
-        "workers": worker_map,
-        "confusion": confusion,
-        "calibration": calibration,
+        "confidence": plot_confidence,
+        "workers": plot_worker_map,
+        "confusion": plot_confusion,
+        "calibration": plot_calibration,
     }
     if what not in kinds:
         raise InputError(f"There is no chart {quote(what)}. There are: overview, {', '.join(kinds)}.")
     return kinds[what](model, **options)
 
 
-def confidence(model: Any) -> Chart:
+def plot_confidence(model: Any) -> Chart:
     """How sure the consensus of a fitted model is, as a histogram over its tasks."""
     return confidence_chart(model.posterior_.max(axis=1)[model.labels_per_task_ > 0])
 
 
-def worker_map(model: Any) -> Chart:
+def plot_worker_map(model: Any) -> Chart:
     """Skill against number of labels of the workers of a fitted model; of many, two thousand drawn at random."""
-    chosen = drawn_workers(np.full(len(model.workers_), -1.0), model.labels_per_worker_)
+    chosen = choose_workers_to_draw(np.full(len(model.workers_), -1.0), model.labels_per_worker_)
     names = distinct_names(model.workers_.tolist())
     return worker_chart(
         [names[at] for at in chosen],
@@ -102,7 +102,7 @@ def worker_map(model: Any) -> Chart:
     )
 
 
-def confusion(model: Any, worker: Any = None) -> Chart:
+def plot_confusion(model: Any, worker: Any = None) -> Chart:
     """Confusion matrix of a worker, by name, or of the whole crowd."""
     if not hasattr(model, "confusion_"):
         raise InputError(f"{type(model).__name__} has no confusion matrices. Fit a model that has, such as DawidSkene.")
@@ -116,7 +116,7 @@ def confusion(model: Any, worker: Any = None) -> Chart:
     return confusion_chart(matrix, distinct_names(model.classes_.tolist(), LONGEST_TICK))
 
 
-def calibration(model: Any, truth: Any = None) -> Chart:
+def plot_calibration(model: Any, truth: Any = None) -> Chart:
     """Confidence of the consensus against how often it is right, on tasks whose truth is known.
 
     Without `truth` these are the gold tasks of the fit, judged without their own truth (`model.calibration()`).
@@ -124,11 +124,11 @@ def calibration(model: Any, truth: Any = None) -> Chart:
     if truth is None:
         if not hasattr(model, "calibration"):
             raise InputError(f"{type(model).__name__} takes no gold. Give the known truth of some tasks as truth=.")
-        return calibration_chart(gold_bins(model))
-    codes, chosen = codes_for(model, truth), model._decide(model.posterior_)
+        return calibration_chart(bin_gold_confidence(model))
+    codes, chosen = truth_codes_of_model(model, truth), model._decide(model.posterior_)
     known = codes >= 0
     sure = model.posterior_[known, chosen[known]]
-    return calibration_chart(Score(np.minimum(sure, 1.0), chosen[known] == codes[known]).bins)
+    return calibration_chart(ConsensusScore(np.minimum(sure, 1.0), chosen[known] == codes[known]).bins)
 
 
 # ---- from arrays ------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def confidence_chart(sure: FloatArray) -> Chart:
         for at in range(first, counts.size)
     ]
     x = alt.X("low:Q", title="confidence of the consensus", axis=alt.Axis(format="%", labelFlush=False, values=TENTHS))
-    bars = _chart_of(rows).mark_bar(color=ACCENT, binSpacing=1, aria=False)
+    bars = _make_chart(rows).mark_bar(color=ACCENT, binSpacing=1, aria=False)
     tooltip = [alt.Tooltip("low:Q", format=".0%", title="from"), alt.Tooltip("high:Q", format=".0%", title="to")]
     chart: alt.Chart = bars.encode(
         x=x.bin("binned").scale(domain=[float(edges[first]), 1], nice=False),
@@ -155,7 +155,7 @@ def confidence_chart(sure: FloatArray) -> Chart:
     return chart
 
 
-def calibration_chart(bins: Sequence[Bin]) -> Chart:
+def calibration_chart(bins: Sequence[ConfidenceBin]) -> Chart:
     """Points below the diagonal: surer than right. The bars are 90 % intervals of the share that is right."""
     rows: list[Row] = [
         {"sure": each.confidence, "right": each.right, "tasks": each.n, "low": each.low, "high": each.high}
@@ -163,8 +163,8 @@ def calibration_chart(bins: Sequence[Bin]) -> Chart:
     ]
     axis = alt.Axis(format="%", labelFlush=False, values=TENTHS[::2])
     share = alt.Scale(domain=[0, 1])
-    lines = _chart_of([{"at": 0}, {"at": 1}]).mark_line(color=QUIET, strokeDash=[4, 4], aria=False)
-    base = _chart_of(rows).encode(x=alt.X("sure:Q", title="confidence of the consensus", axis=axis, scale=share))
+    lines = _make_chart([{"at": 0}, {"at": 1}]).mark_line(color=QUIET, strokeDash=[4, 4], aria=False)
+    base = _make_chart(rows).encode(x=alt.X("sure:Q", title="confidence of the consensus", axis=axis, scale=share))
     told = [
         alt.Tooltip("sure:Q", format=".1%", title="confidence"),
         alt.Tooltip("right:Q", format=".1%", title="right"),
@@ -191,9 +191,9 @@ def worker_chart(
     rank = np.argsort(np.argsort(skill, kind="stable"), kind="stable")
     x = alt.X(
         "labels:Q", title="labels given (log)", scale=alt.Scale(type="log", nice=False, padding=12),
-        axis=alt.Axis(format="~s", values=_round_numbers(n_labels)),
+        axis=alt.Axis(format="~s", values=_log_axis_ticks(n_labels)),
     )  # fmt: skip
-    if one_volume(n_labels):
+    if have_equal_label_counts(n_labels):
         side_by_side = alt.Scale(nice=False, zero=False, padding=12)
         x = alt.X(
             "rank:Q",
@@ -219,7 +219,7 @@ def worker_chart(
     query = alt.param(name="query", value="")  # what the page's reader searches for
     found = "query == '' || indexof(lower(datum.worker), query) >= 0"
     points = (
-        _chart_of(rows)
+        _make_chart(rows)
         .add_params(query)
         .mark_point(filled=True, size=48, aria=False)
         .encode(
@@ -234,7 +234,7 @@ def worker_chart(
             ],
         )
     )  # fmt: skip
-    guess = _chart_of([{"chance": 1 / n_classes}])
+    guess = _make_chart([{"chance": 1 / n_classes}])
     line = guess.mark_rule(strokeDash=[4, 4], color=QUIET, aria=False).encode(y="chance:Q")
     return alt.layer(line, points).properties(
         width=WIDTH, height=1.2 * HEIGHT, description="Skill of each worker against the number of labels given."
@@ -243,16 +243,18 @@ def worker_chart(
 
 def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> Chart:
     """A matrix (K, K) [truth, label] as a heat map, with numbers where classes are few."""
-    names = [_tick(name) for name in names]
+    names = [_tick_name(name) for name in names]
     long = max(map(len, names), default=0) * len(names) > LETTERS
     rows = [
         {"truth": names[k], "label": names[said], "row": k, "column": said, "chance": round(float(matrix[k, said]), 4)}
         for k in range(len(names))
         for said in range(len(names))
     ]
-    base = _chart_of(rows).encode(
-        x=alt.X("label:N", title="what workers say", sort=_by("column"), axis=_ticks(-40 if long else 0)),
-        y=alt.Y("truth:N", title="what is true", sort=_by("row"), axis=_ticks(0)),
+    base = _make_chart(rows).encode(
+        x=alt.X(
+            "label:N", title="what workers say", sort=_sort_by_field("column"), axis=_tick_axis(-40 if long else 0)
+        ),
+        y=alt.Y("truth:N", title="what is true", sort=_sort_by_field("row"), axis=_tick_axis(0)),
     )
     chance = alt.Tooltip("chance:Q", format=".1%")
     layers = [
@@ -269,7 +271,7 @@ def confusion_chart(matrix: FloatArray, names: Sequence[str]) -> Chart:
     )
 
 
-def graph_chart(graph: Graph, names: Sequence[str]) -> Chart:
+def graph_chart(graph: AgreementGraph, names: Sequence[str]) -> Chart:
     """Workers as points, joined where they agree beyond what skill explains; groups in colour and with their number."""
     groups = sorted({number for number in graph.group.tolist() if number >= 0})
     domain = ["", *(str(number + 1) for number in groups)]
@@ -297,12 +299,12 @@ def graph_chart(graph: Graph, names: Sequence[str]) -> Chart:
     query = alt.param(name="query", value="")  # what the page's reader searches for
     found = "query == '' || indexof(lower(datum.worker), query) >= 0"
     colour = alt.Color("group:N", scale=colours, legend=None)
-    joins = _chart_of(lines).mark_rule(aria=False, opacity=0.55).encode(
+    joins = _make_chart(lines).mark_rule(aria=False, opacity=0.55).encode(
         x=across, y=up, x2="x2:Q", y2="y2:Q", color=colour,
         strokeWidth=alt.StrokeWidth("strength:Q", scale=alt.Scale(domain=[0, 1], range=[0.6, 2.5]), legend=None),
         tooltip=[alt.Tooltip("one:N"), alt.Tooltip("other:N"), alt.Tooltip("strength:Q", format=".2f")],
     )  # fmt: skip
-    nodes = _chart_of(points).add_params(query).mark_point(filled=True, size=56, aria=False).encode(
+    nodes = _make_chart(points).add_params(query).mark_point(filled=True, size=56, aria=False).encode(
         x=across, y=up, color=colour, shape=alt.Shape("group:N", scale=shapes, legend=None),
         opacity=alt.when(found).then(alt.value(1.0)).otherwise(alt.value(0.1)),
         tooltip=[alt.Tooltip("worker:N"), alt.Tooltip("group:N")],
@@ -311,11 +313,11 @@ def graph_chart(graph: Graph, names: Sequence[str]) -> Chart:
     layers = [
         joins,
         nodes,
-        _chart_of(heads).mark_text(**above, fontSize=13, fontWeight="bold").encode(x=across, y=up, text="text:N"),
-        _chart_of(rest).mark_text(**above, dx=-5, align="left").encode(x=across, y=up, text="text:N"),
+        _make_chart(heads).mark_text(**above, fontSize=13, fontWeight="bold").encode(x=across, y=up, text="text:N"),
+        _make_chart(rest).mark_text(**above, dx=-5, align="left").encode(x=across, y=up, text="text:N"),
     ]
     if len(names) <= MOST_NAMED:
-        below = _chart_of(points).mark_text(aria=False, dy=16, fontSize=11, limit=110)
+        below = _make_chart(points).mark_text(aria=False, dy=16, fontSize=11, limit=110)
         layers.append(below.encode(x=across, y=up, text="worker:N"))
     height = min(WIDTH * float((high - low)[1] / (high - low)[0]), 80 + 25 * len(names))  # a few need little room
     return alt.layer(*layers).properties(
@@ -325,7 +327,7 @@ def graph_chart(graph: Graph, names: Sequence[str]) -> Chart:
     )
 
 
-def _round_numbers(counts: IntArray) -> list[int]:
+def _log_axis_ticks(counts: IntArray) -> list[int]:
     """1, 2, 5, 10, 20, … between the least and the most, and these two where there would be few."""
     least, most = (int(counts.min()), int(counts.max())) if counts.size else (1, 1)
     steps = [step * 10**power for power in range(10) for step in (1, 2, 5)]
@@ -333,19 +335,19 @@ def _round_numbers(counts: IntArray) -> list[int]:
     return inside if len(inside) > 2 else sorted({least, *inside, most})
 
 
-def _chart_of(rows: list[Row]) -> alt.Chart:
+def _make_chart(rows: list[Row]) -> alt.Chart:
     return alt.Chart(alt.InlineData(values=rows))
 
 
-def _by(field: str) -> alt.EncodingSortField:
+def _sort_by_field(field: str) -> alt.EncodingSortField:
     """An order that is data, so that no name gets into an expression."""
     return alt.EncodingSortField(field=field, op="min", order="ascending")
 
 
-def _tick(name: str) -> str:
+def _tick_name(name: str) -> str:
     """A name beside an axis; Vega looks these up in an object of JavaScript, where one word means something else."""
     return f"‘{name}’" if name == "__proto__" else name
 
 
-def _ticks(angle: int) -> alt.Axis:
+def _tick_axis(angle: int) -> alt.Axis:
     return alt.Axis(labelAngle=angle, labelLimit=110, labelOverlap=False, ticks=False, domain=False)

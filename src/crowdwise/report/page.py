@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.audit import summary
 from crowdwise.audit.claims import consensus_claims
-from crowdwise.audit.findings import FACT
-from crowdwise.audit.scores import gold_calibration, score_consensus
+from crowdwise.audit.consensus_scores import gold_calibration_bins, score_consensus
+from crowdwise.audit.finding_types import FACT
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.source_location import format_count
 from crowdwise.labels.tables import replace_file
 from crowdwise.report.audit_page import tables
+from crowdwise.report.audit_page.audit_view import AuditView
 from crowdwise.report.audit_page.charts import CONFIG, audit_charts
-from crowdwise.report.audit_page.view import Portrait
-from crowdwise.report.items import Room, read_items
-from crowdwise.report.names import display_name
+from crowdwise.report.display_names import display_name
+from crowdwise.report.task_items import PictureBudget, read_items
 
 try:
     import altair as alt
@@ -47,8 +47,8 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
-    from crowdwise.audit.scores import Score
-    from crowdwise.evaluate.comparing import Comparison
+    from crowdwise.audit.consensus_scores import ConsensusScore
+    from crowdwise.evaluate.compare_methods import Comparison
 
 __all__ = ["make_report", "write_report"]
 
@@ -93,17 +93,17 @@ def make_report(
     items: Any = None,
 ) -> str:
     """The page as text; parameters as for `write_report`."""
-    portrait = Portrait(audit)
+    portrait = AuditView(audit)
     score = score_consensus(audit, truth)
-    by_gold = gold_calibration(audit.model, portrait.n_gold)
+    by_gold = gold_calibration_bins(audit.model, portrait.n_gold)
     table = None if items is None else read_items(items, audit.labels.tasks)
-    room = Room()
-    findings = tables.told_findings(audit, table, room)
-    tasks = tables.task_rows(portrait)
+    room = PictureBudget()
+    findings = tables.finding_groups(audit, table, room)
+    tasks = tables.disputed_task_rows(portrait)
     shows = [] if table is None else tables.task_items(portrait, table, room)
-    drawn = _drawn(portrait, score)
-    styles, script = _asset("page.css"), _asset("page.js")
-    bundle = _bundle()
+    drawn = _draw_charts(portrait, score)
+    styles, script = _read_asset("page.css"), _read_asset("page.js")
+    bundle = _bundle_vega()
     data = {
         "charts": {name: chart for name, (chart, _) in drawn.items()},
         "config": CONFIG,
@@ -114,24 +114,24 @@ def make_report(
                       for at, (row, item) in enumerate(zip(tasks, shows, strict=True))] if shows else tasks,
         },
     }  # fmt: skip
-    return _template().render(
+    return _load_template().render(
         fact=FACT,
         title=display_name(title, 200) if title else f"Audit of {format_count(audit.labels.n_workers, 'worker')}",
-        policy=_policy(bundle, script),
+        policy=_content_security_policy(bundle, script),
         styles=Markup(styles),  # noqa: S704
         bundle=Markup(bundle),  # noqa: S704
         script=Markup(script),  # noqa: S704
         data=Markup(escaped_json(data)),  # noqa: S704
         pictures={name: Markup(picture) for name, (_, picture) in drawn.items()},  # noqa: S704
-        headlines=summary.headlines(audit),
+        headlines=summary.headline_figures(audit),
         summary=summary.summarise(audit, score, portrait.class_names),
         consensus=consensus_claims(audit, score),
-        basis=summary.basis_of_model(audit),
+        basis=summary.describe_consensus_basis(audit),
         n_gold=portrait.n_gold,
         findings=findings,
-        tests=tables.told_tests(audit),
-        tested_with=summary.basis_of_tests(audit),
-        promise=summary.promise(audit.level),
+        tests=tables.test_rows(audit),
+        tested_with=summary.describe_tests_basis(audit),
+        promise=summary.describe_false_alarm_rate(audit.level),
         method=audit.model.slug,
         calibration=[] if score is None else score.bins,
         workers=data["tables"]["workers"],
@@ -140,10 +140,10 @@ def make_report(
         items=shows,
         first=FIRST,
         n_tasks=audit.labels.n_tasks,
-        map_note=tables.map_note(portrait),
+        map_note=tables.worker_map_note(portrait),
         workers_note=tables.workers_note(portrait),
-        matrices=tables.written_matrices(portrait),
-        confused=tables.told_confusions(portrait),
+        matrices=tables.matrix_tables(portrait),
+        confused=tables.confusion_rows(portrait),
         classes=tables.class_rows(portrait),
         groups=tables.group_rows(portrait),
         n_groups=len(set(audit.group.tolist()) - {-1}),
@@ -165,34 +165,34 @@ def escaped_json(value: Any) -> str:
     >>> escaped_json({"name": "</script><b>", "skill": math.nan})
     '{"name":"\\u003c/script\\u003e\\u003cb\\u003e","skill":null}'
     """
-    text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(_json_value(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): _json_value(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_json_value(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return (resources.files("crowdwise.report") / "templates" / name).read_text(encoding="utf-8").strip()
 
 
 @cache
-def _template() -> jinja2.Template:
+def _load_template() -> jinja2.Template:
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["percent"] = _percent
+    environment.filters["percent"] = _format_percent
     environment.filters["score"] = lambda value: "–" if math.isnan(value) else f"{value:.3f}"
-    environment.filters["chance"] = _chance
-    return environment.from_string(_asset("page.html"))
+    environment.filters["chance"] = _format_p_value
+    return environment.from_string(_read_asset("page.html"))
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     """A share to a tenth of a percent; 100 % only where that is so.
 
     >>> _percent(0.1234), _percent(0.99996), _percent(1.0)
@@ -203,7 +203,7 @@ def _percent(share: float) -> str:
     return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
 
 
-def _chance(p_value: float) -> str:
+def _format_p_value(p_value: float) -> str:
     """A p-value in words.
 
     >>> _chance(0.034), _chance(0.00002)
@@ -215,7 +215,7 @@ def _chance(p_value: float) -> str:
 
 
 @cache
-def _bundle() -> str:
+def _bundle_vega() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script."""
     version = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
     code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
@@ -224,7 +224,7 @@ def _bundle() -> str:
     return code
 
 
-def _policy(*scripts: str) -> str:
+def _content_security_policy(*scripts: str) -> str:
     """Nothing is loaded, and these scripts alone are run; styles may be inline, as Vega's tooltips are."""
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{each}'" for each in hashes)
@@ -235,7 +235,7 @@ def _policy(*scripts: str) -> str:
 # ---- charts -----------------------------------------------------------------------------------------------
 
 
-def _drawn(portrait: Portrait, score: Score | None) -> dict[str, tuple[dict[str, Any], str]]:
+def _draw_charts(portrait: AuditView, score: ConsensusScore | None) -> dict[str, tuple[dict[str, Any], str]]:
     """Of each chart its specification, and a picture for readers without JavaScript."""
     made = audit_charts(portrait, score)
     if portrait.labels.n_classes <= tables.MOST_CLASSES:
@@ -244,11 +244,11 @@ def _drawn(portrait: Portrait, score: Score | None) -> dict[str, tuple[dict[str,
     for name, chart in made.items():
         spec = chart.to_dict()
         picture = vl_convert.vegalite_to_svg(spec, config=CONFIG)
-        found[name] = spec | {"width": "container"}, _renamed(picture, name)
+        found[name] = spec | {"width": "container"}, _rename_svg_ids(picture, name)
     return found
 
 
-def _renamed(picture: str, name: str) -> str:
+def _rename_svg_ids(picture: str, name: str) -> str:
     """The picture with ids of its own, since a page holds several; Vega counts them on from chart to chart."""
     ids = dict.fromkeys(re.findall(r'\bid="([\w-]+)"', picture))
     for number, each in enumerate(ids):

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.reproduction.lines import Line, draw_lines
-from crowdwise.reproduction.matrices import draw_matrices
+from crowdwise.reproduction.line_chart import Line, draw_line_chart
+from crowdwise.reproduction.matrix_chart import draw_matrices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crowdwise.reproduction.spec import Figure, Table, X
+    from crowdwise.reproduction.table_spec import Figure, Table, X
     from crowdwise.reproduction.verdicts import Cell
 
-__all__ = ["draw_figures", "format_value", "half_width"]
+__all__ = ["draw_figures", "error_bar_half_width", "format_axis_value"]
 
 Row = dict[str, Any]
 MOST_WORKERS = 6  # whose matrices are drawn
@@ -38,12 +38,12 @@ def draw_figures(table: Table, cells: Sequence[Cell], rows: Sequence[Row]) -> li
     return found
 
 
-def half_width(cell: Cell, interval: str) -> float:
+def error_bar_half_width(cell: Cell, interval: str) -> float:
     """What follows ±, as the table has it: the standard deviation, or half the 99 % interval of the mean."""
     return cell.half if interval == "99 %" else cell.deviation
 
 
-def format_value(value: X) -> str:
+def format_axis_value(value: X) -> str:
     """A value of the axis, as it is written."""
     return value if isinstance(value, str) else f"{value:g}"
 
@@ -54,29 +54,31 @@ def _line_pictures(table: Table, figure: Figure, cells: Sequence[Cell], rows: Se
     shown = [
         cell
         for cell in cells
-        if cell.measure == figure.measure and cell.values and figure.shows(cell.setting, cell.method, cell.x)
+        if cell.measure == figure.measure and cell.values and figure.includes_cell(cell.setting, cell.method, cell.x)
     ]
     seeds = max((len(cell.values) for cell in shown), default=0)
     spread = f" Bars: {SPREADS[table.interval]}." if seeds > 1 else ""
     found = []
-    for setting in _unique(cell.setting for cell in shown) if table.axis is not None else [None] if shown else []:
+    for setting in (
+        _unique_values(cell.setting for cell in shown) if table.axis is not None else [None] if shown else []
+    ):
         mine = [cell for cell in shown if setting is None or cell.setting == setting]
         lines = [
             Line(
                 method,
                 tuple(
-                    (cell.setting if cell.x is None else cell.x, cell.mean, half_width(cell, table.interval))
+                    (cell.setting if cell.x is None else cell.x, cell.mean, error_bar_half_width(cell, table.interval))
                     for cell in mine
                     if cell.method == method
                 ),
             )
-            for method in _unique(cell.method for cell in mine)
+            for method in _unique_values(cell.method for cell in mine)
         ]
         grey = _values_with_warning(figure, rows, setting)
         words = f"{_describe_seeds(seeds)}{spread}" + (f" {WARNED}" if grey else "")
         title = _picture_title(figure, table, setting)
         x_title = "setting" if table.axis is None else table.axis.name
-        found.append((title, draw_lines(lines, title, x_title, measure.title, words, grey=grey)))
+        found.append((title, draw_line_chart(lines, title, x_title, measure.title, words, grey=grey)))
     return found
 
 
@@ -84,7 +86,7 @@ def _values_with_warning(figure: Figure, rows: Sequence[Row], setting: str | Non
     """Values of the axis at which most of the runs shown could not be identified."""
     said: dict[X, list[bool]] = {}
     for row in rows:
-        inside = row["setting"] == setting and figure.shows(row["setting"], row["method"], row["x"])
+        inside = row["setting"] == setting and figure.includes_cell(row["setting"], row["method"], row["x"])
         if inside and row["x"] is not None:
             said.setdefault(row["x"], []).append(bool(row.get("warned")))
     return [x for x, each in said.items() if 2 * sum(each) > len(each)]
@@ -95,7 +97,9 @@ def _curve_pictures(table: Table, figure: Figure, rows: Sequence[Row]) -> list[t
 
     The lines of a picture are methods; or settings, where a single method is shown in several.
     """
-    shown = [row for row in rows if row.get("history") and figure.shows(row["setting"], row["method"], row["x"])]
+    shown = [
+        row for row in rows if row.get("history") and figure.includes_cell(row["setting"], row["method"], row["x"])
+    ]
     alone = len(figure.methods) == 1 and len(figure.settings) > 1
     places: dict[tuple[str | None, X | None], dict[str, list[list[float]]]] = {}
     for row in shown:
@@ -115,17 +119,19 @@ def _curve_pictures(table: Table, figure: Figure, rows: Sequence[Row]) -> list[t
         ]
         title = _picture_title(figure, table, setting, x)
         words = _describe_seeds(max(map(len, histories.values())))
-        found.append((title, draw_lines(lines, title, "epoch", "validation accuracy, %", words, marks=False)))
+        found.append((title, draw_line_chart(lines, title, "epoch", "validation accuracy, %", words, marks=False)))
     return found
 
 
 def _matrix_pictures(figure: Figure, rows: Sequence[Row]) -> list[tuple[str, str]]:
     """The true matrices of a run and those recovered, for each method shown."""
-    shown = [row for row in rows if "confusion" in row and figure.shows(row["setting"], row["method"], row["x"])]
+    shown = [
+        row for row in rows if "confusion" in row and figure.includes_cell(row["setting"], row["method"], row["x"])
+    ]
     found = []
     for row in shown:
         true, recovered = np.array(row["true_confusion"]), np.array(row["confusion"])
-        words = f"{row['method']}, {row['setting']}" + ("" if row["x"] is None else f", {format_value(row['x'])}")
+        words = f"{row['method']}, {row['setting']}" + ("" if row["x"] is None else f", {format_axis_value(row['x'])}")
         if len(true) > MOST_WORKERS:
             words += f"; the first {MOST_WORKERS} of {len(true)} workers"
         first = slice(0, MOST_WORKERS)
@@ -145,9 +151,9 @@ def _picture_title(figure: Figure, table: Table, setting: str | None, x: X | Non
     several = len(figure.settings or table.settings) > 1
     more = [setting] if setting is not None and several else []
     if x is not None and figure.x is None and table.axis is not None:
-        more.append(f"{table.axis.name} {format_value(x)}")
+        more.append(f"{table.axis.name} {format_axis_value(x)}")
     return ": ".join([figure.title, ", ".join(more)]) if more else figure.title
 
 
-def _unique(names: Any) -> list[Any]:
+def _unique_values(names: Any) -> list[Any]:
     return list(dict.fromkeys(names))

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
     from crowdwise.reproduction.problems import Problem
 
-__all__ = ["MEASURES", "Fitted", "compute_measure"]
+__all__ = ["MEASURES", "FittedModel", "compute_measure"]
 
 SURE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedModel:
     """A model, the problem that it was fitted to, and whether each worker (M,) was removed before, where asked."""
 
     problem: Problem
@@ -36,36 +36,36 @@ class Fitted:
     removed: BoolArray | None = None
 
 
-def _test_set(fitted: Fitted) -> tuple[Any, Any]:
+def _test_set(fitted: FittedModel) -> tuple[Any, Any]:
     if fitted.problem.test is None:
         raise InputError("There are no test tasks with features.")
     return fitted.problem.test
 
 
-def _accuracy(fitted: Fitted) -> float:
+def _classifier_accuracy(fitted: FittedModel) -> float:
     """Of the classifier on test tasks, by the features alone."""
     x, truth = _test_set(fitted)
     return accuracy(truth, fitted.model.predict_proba(x).argmax(axis=1))
 
 
-def _forecast(fitted: Fitted) -> float:
+def _forecaster_accuracy(fitted: FittedModel) -> float:
     """Of features and crowd labels together, on test tasks: the data-crowds forecaster of Cao et al. 2019."""
     x, truth = _test_set(fitted)
     return accuracy(truth, fitted.model.predict_proba(x, fitted.problem.test_labels).argmax(axis=1))
 
 
-def _consensus(fitted: Fitted) -> float:
+def _consensus_accuracy(fitted: FittedModel) -> float:
     """Of what the model says of the tasks that the crowd has labelled; ties go where the method has them go."""
     said = pa.array(np.asarray(fitted.model.consensus()["label"]))
     return accuracy(fitted.problem.truth, positions(said, fitted.problem.labels.classes))
 
 
-def _first_of_ties(fitted: Fitted) -> float:
+def _consensus_accuracy_first_of_ties(fitted: FittedModel) -> float:
     """The same, ties going to the class that comes first, as where a paper's code takes the first maximum."""
     return accuracy(fitted.problem.truth, fitted.model.posterior_.argmax(axis=1))
 
 
-def _agreement_ratio(fitted: Fitted) -> float:
+def _agreement_ratio(fitted: FittedModel) -> float:
     """With the raters, on test tasks: equation 10 of Wang et al. 2023."""
     x, _ = _test_set(fitted)
     if fitted.problem.test_labels is None:
@@ -73,7 +73,7 @@ def _agreement_ratio(fitted: Fitted) -> float:
     return agreement_ratio(fitted.model.predict_proba(x).argmax(axis=1), fitted.problem.test_labels)
 
 
-def _confusion_error(fitted: Fitted) -> float:
+def _confusion_error(fitted: FittedModel) -> float:
     """Of the workers' matrices (Tanno et al. 2019, section 3.2); not a number where the method has none."""
     if fitted.problem.confusion is None:
         raise InputError("The true matrices are not known: the crowd is not simulated.")
@@ -81,48 +81,48 @@ def _confusion_error(fitted: Fitted) -> float:
     return math.nan if found is None else confusion_error(fitted.problem.confusion, found)
 
 
-def _last_epoch_accuracy(fitted: Fitted) -> float:
+def _last_epoch_accuracy(fitted: FittedModel) -> float:
     """Accuracy on the validation tasks after the last epoch, whichever was chosen."""
     if fitted.problem.valid is None:
         raise InputError("There is no validation set: give the data a share `validation`.")
     return float(fitted.model.history_["accuracy"][-1])
 
 
-def _inference(fitted: Fitted) -> float:
+def _inference_accuracy(fitted: FittedModel) -> float:
     """As Kim et al. 2022: the first of the most probable classes; in two stages, of the labels-only stage."""
     first = getattr(fitted.model, "aggregator", None)
     if first is None:
-        return _first_of_ties(fitted)
+        return _consensus_accuracy_first_of_ties(fitted)
     model = method(first).load()() if isinstance(first, str) else first
     return accuracy(fitted.problem.truth, model.fit(fitted.problem.labels).posterior_.argmax(axis=1))
 
 
-def _log_score(fitted: Fitted) -> float:
+def _log_score(fitted: FittedModel) -> float:
     """Mean log-probability that the consensus gives to the truth; 0 is best."""
     return -log_loss(fitted.problem.truth, fitted.model.posterior_)
 
 
-def _share_sure(fitted: Fitted) -> float:
+def _share_of_sure_tasks(fitted: FittedModel) -> float:
     """Share of tasks with a class that the model holds for at least 95 % probable (Kim et al. 2022, figure 4a)."""
     return float((fitted.model.posterior_.max(axis=1) >= SURE).mean())
 
 
-def _overconfidence(fitted: Fitted) -> float:
+def _overconfidence(fitted: FittedModel) -> float:
     """By how much the model's mean probability of its own consensus exceeds its accuracy."""
-    return float(fitted.model.posterior_.max(axis=1).mean()) - _first_of_ties(fitted)
+    return float(fitted.model.posterior_.max(axis=1).mean()) - _consensus_accuracy_first_of_ties(fitted)
 
 
-def _spammer(fitted: Fitted) -> float:
+def _estimated_spammer_accuracy(fitted: FittedModel) -> float:
     """Accuracy that the model believes extreme spammers to have, who guess (Kim et al. 2022, figure 4c)."""
-    return float(_spammers(fitted).mean())
+    return float(_mark_spammers(fitted).mean())
 
 
-def _spammer_distance(fitted: Fitted) -> float:
+def _spammer_distance(fitted: FittedModel) -> float:
     """How far that lies from guessing, on average over the spammers."""
-    return float(np.abs(_spammers(fitted) - 1 / fitted.problem.labels.n_classes).mean())
+    return float(np.abs(_mark_spammers(fitted) - 1 / fitted.problem.labels.n_classes).mean())
 
 
-def _spammers(fitted: Fitted) -> FloatArray:
+def _mark_spammers(fitted: FittedModel) -> FloatArray:
     crowd = fitted.problem.crowd
     if crowd is None or crowd.kinds is None or "spammer" not in crowd.kinds:
         raise InputError("There are no spammers in this crowd, or nobody knows who they are.")
@@ -131,44 +131,44 @@ def _spammers(fitted: Fitted) -> FloatArray:
     return found
 
 
-def _count_removed(fitted: Fitted) -> float:
+def _count_removed(fitted: FittedModel) -> float:
     """How many workers were removed."""
     return float(_removed_workers(fitted).sum())
 
 
-def _sensitivity(fitted: Fitted) -> float:
+def _removal_sensitivity(fitted: FittedModel) -> float:
     """Share of the adversaries who were removed; 1 where there are none."""
-    adverse = _adversaries(fitted)
+    adverse = _mark_adversaries(fitted)
     return float(_removed_workers(fitted)[adverse].mean()) if adverse.any() else 1.0
 
 
-def _specificity(fitted: Fitted) -> float:
+def _removal_specificity(fitted: FittedModel) -> float:
     """Share of the honest workers who were kept; 1 where there are none."""
-    honest = ~_adversaries(fitted)
+    honest = ~_mark_adversaries(fitted)
     return float((~_removed_workers(fitted)[honest]).mean()) if honest.any() else 1.0
 
 
-def _detection(fitted: Fitted) -> float:
+def _detection_f1(fitted: FittedModel) -> float:
     """F1 of who was removed against the adversaries; 1 where there are none and nobody was."""
-    found, adverse = _removed_workers(fitted), _adversaries(fitted)
+    found, adverse = _removed_workers(fitted), _mark_adversaries(fitted)
     total = int(found.sum() + adverse.sum())
     return 2 * float((found & adverse).sum()) / total if total else 1.0
 
 
-def _removed_workers(fitted: Fitted) -> BoolArray:
+def _removed_workers(fitted: FittedModel) -> BoolArray:
     if fitted.removed is None:
         raise InputError("The method removes nobody: give it `remove`, or name the measure's methods.")
     return fitted.removed
 
 
-def _adversaries(fitted: Fitted) -> BoolArray:
+def _mark_adversaries(fitted: FittedModel) -> BoolArray:
     crowd = fitted.problem.crowd
     if crowd is None or crowd.kinds is None:
         raise InputError("Nobody knows who is honest in this crowd: name the measure's settings.")
     return np.array([kind != "honest" for kind in crowd.kinds], np.bool_)
 
 
-def _grouping(fitted: Fitted) -> float:
+def _grouping_rand_index(fitted: FittedModel) -> float:
     """Adjusted Rand index of the groups that the model has found against the true ones; who is alone is a group."""
     crowd = fitted.problem.crowd
     if crowd is None or crowd.groups is None:
@@ -183,29 +183,29 @@ def _separate_ungrouped(groups: IntArray) -> IntArray:
     return np.where(groups < 0, groups.max(initial=-1) + 1 + np.arange(groups.size), groups)
 
 
-MEASURES: dict[str, Callable[[Fitted], float]] = {
-    "accuracy": _accuracy,
-    "forecast": _forecast,
-    "consensus": _consensus,
-    "first_of_ties": _first_of_ties,
-    "inference": _inference,
+MEASURES: dict[str, Callable[[FittedModel], float]] = {
+    "accuracy": _classifier_accuracy,
+    "forecast": _forecaster_accuracy,
+    "consensus": _consensus_accuracy,
+    "first_of_ties": _consensus_accuracy_first_of_ties,
+    "inference": _inference_accuracy,
     "log_score": _log_score,
-    "sure": _share_sure,
+    "sure": _share_of_sure_tasks,
     "overconfidence": _overconfidence,
-    "spammer": _spammer,
+    "spammer": _estimated_spammer_accuracy,
     "spammer_distance": _spammer_distance,
     "confusion_error": _confusion_error,
     "last": _last_epoch_accuracy,
     "agreement_ratio": _agreement_ratio,
     "removed": _count_removed,
-    "sensitivity": _sensitivity,
-    "specificity": _specificity,
-    "detection": _detection,
-    "grouping": _grouping,
+    "sensitivity": _removal_sensitivity,
+    "specificity": _removal_specificity,
+    "detection": _detection_f1,
+    "grouping": _grouping_rand_index,
 }
 
 
-def compute_measure(name: str, fitted: Fitted) -> float:
+def compute_measure(name: str, fitted: FittedModel) -> float:
     """The measure of this name."""
     if name not in MEASURES:
         raise InputError(f"There is no measure {quote(name)}; there are {', '.join(MEASURES)}.")

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.fitting.parameters import seed_parameter
+from crowdwise.fitting.parameter_checks import seed_parameter
 from crowdwise.fitting.variational import predict_new
 from crowdwise.labels.errors import InputError
 from crowdwise.registry import learner, method
-from crowdwise.reproduction.measures import Fitted, compute_measure
+from crowdwise.reproduction.measures import FittedModel, compute_measure
 from crowdwise.reproduction.problems import make_problem
-from crowdwise.reproduction.removal import workers_to_remove
+from crowdwise.reproduction.worker_removal import workers_to_remove
 
 if TYPE_CHECKING:
     from crowdwise.reproduction.problems import Problem
-    from crowdwise.reproduction.spec import Job
+    from crowdwise.reproduction.table_spec import Job
 
 __all__ = ["run_job"]
 
@@ -30,7 +30,7 @@ ORACLE = "oracle"  # Ibrahim et al. 2025's classifier that knows the workers' ma
 
 
 @dataclass(frozen=True, eq=False)
-class Oracle:
+class BayesOracle:
     """Bayes' rule with what the labels of a simulated crowd were drawn from."""
 
     problem: Problem
@@ -58,7 +58,7 @@ def run_job(job: Job, device: str = "auto") -> dict[str, Any]:
         warnings.simplefilter("always")
         model = _fit_model(problem, asked, device)
     seconds = time.perf_counter() - started
-    fitted = Fitted(problem, model, removed)
+    fitted = FittedModel(problem, model, removed)
     row = {
         **job["cell"],
         "digest": job["digest"],
@@ -84,7 +84,7 @@ def _fit_model(problem: Problem, asked: Job, device: str) -> Any:
     parameters = {name: _make_parameter(value) for name, value in model.items()}
     if kind == "aggregator":
         if slug == ORACLE:
-            return Oracle(problem)
+            return BayesOracle(problem)
         made = method(slug).load()
         seeded = {"random_state": asked["seed"]} if "random_state" in inspect.signature(made).parameters else {}
         return made(**seeded | parameters).fit(problem.labels)

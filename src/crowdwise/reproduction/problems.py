@@ -15,7 +15,7 @@ from crowdwise.datasets.features import load_features
 from crowdwise.datasets.loading import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.reproduction.crowds import TEST_SEED, alter_crowd, draw_crowd, majority_labels
+from crowdwise.reproduction.crowd_of_run import TEST_SEED, alter_crowd, draw_crowd, majority_labels
 
 if TYPE_CHECKING:
     from crowdwise.datasets.loading import Dataset

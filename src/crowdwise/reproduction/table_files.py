@@ -10,10 +10,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from crowdwise.fitting.parameters import check_choice
+from crowdwise.fitting.parameter_checks import check_choice
 from crowdwise.labels.errors import InputError, listing, quote
-from crowdwise.reproduction.removal import REMOVALS
-from crowdwise.reproduction.spec import (
+from crowdwise.reproduction.table_spec import (
     PARTS,
     Axis,
     Claim,
@@ -26,6 +25,7 @@ from crowdwise.reproduction.spec import (
     Table,
     X,
 )
+from crowdwise.reproduction.worker_removal import REMOVALS
 
 __all__ = ["parse_table", "read_table", "table_names"]
 
@@ -142,7 +142,7 @@ def _make_entry(kind: Any, entry: dict[str, Any]) -> Any:
     missing = [key for key in needed if key not in entry]
     if missing:
         raise InputError(f"{what} is incomplete: {missing[0]} is missing.")
-    made = {key: _freeze(value) if key not in (*PARTS, "let") else value for key, value in entry.items()}
+    made = {key: _lists_to_tuples(value) if key not in (*PARTS, "let") else value for key, value in entry.items()}
     for key, value in made.items():
         wanted = fields[key].type
         if not _has_type(value, wanted):
@@ -182,9 +182,9 @@ def _has_type(value: Any, wanted: str) -> bool:
     return wanted not in plain or isinstance(value, plain[wanted])
 
 
-def _freeze(value: Any) -> Any:
+def _lists_to_tuples(value: Any) -> Any:
     """Lists as tuples; what is inside dictionaries stays as it is, for it goes into jobs."""
-    return tuple(_freeze(each) for each in value) if isinstance(value, list | tuple) else value
+    return tuple(_lists_to_tuples(each) for each in value) if isinstance(value, list | tuple) else value
 
 
 def _check_names(table: Table) -> None:
@@ -266,7 +266,7 @@ def _check_quick(quick: dict[str, Any]) -> None:
     for key, value in quick.items():
         _check_known(key, set(QUICK), "field of quick")
         wanted = "int" if key == "seeds" else "dict[str, Any]" if key in PARTS else "tuple[X, ...]"
-        if not _has_type(_freeze(value), wanted):
+        if not _has_type(_lists_to_tuples(value), wanted):
             raise InputError(f"{key} of quick is {quote(value)}; it must be {_type_in_words(wanted)}.")
 
 

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.reproduction.spec import Claim, Published, Table, X
+    from crowdwise.reproduction.table_spec import Claim, Published, Table, X
 
 __all__ = ["Cell", "ClaimVerdict", "compute_cells", "judge_claims"]
 
@@ -137,7 +137,7 @@ class _ClaimParts:
         for (setting, x), row in self.places.items():
             for name, bar in self.claim.reaches.items():
                 verdict = _verdict_if(self.sign * (self.value(row[name]) - bar) >= 0, row[name])
-                yield verdict, f"{_place_name(setting, x)}: {name} {self.format_value(row[name])} against {bar:g}"
+                yield verdict, f"{_describe_place(setting, x)}: {name} {self.format_value(row[name])} against {bar:g}"
 
     def check_order(self) -> Iterator[tuple[str, str]]:
         """Everyone of a group ahead of everyone of the next."""
@@ -146,7 +146,7 @@ class _ClaimParts:
                 for first, second in product(before, after):
                     if first in row and second in row:
                         words = f"{first} {self.format_value(row[first])}, {second} {self.format_value(row[second])}"
-                        yield self.compare(row[first], row[second], f"{_place_name(setting, x)}: {words}")
+                        yield self.compare(row[first], row[second], f"{_describe_place(setting, x)}: {words}")
 
     def check_alike(self) -> Iterator[tuple[str, str]]:
         """The most that a method's means differ over the settings."""
@@ -198,7 +198,7 @@ class _ClaimParts:
         return ", ".join(f"{cell.mean:.{self.digits}f}" for cell in cells)
 
 
-def _place_name(setting: str, x: X | None) -> str:
+def _describe_place(setting: str, x: X | None) -> str:
     return setting if x is None else f"{setting}, {x}"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
+from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.sorting import first_repeats
 from crowdwise.simulate.checks import check_count
@@ -105,7 +105,7 @@ def _sparse_regular(
         offsets = np.arange(n_tasks + 1, dtype=np.int64) * per_task
         repeats = np.flatnonzero(first_repeats(offsets, worker, n_workers) >= 0)
         while repeats.size:  # each switch mends one repeat and makes none, and one always exists
-            done = _switch(worker, per_task, repeats, rng.random(4 * repeats.size))
+            done = _switch_repeats(worker, per_task, repeats, rng.random(4 * repeats.size))
             repeats = repeats[done:]
     return Assignment(task, worker)
 
@@ -114,10 +114,10 @@ def _choose(uniform: FloatArray, first_task: int, taken_by: IntArray) -> IntArra
     """Workers of each task, from a random number for each label; `taken_by` is the last task of each worker."""
     n_tasks, per_task = uniform.shape
     if choose_engine(uniform.size, per_task) == "numba":  # NumPy compares each worker with all before of the task
-        from crowdwise.kernels.compiled.simulate import choose
+        from crowdwise.kernels.compiled.simulated_labels import choose_workers
 
         worker = np.empty(uniform.size, np.int32)
-        choose(uniform, first_task, taken_by, worker)
+        choose_workers(uniform, first_task, taken_by, worker)
         return worker
     chosen = np.empty((per_task, n_tasks), np.int32)
     for place in range(per_task):
@@ -127,12 +127,12 @@ def _choose(uniform: FloatArray, first_task: int, taken_by: IntArray) -> IntArra
     return chosen.T.ravel()
 
 
-def _switch(worker: IntArray, per_task: int, repeats: IntArray, uniform: FloatArray) -> int:
+def _switch_repeats(worker: IntArray, per_task: int, repeats: IntArray, uniform: FloatArray) -> int:
     """Mend repeats in turn while the random numbers last; returns how many are done."""
     if choose_engine(worker.size, per_task) == "numba":
-        from crowdwise.kernels.compiled.simulate import switch
+        from crowdwise.kernels.compiled.simulated_labels import switch_repeats
 
-        done: int = switch(worker, per_task, repeats, uniform)
+        done: int = switch_repeats(worker, per_task, repeats, uniform)
         return done
     done = 0
     by_task = worker.reshape(-1, per_task)

@@ -14,9 +14,9 @@ from crowdwise.simulate.coins import one_coin, two_coin
 from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.dependence import dependent_groups
 from crowdwise.simulate.experts import copied_coin, correlated_mistakes, independent_mistakes, naive_majority
-from crowdwise.simulate.families import judge_families
-from crowdwise.simulate.graph import tasks_on_graph
-from crowdwise.simulate.raters import kappa_raters
+from crowdwise.simulate.judge_families import judge_families
+from crowdwise.simulate.kappa_raters import kappa_raters
+from crowdwise.simulate.tasks_on_graph import tasks_on_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.checks import as_generator, check_count
-from crowdwise.simulate.known import simulate_workers
+from crowdwise.simulate.known_workers import simulate_workers
 from crowdwise.simulate.workers import draw_skilled_confusion
 
 if TYPE_CHECKING:

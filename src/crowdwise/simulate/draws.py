@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.kernels.choice import choose_engine
-from crowdwise.labels.codes import smallest_int
+from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError
+from crowdwise.labels.integer_codes import smallest_int
 from crowdwise.simulate.checks import check_count, check_prior
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ def cumulate_rows(rows: FloatArray) -> FloatArray:
 def _pick(cumulative: FloatArray, worker: IntArray, given: IntArray, uniform: FloatArray, label: IntArray) -> None:
     """Write the class in whose part of `cumulative[worker, given]` each number falls."""
     if choose_engine(label.size, cumulative.shape[2]) == "numba":
-        from crowdwise.kernels.compiled.simulate import pick
+        from crowdwise.kernels.compiled.simulated_labels import draw_by_inverse_cdf
 
-        pick(cumulative, worker, given, uniform, label)
+        draw_by_inverse_cdf(cumulative, worker, given, uniform, label)
     else:
         label[:] = (cumulative[worker, given, :-1] <= uniform[:, None]).sum(axis=1)

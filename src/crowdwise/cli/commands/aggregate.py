@@ -12,11 +12,11 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from crowdwise.cli import console_tables, fitted_models, output
-from crowdwise.cli.escaping import escape_unprintable, quote_command
-from crowdwise.cli.fitted_models import Fitted, expected_wrong_facts, note_defused_names, read_scoring_truth
-from crowdwise.cli.label_files import LabelFiles, read_file_items, read_files, say_if_compiling, split_names
+from crowdwise.cli import console_tables, fitted_models, output_files
+from crowdwise.cli.fitted_models import FittedResult, expected_wrong_facts, note_defused_names, read_scoring_truth
+from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_file_items, read_files, split_names
 from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, make_option, option_words
+from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.source_location import format_count
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crowdwise.labels import CrowdLabels
     from crowdwise.labels.truth import Truth
     from crowdwise.labels.types import IntArray
-    from crowdwise.report.items import Items
+    from crowdwise.report.task_items import TaskItems
 
 __all__ = ["AggregateOptions", "Result", "aggregate", "fit_method", "print_disputed", "print_opening"]
 
@@ -59,13 +59,13 @@ class AggregateOptions(ConsensusOptions):
     ] = None
     graph: Annotated[str | None, make_option("Pairs of tasks that are joined, in two columns.", "FILE")] = None
 
-    def words(self) -> list[str]:
+    def command_words(self) -> list[str]:
         """Give the options that change the fit, or what is shown of it, on a command line."""
         return option_words(asdict(self) | {"truth": None})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(Fitted):
+class Result(FittedResult):
     """What `aggregate` found; `n_gold` tasks had a gold answer to learn from."""
 
     files: LabelFiles
@@ -103,27 +103,27 @@ def aggregate(
     columns: ColumnOptions,
 ) -> None:
     """Find the consensus and portray the workers."""
-    from crowdwise.kernels.choice import use_engine
+    from crowdwise.kernels.engine_choice import use_engine
 
     if out == "-" and json:
         raise typer.BadParameter("--out - and --json both want standard output; choose one")
     if [*labels, options.truth, options.gold, options.sequences, options.graph, options.items].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
-    place = None if out in (None, "-") else output.check_folder(str(out))
+    place = None if out in (None, "-") else output_files.check_folder(str(out))
     files = LabelFiles(labels, columns)
     with use_engine(options.engine):
         read = read_files(files)
-        say_if_compiling(read)
+        announce_compilation(read)
         items = read_file_items(options.items, read)
         result = fit_method(files, options, read)
     if place is not None:
-        output.write_results(result, place)
+        output_files.write_results(result, place)
     if json:
-        output.print_json(result.facts())
+        output_files.print_json(result.facts())
     if out == "-":
-        output.print_csv(result.consensus)
+        output_files.print_csv(result.consensus)
     if json or out == "-":
-        fitted_models.say_notes(result.notes)
+        fitted_models.print_notes_to_stderr(result.notes)
     else:
         _print_page(result, place, items)
 
@@ -133,7 +133,7 @@ def aggregate(
 
 def fit_method(files: LabelFiles, options: AggregateOptions, labels: CrowdLabels) -> Result:
     """Fit the method, and score it where the truth is given."""
-    from crowdwise.audit.scores import score_posterior
+    from crowdwise.audit.consensus_scores import score_posterior
     from crowdwise.fitting.em import StillImproving
     from crowdwise.labels.truth import read_truth
     from crowdwise.labels.vocabulary import positions
@@ -258,7 +258,7 @@ def _note_missing_structure(options: AggregateOptions) -> list[str]:
 # ---- page -------------------------------------------------------------------------------------------------
 
 
-def _print_page(result: Result, place: Path | None, items: Items | None) -> None:
+def _print_page(result: Result, place: Path | None, items: TaskItems | None) -> None:
     """Show the consensus, the workers, what is in doubt, and what to do next."""
     console = console_tables.open_console()
     print_opening(console, result)
@@ -269,7 +269,7 @@ def _print_page(result: Result, place: Path | None, items: Items | None) -> None
     _print_league(console, result)
     fitted_models.print_notes_section(console, result.notes)
     if place is not None:
-        fitted_models.print_written(console, place)
+        fitted_models.print_written_files(console, place)
     console_tables.print_next_steps(console, _next_steps(result, place))
 
 
@@ -289,7 +289,7 @@ def print_opening(console: Console, result: Result) -> None:
     console_tables.print_claims(console, confidence_claims(model, result.n_gold, measured=bool(result.scores)))
 
 
-def print_disputed(console: Console, result: Result, most: int, items: Items | None = None) -> None:
+def print_disputed(console: Console, result: Result, most: int, items: TaskItems | None = None) -> None:
     """The tasks that the consensus is least sure of."""
     console_tables.print_heading(console, "The most disputed tasks, least sure first")
     disputed = console_tables.disputed_table(result, most, items)
@@ -306,12 +306,12 @@ def _print_league(console: Console, result: Result) -> None:
 
 
 def _next_steps(result: Result, place: Path | None) -> list[tuple[str, str]]:
-    options, base = result.options, ["crowdwise", "aggregate", *result.files.words()]
-    same = [*base, *options.words()]
+    options, base = result.options, ["crowdwise", "aggregate", *result.files.command_words()]
+    same = [*base, *options.command_words()]
     steps = []
     if not result.model.converged_:
         longer = replace(options, max_iter=10 * int(result.model.n_iter_))
-        steps.append(("Let it converge:", quote_command(*base, *longer.words())))
+        steps.append(("Let it converge:", quote_command(*base, *longer.command_words())))
     if place is None:
         steps.append(("Keep the result:", quote_command(*same, "--out", "results")))
     else:
@@ -319,5 +319,5 @@ def _next_steps(result: Result, place: Path | None) -> list[tuple[str, str]]:
     if not result.scores:
         steps.append(("Score it, if you know the truth of some tasks:", quote_command(*same, "--truth", "truth.csv")))
     known = option_words({"truth": options.truth})
-    steps.append(("Compare the methods:", quote_command("crowdwise", "compare", *result.files.words(), *known)))
+    steps.append(("Compare the methods:", quote_command("crowdwise", "compare", *result.files.command_words(), *known)))
     return [(reason, escape_unprintable(command)) for reason, command in steps]

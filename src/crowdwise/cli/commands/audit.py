@@ -9,12 +9,12 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output
-from crowdwise.cli.audits import run_audit
-from crowdwise.cli.escaping import display_name, escape_unprintable, quote_command
+from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.fitted_models import expected_wrong_facts
 from crowdwise.cli.label_files import LabelFiles
 from crowdwise.cli.options import AuditOptions, Json, Labels, TimedColumnOptions
+from crowdwise.cli.run_audit_command import run_audit
+from crowdwise.cli.terminal_names import display_name, escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.source_location import format_count
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from crowdwise.audit.audit import Audit
-    from crowdwise.audit.findings import Finding
-    from crowdwise.report.items import Items
+    from crowdwise.audit.finding_types import Finding
+    from crowdwise.report.task_items import TaskItems
 
 __all__ = ["AuditPage", "audit"]
 
@@ -54,10 +54,10 @@ def audit(
 ) -> None:
     """Say who guesses, who copies and who says the opposite, how sure that is, and what to do about it."""
     from crowdwise.audit.pruning import prune
-    from crowdwise.kernels.choice import use_engine
+    from crowdwise.kernels.engine_choice import use_engine
 
     if prune_to is not None:
-        output.check_file(prune_to, "--prune-to", (*labels, *options.files))
+        output_files.check_file(prune_to, "--prune-to", (*labels, *options.files))
         if json and prune_to == "-":
             raise InputError("--json and --prune-to - would both go to standard output. Write the labels to a file.")
     files = LabelFiles(labels, columns)
@@ -66,9 +66,9 @@ def audit(
     pruned = None
     if prune_to is not None:
         kept, pruned = prune(timed.labels, found.findings)
-        output.output_csv(kept.to_table(), prune_to)
+        output_files.output_csv(kept.to_table(), prune_to)
     if json:
-        output.print_json(_facts(found, timed.column))
+        output_files.print_json(_facts(found, timed.column))
     elif prune_to != "-":
         AuditPage(found, files, options, timed.column, items, details=details).print_page(prune_to, pruned)
 
@@ -79,7 +79,7 @@ def audit(
 def _facts(found: Audit, time_column: str | None) -> dict[str, Any]:
     """What `--json` prints."""
     from crowdwise.audit.claims import consensus_claims
-    from crowdwise.audit.scores import score_consensus
+    from crowdwise.audit.consensus_scores import score_consensus
 
     size = found.effective
     score = score_consensus(found)
@@ -90,9 +90,9 @@ def _facts(found: Audit, time_column: str | None) -> dict[str, Any]:
         "n_labels": found.labels.n_labels,
         "level": found.level,
         "time_column": time_column,
-        "findings": [output.json_values(asdict(finding)) for finding in found.findings],
+        "findings": [output_files.json_values(asdict(finding)) for finding in found.findings],
         "skipped": {screen.kind: screen.skipped for screen in found.screens if screen.skipped},
-        **({} if size is None else {"effective_size": output.json_values(_size_numbers(size))}),
+        **({} if size is None else {"effective_size": output_files.json_values(_size_numbers(size))}),
         "says": [claim._asdict() for claim in consensus_claims(found, score)],
         **expected_wrong_facts(found.model),
         **({} if score is None else score.facts()),
@@ -106,7 +106,7 @@ def _facts(found: Audit, time_column: str | None) -> dict[str, Any]:
 
 def _json_rows(table: pa.Table, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """Some columns of a table of the model, row by row."""
-    return [output.json_values(row) for row in table.select(names).to_pylist()]
+    return [output_files.json_values(row) for row in table.select(names).to_pylist()]
 
 
 def _size_numbers(size: Any) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class AuditPage:
     files: LabelFiles
     options: AuditOptions
     time_column: str | None
-    items: Items | None = None
+    items: TaskItems | None = None
     details: bool = False
 
     def print_page(self, prune_to: str | None, pruned: Any) -> None:
@@ -159,7 +159,7 @@ class AuditPage:
 
     def _print_opening(self, console: Console) -> None:
         from crowdwise.audit.claims import consensus_claims
-        from crowdwise.audit.scores import score_consensus
+        from crowdwise.audit.consensus_scores import score_consensus
 
         labels, time = self.found.labels, self.time_column
         drift = "" if time is None else f" Drift is looked for over the times in column {quote(time)}."
@@ -202,8 +202,8 @@ class AuditPage:
 
     def _print_kind(self, console: Console, findings: list[Finding], skills: dict[Any, str]) -> None:
         """All findings of a kind, the surest first, and what to do about them once."""
-        from crowdwise.audit.descriptor import finding_kind
-        from crowdwise.audit.findings import FACT
+        from crowdwise.audit.audit_tests import finding_kind
+        from crowdwise.audit.finding_types import FACT
 
         console.print(Text(f"  {escape_unprintable(finding_kind(findings[0].kind).title)}", style="bold"))
         for finding in findings[:MOST]:
@@ -228,10 +228,10 @@ class AuditPage:
         if self.items is None or finding.about != "task":
             return []
         texts = self.items.describe_named(finding.names[:MOST_NAMES])
-        return [console_tables.item_line(text, ITEM_WIDTH) for text in texts if text]
+        return [console_tables.format_item_line(text, ITEM_WIDTH) for text in texts if text]
 
     def _next_steps(self) -> list[tuple[str, str]]:
-        words = [*self.files.words(), *self.options.words()]
+        words = [*self.files.command_words(), *self.options.command_words()]
         next_steps = [("workers, tasks and classes, on a page", quote_command("crowdwise", "report", *words))]
         if any(finding.about in ("worker", "workers") for finding in self.found.findings):
             pruning = quote_command("crowdwise", "audit", *words, "--prune-to", "pruned.csv")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output
-from crowdwise.cli.escaping import display_name, escape_unprintable, quote_command
+from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.options import Json, option_words
+from crowdwise.cli.terminal_names import display_name, escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from crowdwise.reproduction.page import Report
-    from crowdwise.reproduction.spec import Axis, Job, Table
+    from crowdwise.reproduction.table_page import TableReport
+    from crowdwise.reproduction.table_spec import Axis, Job, Table
     from crowdwise.reproduction.verdicts import Cell
 
 __all__ = ["bench", "choose_methods"]
@@ -68,7 +68,7 @@ class BenchOptions:
 
 
 @dataclass(frozen=True)
-class Bench:
+class BenchRequest:
     """A table that is asked for, and the folder that its results go to."""
 
     name: str
@@ -119,18 +119,18 @@ def bench(
     if table is None:
         found = _list_tables()
         if json:
-            output.print_json(found)
+            output_files.print_json(found)
         else:
             _print_tables(found)
         return
-    asked = Bench(table, options, output.check_folder(out))
+    asked = BenchRequest(table, options, output_files.check_folder(out))
     try:
-        report, files = _run_table(asked, _say_begun if sys.stderr.isatty() else lambda _all, _left: None)
+        report, files = _run_table(asked, _announce_start if sys.stderr.isatty() else lambda _all, _left: None)
     except KeyboardInterrupt:
-        _say_stopped(asked, out)
+        _announce_interruption(asked, out)
         raise
     if json:
-        output.print_json(_facts(asked, report, files))
+        output_files.print_json(_facts(asked, report, files))
     else:
         _print_page(asked, report, files)
     if report.failed:
@@ -140,30 +140,30 @@ def bench(
 # ---- runs -------------------------------------------------------------------------------------------------
 
 
-def _run_table(asked: Bench, say: Callable[[int, int], None]) -> tuple[Report, list[Path]]:
+def _run_table(asked: BenchRequest, say: Callable[[int, int], None]) -> tuple[TableReport, list[Path]]:
     """Run what is not there yet, and write the page and its pictures; `say` is told how much there is to do."""
-    from crowdwise.reproduction import runs
-    from crowdwise.reproduction.checks import check_jobs
-    from crowdwise.reproduction.page import make_report
+    from crowdwise.reproduction import run_table
+    from crowdwise.reproduction.job_checks import check_jobs
+    from crowdwise.reproduction.table_page import make_report
 
     table, options = asked.table, asked.options
     wanted = None if options.methods is None else choose_methods(table, options.methods)
     jobs = table.jobs(wanted, options.seeds)
-    waiting = runs.pending_jobs(jobs, runs.read_rows(asked.rows))
+    waiting = run_table.pending_jobs(jobs, run_table.read_rows(asked.rows))
     check_jobs(waiting)
     say(len(jobs), len(waiting))
-    runs.run_table(table, jobs, asked.rows, device=options.device.value, processes=options.processes)
-    rows = runs.read_rows(asked.rows)
-    failed = runs.select_failures(jobs, rows)
+    run_table.run_table(table, jobs, asked.rows, device=options.device.value, processes=options.processes)
+    rows = run_table.read_rows(asked.rows)
+    failed = run_table.select_failures(jobs, rows)
     _refuse_if_all_failed(jobs, failed)
     every = table.jobs(seeds=max(table.seeds, options.seeds or 0))
-    report = make_report(table, runs.select_rows(every, rows), failed)
+    report = make_report(table, run_table.select_rows(every, rows), failed)
     files = report.files(asked.stem, asked.command(out=str(asked.folder)))
     for old in asked.folder.glob(f"{asked.stem}-[0-9]*.svg"):
         if old.name not in files:
             old.unlink()
     for name, text in files.items():
-        output.write_text(text, asked.folder / name)
+        output_files.write_text(text, asked.folder / name)
     return report, [asked.rows, *(asked.folder / name for name in files)]
 
 
@@ -210,7 +210,7 @@ def _list_tables() -> list[dict[str, Any]]:
     return found
 
 
-def _facts(asked: Bench, report: Report, files: list[Path]) -> dict[str, Any]:
+def _facts(asked: BenchRequest, report: TableReport, files: list[Path]) -> dict[str, Any]:
     """Everything that came out, for programs."""
     table = report.table
     return {
@@ -269,15 +269,15 @@ def _print_tables(tables: list[dict[str, Any]]) -> None:
     console_tables.print_next_steps(console, steps)
 
 
-def _say_begun(runs: int, left: int) -> None:
+def _announce_start(runs: int, left: int) -> None:
     """Say how much there is to do, before the first bar appears."""
     done = f", {runs - left:,} of them done already" if left < runs else ""
     console_tables.open_console(stderr=True).print(Text(f"{runs:,} runs{done}. Ctrl-C stops; what is done is kept."))
 
 
-def _say_stopped(asked: Bench, out: str) -> None:
+def _announce_interruption(asked: BenchRequest, out: str) -> None:
     """Say what an interruption has left, and how to go on."""
-    from crowdwise.reproduction.runs import read_rows
+    from crowdwise.reproduction.run_table import read_rows
 
     kept = len(read_rows(asked.rows))
     kept_runs = "1 run is" if kept == 1 else f"{kept:,} runs are"
@@ -285,9 +285,9 @@ def _say_stopped(asked: Bench, out: str) -> None:
     console_tables.open_console(stderr=True).print(Text(f"crowdwise: {escape_unprintable(message)}"), soft_wrap=True)
 
 
-def _print_page(asked: Bench, report: Report, files: list[Path]) -> None:
+def _print_page(asked: BenchRequest, report: TableReport, files: list[Path]) -> None:
     """Show the cells with their verdicts, the claims, and where the page is."""
-    from crowdwise.reproduction.page import MARKS, duration, summary
+    from crowdwise.reproduction.table_page import MARKS, format_duration, summarise_verdicts
     from crowdwise.reproduction.verdicts import BETTER, REPRODUCED, WORSE
 
     console = console_tables.open_console()
@@ -309,7 +309,7 @@ def _print_page(asked: Bench, report: Report, files: list[Path]) -> None:
     _print_claims(console, report)
     if table.published or report.claims:
         console_tables.print_heading(console, "In short")
-        console_tables.print_paragraph(console, f"  {summary(report)}")
+        console_tables.print_paragraph(console, f"  {summarise_verdicts(report)}")
         if table.published and table.axis is not None:
             marks = ", ".join(f"{MARKS[each]} {each}" for each in (REPRODUCED, BETTER, WORSE))
             console_tables.print_paragraph(console, f"  {marks}; – not run.")
@@ -318,27 +318,27 @@ def _print_page(asked: Bench, report: Report, files: list[Path]) -> None:
     console.print(
         Text(f"  {escape_unprintable(files[1])}  the page, with {len(files) - 2} pictures beside it"), soft_wrap=True
     )
-    took = f"{len(report.rows):,} runs, {duration(report.seconds)} of fitting"
+    took = f"{len(report.rows):,} runs, {format_duration(report.seconds)} of fitting"
     console.print(Text(f"  {escape_unprintable(files[0])}  {took}"), soft_wrap=True)
 
 
-def _print_cells(console: Console, report: Report, mine: list[Cell]) -> None:
+def _print_cells(console: Console, report: TableReport, mine: list[Cell]) -> None:
     """A line for each method: its number, what was published and the verdict."""
-    from crowdwise.reproduction.page import MARKS, cell_text
+    from crowdwise.reproduction.table_page import MARKS, format_cell
 
     published = any(cell.published for cell in mine)
     rows: list[list[str | Text]] = []
     for cell in mine:
-        verdict = Text(f"{MARKS[cell.verdict]} {cell.verdict}".strip(), style=_style(cell.verdict))
-        ours = cell_text(cell, report.table, mark=False)
+        verdict = Text(f"{MARKS[cell.verdict]} {cell.verdict}".strip(), style=_verdict_style(cell.verdict))
+        ours = format_cell(cell, report.table, mark=False)
         rows.append([display_name(cell.method, 30), ours, *([verdict] if published else [])])
     columns = [("method", "left"), ("ours (published)" if published else "ours", "left")]
     console.print(console_tables.make_table(*columns, *([("verdict", "left")] if published else []), rows=rows))
 
 
-def _print_over_axis(console: Console, report: Report, mine: list[Cell], axis: Axis) -> None:
+def _print_over_axis(console: Console, report: TableReport, mine: list[Cell], axis: Axis) -> None:
     """A line for each method and a column for each value of the axis, as many beside one another as there is room."""
-    from crowdwise.reproduction.figures import format_value
+    from crowdwise.reproduction.figures import format_axis_value
 
     digits = report.table.measures[mine[0].measure].digits
     found = {(cell.method, cell.x): cell for cell in mine}
@@ -350,30 +350,30 @@ def _print_over_axis(console: Console, report: Report, mine: list[Cell], axis: A
             [display_name(method, METHOD), *(_cell_number(found.get((method, x)), digits) for x in part)]
             for method in dict.fromkeys(cell.method for cell in mine)
         ]
-        headings = [(display_name(format_value(x), COLUMN - 3).plain, "right") for x in part]
+        headings = [(display_name(format_axis_value(x), COLUMN - 3).plain, "right") for x in part]
         console.print(console_tables.make_table((display_name(axis.name, METHOD).plain, "left"), *headings, rows=rows))
 
 
 def _cell_number(cell: Cell | None, digits: int) -> Text:
-    from crowdwise.reproduction.page import MARKS
+    from crowdwise.reproduction.table_page import MARKS
 
     if cell is None or not cell.values:
         return Text("–", style="dim")
-    return Text(f"{cell.mean:.{digits}f}{MARKS[cell.verdict]}", style=_style(cell.verdict))
+    return Text(f"{cell.mean:.{digits}f}{MARKS[cell.verdict]}", style=_verdict_style(cell.verdict))
 
 
-def _print_claims(console: Console, report: Report) -> None:
+def _print_claims(console: Console, report: TableReport) -> None:
     if not report.claims:
         return
     console_tables.print_heading(console, "What the paper says")
     rows: list[list[str | Text]] = [
-        [Text(each.verdict, style=_style(each.verdict)), Text(escape_unprintable(each.claim.says))]
+        [Text(each.verdict, style=_verdict_style(each.verdict)), Text(escape_unprintable(each.claim.says))]
         for each in report.claims
     ]
     console.print(console_tables.make_table(("verdict", "left"), ("claim", "wrap"), rows=rows))
 
 
-def _print_failures(console: Console, report: Report) -> None:
+def _print_failures(console: Console, report: TableReport) -> None:
     if not report.failed:
         return
     console_tables.print_heading(console, f"{len(report.failed):,} runs failed; the same command tries them again")
@@ -388,7 +388,7 @@ def _print_failures(console: Console, report: Report) -> None:
         console_tables.print_paragraph(console, f"    … and {len(report.failed) - MOST_FAILURES:,} more, on the page.")
 
 
-def _style(verdict: str) -> str:
+def _verdict_style(verdict: str) -> str:
     from crowdwise.reproduction.verdicts import BETTER, FAILS, HOLDS, NOT_RUN, REPRODUCED, WORSE
 
     good, bad = (REPRODUCED, BETTER, HOLDS), (WORSE, FAILS)

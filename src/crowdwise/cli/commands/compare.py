@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output
-from crowdwise.cli.escaping import escape_unprintable, quote_command
+from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.fitted_models import print_notes_section
-from crowdwise.cli.label_files import LabelFiles, read_files, say_if_compiling
+from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files
 from crowdwise.cli.options import ColumnOptions, Engine, Json, Labels
+from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from crowdwise.evaluate.comparing import Comparison, Standing
+    from crowdwise.evaluate.compare_methods import Comparison, MethodStanding
 
 __all__ = ["compare"]
 
@@ -42,8 +42,8 @@ def compare(
     columns: ColumnOptions,
 ) -> None:
     """Compare methods by how well they predict labels hidden from them, and say how far that ranks them."""
-    from crowdwise.evaluate.comparing import compare as compare_methods
-    from crowdwise.kernels.choice import use_engine
+    from crowdwise.evaluate.compare_methods import compare as compare_methods
+    from crowdwise.kernels.engine_choice import use_engine
 
     if [*labels, truth].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and --truth can be standard input (-)")
@@ -51,10 +51,10 @@ def compare(
     named = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     with use_engine(engine):
         read = read_files(files)
-        say_if_compiling(read)
+        announce_compilation(read)
         comparison = compare_methods(read, named, folds=folds, truth=truth, random_state=seed)
     if json:
-        output.print_json(_facts(comparison))
+        output_files.print_json(_facts(comparison))
     else:
         _print_page(comparison, files)
 
@@ -73,7 +73,7 @@ def _facts(comparison: Comparison) -> dict[str, Any]:
         "independence": None if independence is None else asdict(independence),
         "cautions": list(comparison.cautions),
         "conclusions": list(comparison.conclusions()),
-        "methods": [output.json_values(asdict(row)) for row in comparison.standings],
+        "methods": [output_files.json_values(asdict(row)) for row in comparison.standings],
     }
 
 
@@ -133,20 +133,20 @@ def _print_league(console: Console, comparison: Comparison, *, wide: bool) -> No
     console.print(console_tables.make_table(*columns, rows=rows, indent=0))
 
 
-def _format_accuracy(row: Standing) -> str:
+def _format_accuracy(row: MethodStanding) -> str:
     return f"{row.accuracy:.1%} ({100 * row.accuracy_low:.0f}–{100 * row.accuracy_high:.0f})"
 
 
 def _next_steps(comparison: Comparison, files: LabelFiles) -> list[tuple[str, str]]:
     """The method to use, as far as the comparison tells, and how to learn more."""
     method = comparison.recommendation
-    words = quote_command("crowdwise", "aggregate", *files.words(), "--method", method, "--out", "results")
+    words = quote_command("crowdwise", "aggregate", *files.command_words(), "--method", method, "--out", "results")
     use = escape_unprintable(words)
     if method == comparison.best_by_truth:
         return [("Use the method that is right most often:", use)]
     if comparison.best_by_truth is not None:
         return [("Use the default, as the truth singles out no method:", use)]
-    scored = quote_command("crowdwise", "compare", *files.words(), "--truth", "truth.csv")
+    scored = quote_command("crowdwise", "compare", *files.command_words(), "--truth", "truth.csv")
     again = ("Score the methods with true answers to some tasks, a hundred or more:", escape_unprintable(scored))
     if method == comparison.best and method != "auto":
         return [("Use the method that predicts labels best:", use), again]

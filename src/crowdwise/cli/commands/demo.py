@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output
+from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.commands.aggregate import AggregateOptions, fit_method, print_disputed, print_opening
 from crowdwise.cli.commands.report import check_installed, write_page
-from crowdwise.cli.escaping import display_name, escape_unprintable
-from crowdwise.cli.fitted_models import print_classes, print_written, say_notes
+from crowdwise.cli.fitted_models import print_classes, print_notes_to_stderr, print_written_files
 from crowdwise.cli.label_files import LabelFiles
+from crowdwise.cli.terminal_names import display_name, escape_unprintable
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,17 +41,17 @@ def demo(
     from crowdwise.audit.audit import audit_crowd
     from crowdwise.datasets import load
 
-    place = output.check_folder(out)
+    place = output_files.check_folder(out)
     options = AggregateOptions(method="dawid-skene")
     result = fit_method(LabelFiles("anaesthetists"), options, load("anaesthetists").labels)
-    output.write_results(result, place)
+    output_files.write_results(result, place)
     _print_anaesthetists(result)
     missing = _learn_from_digits(place)
     _print_end(place, missing)
     try:
         check_installed()
     except InputError as error:  # altair is not installed
-        say_notes([str(error)])
+        print_notes_to_stderr([str(error)])
     else:
         found = audit_crowd(result.labels, method=result.model.slug)  # the page shows the consensus told above
         write_page(found, str(place / "report.html"), title="The anaesthetists of 1979")
@@ -80,7 +80,7 @@ def _print_anaesthetists(result: Result) -> None:
     print_disputed(console, result, 6)
     console_tables.print_heading(console, "Worker portraits, best first; skill is the chance that an answer is right")
     order = sorted(range(len(model.skill_)), key=lambda at: -model.skill_[at])
-    mistakes = [_usual_mistake(model, names, at) for at in order]
+    mistakes = [_describe_usual_mistake(model, names, at) for at in order]
     console.print(console_tables.worker_table(console, result.workers, order, mistakes))
     for title, at in (("the best", order[0]), ("the worst", order[-1])):
         console_tables.print_heading(console, f"How worker {result.workers['worker'][at].as_py()}, {title}, answers")
@@ -93,7 +93,7 @@ def _first_tasks(result: Result, most: int) -> Padding:
             display_name(row["task"]),
             display_name(row["label"]),
             f"{row['confidence']:.1%}",
-            console_tables.votes_text(result, at),
+            console_tables.format_votes(result, at),
         ]
         for at, row in enumerate(result.consensus.slice(0, most).to_pylist())
     ]
@@ -101,11 +101,11 @@ def _first_tasks(result: Result, most: int) -> Padding:
     return console_tables.make_table(*columns, rows=rows)
 
 
-def _usual_mistake(model: Any, names: list[Any], worker: int) -> str:
+def _describe_usual_mistake(model: Any, names: list[Any], worker: int) -> str:
     """Put the mistake that a worker makes most often in words."""
-    from crowdwise.audit.claims import usual_mistake
+    from crowdwise.audit.claims import most_common_mistake
 
-    truth, label, chance = usual_mistake(model, worker)
+    truth, label, chance = most_common_mistake(model, worker)
     named = f"{display_name(names[truth], 8).plain} as {display_name(names[label], 8).plain}"
     return f"{named} ({chance:.0%})" if chance > 0 else "none"
 
@@ -114,7 +114,7 @@ def _usual_mistake(model: Any, names: list[Any], worker: int) -> str:
 
 
 @dataclass(frozen=True)
-class Digits:
+class DigitsResult:
     """What each method made of the digits.
 
     Attributes
@@ -147,12 +147,12 @@ def _learn_from_digits(place: Path) -> str:
     except InputError as error:  # torch is not installed
         return str(error)
     digits = _fit_digits()
-    output.write_text(_draw_digits(digits), place / PICTURE)
+    output_files.write_text(_draw_digits(digits), place / PICTURE)
     _print_digits(digits)
     return ""
 
 
-def _fit_digits(seed: int = 0) -> Digits:
+def _fit_digits(seed: int = 0) -> DigitsResult:
     """Learn scikit-learn's digits from pairwise flippers (Tanno et al. 2019); the same every time."""
     import numpy as np
     from sklearn.datasets import load_digits
@@ -175,12 +175,12 @@ def _fit_digits(seed: int = 0) -> Digits:
         accuracy[slug] = model.score(digits.data[hidden], digits.target[hidden])
         error[slug] = float(0.5 * np.abs(model.confusion_ - crowd.confusion).sum(axis=2).mean())
         found = model.confusion_
-    return Digits(accuracy, error, crowd.accuracy, TRAINING, len(hidden), crowd.confusion, found)
+    return DigitsResult(accuracy, error, crowd.accuracy, TRAINING, len(hidden), crowd.confusion, found)
 
 
-def _draw_digits(digits: Digits) -> str:
+def _draw_digits(digits: DigitsResult) -> str:
     """How the workers err, in truth and as recovered, as SVG text."""
-    from crowdwise.reproduction.matrices import draw_matrices
+    from crowdwise.reproduction.matrix_chart import draw_matrices
 
     words = (
         f"{digits.n_images:,} images, one label each, {digits.labels_right:.0%} of the labels right. The classifier "
@@ -198,7 +198,7 @@ def _draw_digits(digits: Digits) -> str:
     )
 
 
-def _print_digits(digits: Digits) -> None:
+def _print_digits(digits: DigitsResult) -> None:
     """Tell a newcomer what features add, on the digits."""
     console = console_tables.open_console()
     console_tables.print_heading(console, "Five careless workers, 1,300 handwritten digits, one label each")
@@ -226,7 +226,7 @@ def _print_end(place: Path, missing: str) -> None:
     if missing:
         console_tables.print_heading(console, "The second act, a classifier learnt from such labels, was left out")
         console_tables.print_paragraph(console, f"  {missing}")
-    print_written(console, place)
+    print_written_files(console, place)
     if not missing:
         console.print(Text(f"  {escape_unprintable(place / PICTURE)}  how the five workers err"), soft_wrap=True)
     steps = [

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output
-from crowdwise.cli.escaping import quote_command
+from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.label_files import LabelFiles, describe_files
 from crowdwise.cli.options import ColumnOptions, Duplicates, Json, Labels, OnDuplicate
+from crowdwise.cli.terminal_names import quote_command
 
 if TYPE_CHECKING:
     from crowdwise.labels.describe import Description
@@ -30,7 +30,7 @@ def describe(labels: Labels, *, json: Json = False, columns: DescribedColumns) -
     files = LabelFiles(labels, columns)
     description = describe_files(files)
     if json:
-        output.print_json(description.to_dict())
+        output_files.print_json(description.to_dict())
     else:
         _print_page(description, files)
 
@@ -59,5 +59,5 @@ def _print_page(description: Description, files: LabelFiles) -> None:
         console_tables.print_notes(console, description.warnings)
     if not description.repeated_answers and files.columns.on_duplicate is OnDuplicate.all:
         files = replace(files, columns=replace(files.columns, on_duplicate=OnDuplicate.error))
-    command = quote_command("crowdwise", "aggregate", *files.words())
+    command = quote_command("crowdwise", "aggregate", *files.command_words())
     console_tables.print_next_steps(console, [("Find the consensus:", command)])

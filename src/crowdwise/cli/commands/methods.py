@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crowdwise.cli import console_tables, output
+from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.options import Json
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def methods(
     # Learners are listed on request alone: their classes come with torch, which takes seconds to import.
     entries: Sequence[Any] = registry.learners() if learn else registry.methods()
     if json:
-        output.print_json([asdict(entry) for entry in entries])
+        output_files.print_json([asdict(entry) for entry in entries])
         return
     _print_page(entries, learn=learn, long=long)
 

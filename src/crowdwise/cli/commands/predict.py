@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, fitted_models, output
-from crowdwise.cli.escaping import escape_unprintable
+from crowdwise.cli import console_tables, fitted_models, output_files
 from crowdwise.cli.fitted_models import note_defused_names, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, read_files
 from crowdwise.cli.options import (
@@ -26,6 +25,7 @@ from crowdwise.cli.options import (
     TaskColumn,
     WorkerColumn,
 )
+from crowdwise.cli.terminal_names import escape_unprintable
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.source_location import format_count
 
@@ -100,11 +100,11 @@ def predict(
     files = LabelFiles(labels, columns) if labels else None
     result = _predict_tasks(_load_learner(model), features, files, truth, image_size)
     if json:
-        output.print_json(result.facts())
+        output_files.print_json(result.facts())
     if not json or out != "-":
-        output.output_csv(result.table, out)
+        output_files.output_csv(result.table, out)
     if json or out == "-":
-        fitted_models.say_notes([*([] if json else _scores_as_notes(result)), *result.notes])
+        fitted_models.print_notes_to_stderr([*([] if json else _format_scores_as_notes(result)), *result.notes])
     else:
         _print_page(result, "features" if files is None else "features and labels", out)
 
@@ -129,7 +129,7 @@ def _predict_tasks(
     import numpy as np
     import pyarrow as pa
 
-    from crowdwise.audit.scores import score_posterior
+    from crowdwise.audit.consensus_scores import score_posterior
     from crowdwise.learn.alignment import align_to_rows
     from crowdwise.learn.reading import read_features
 
@@ -157,7 +157,7 @@ def _predict_tasks(
     )
     scores: dict[str, Any] = {}
     if truth is not None:
-        codes, more = read_scoring_truth(truth, _labels_of_nobody(names, model._names.classes))
+        codes, more = read_scoring_truth(truth, _make_empty_labels(names, model._names.classes))
         notes += more
         scores = score_posterior(table, shares, model._names.classes, codes)
     notes += note_defused_names(table)
@@ -175,7 +175,7 @@ def _note_unknown_workers(model: Learner, answers: CrowdLabels) -> list[str]:
     )
 
 
-def _labels_of_nobody(tasks: pa.Array, classes: pa.Array) -> CrowdLabels:
+def _make_empty_labels(tasks: pa.Array, classes: pa.Array) -> CrowdLabels:
     """Tasks and classes without a label, to line a truth up with."""
     import numpy as np
 
@@ -188,7 +188,7 @@ def _labels_of_nobody(tasks: pa.Array, classes: pa.Array) -> CrowdLabels:
 # ---- page -------------------------------------------------------------------------------------------------
 
 
-def _scores_as_notes(result: Predictions) -> list[str]:
+def _format_scores_as_notes(result: Predictions) -> list[str]:
     """The scores in one line, for where the predictions themselves take standard output."""
     scores = result.scores
     if not scores:

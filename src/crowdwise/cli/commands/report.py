@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output
-from crowdwise.cli.audits import run_audit
-from crowdwise.cli.escaping import escape_unprintable
+from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.label_files import LabelFiles
 from crowdwise.cli.options import AuditOptions, Labels, TimedColumnOptions
+from crowdwise.cli.run_audit_command import run_audit
+from crowdwise.cli.terminal_names import escape_unprintable
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
@@ -38,12 +38,12 @@ def report(
     columns: TimedColumnOptions,
 ) -> None:
     """Write the audit as one HTML page: consensus, workers, findings, disputed tasks, and how sure it all is."""
-    from crowdwise.evaluate.comparing import compare as compare_methods
-    from crowdwise.kernels.choice import use_engine
+    from crowdwise.evaluate.compare_methods import compare as compare_methods
+    from crowdwise.kernels.engine_choice import use_engine
 
-    output.check_file(out, "--out", (*labels, *options.files))
+    output_files.check_file(out, "--out", (*labels, *options.files))
     if charts is not None:
-        output.check_folder(charts, "--charts")
+        output_files.check_folder(charts, "--charts")
     check_installed()
     with use_engine(options.engine):
         timed, found, items = run_audit(LabelFiles(labels, columns), options)

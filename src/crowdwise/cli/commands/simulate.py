@@ -10,9 +10,9 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from crowdwise.cli import console_tables, output
-from crowdwise.cli.escaping import quote_command
+from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.options import option_words
+from crowdwise.cli.terminal_names import quote_command
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def simulate(
     given = dict(zip(PARAMETERS, (tasks, workers, classes, labels_per_task, seed), strict=True))
     simulation = _simulate_crowd(crowd, {name: value for name, value in given.items() if value is not None})
     if truth_out is not None:
-        output.output_csv(simulation.truth_table(), truth_out)
-    output.output_csv(simulation.labels.to_table(), out)
+        output_files.output_csv(simulation.truth_table(), truth_out)
+    output_files.output_csv(simulation.labels.to_table(), out)
     if out != "-":
         _print_page(simulation, crowd, out, truth_out)
 

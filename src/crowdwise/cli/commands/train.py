@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, fitted_models, output
-from crowdwise.cli.escaping import escape_unprintable, quote_command
-from crowdwise.cli.fitted_models import Fitted, note_defused_names, read_scoring_truth
+from crowdwise.cli import console_tables, fitted_models, output_files
+from crowdwise.cli.fitted_models import FittedResult, note_defused_names, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, collect_warnings, read_files
 from crowdwise.cli.options import ColumnOptions, Engine, Features, ImageSize, Json, make_option, option_words
+from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class TrainOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained(Fitted):
+class TrainResult(FittedResult):
     """What `train` found."""
 
     files: LabelFiles
@@ -138,20 +138,20 @@ def train(
     columns: ColumnOptions,
 ) -> None:
     """Learn a classifier from features and labels that disagree."""
-    from crowdwise.kernels.choice import use_engine
+    from crowdwise.kernels.engine_choice import use_engine
 
     if [options.features, *labels, options.truth, options.valid, options.valid_truth].count("-") > 1:
         raise typer.BadParameter("only one of the files can be standard input (-)")
     if (options.valid is None) != (options.valid_truth is None):
         raise typer.BadParameter("--valid and --valid-truth belong together; give both or neither")
-    place = None if out is None else output.check_folder(out)
+    place = None if out is None else output_files.check_folder(out)
     with use_engine(options.engine):
         result = _fit_learner(LabelFiles(labels, columns), options)
     if place is not None:
-        output.write_results(result, place, history=result.model.history_)
+        output_files.write_results(result, place, history=result.model.history_)
     if json:
-        output.print_json(result.facts())
-        fitted_models.say_notes(result.notes)
+        output_files.print_json(result.facts())
+        fitted_models.print_notes_to_stderr(result.notes)
     else:
         _print_page(result, place)
 
@@ -159,9 +159,9 @@ def train(
 # ---- fit --------------------------------------------------------------------------------------------------
 
 
-def _fit_learner(files: LabelFiles, options: TrainOptions) -> Trained:
+def _fit_learner(files: LabelFiles, options: TrainOptions) -> TrainResult:
     """Train the method, and score it where the truth is given."""
-    from crowdwise.audit.scores import score_posterior
+    from crowdwise.audit.consensus_scores import score_posterior
     from crowdwise.registry import learner
 
     entry = learner(options.method)  # says how to install torch, where it is not
@@ -186,7 +186,7 @@ def _fit_learner(files: LabelFiles, options: TrainOptions) -> Trained:
     notes += note_defused_names(consensus, workers)
     scores = {} if codes is None else score_posterior(consensus, model.posterior_, answers.classes, codes)
     found = {"labels": answers, "model": model, "consensus": consensus, "workers": workers}
-    return Trained(files=files, options=options, seconds=seconds, scores=scores, notes=notes, **found)
+    return TrainResult(files=files, options=options, seconds=seconds, scores=scores, notes=notes, **found)
 
 
 def _make_learner(entry: LearnerEntry, options: TrainOptions) -> Any:
@@ -215,7 +215,7 @@ def _read_validation(options: TrainOptions) -> Any:
 # ---- page -------------------------------------------------------------------------------------------------
 
 
-def _print_page(result: Trained, place: Path | None) -> None:
+def _print_page(result: TrainResult, place: Path | None) -> None:
     """Show what was trained, how good it is, the workers, and what to do next."""
     console = console_tables.open_console()
     labels, model = result.labels, result.model
@@ -232,11 +232,11 @@ def _print_page(result: Trained, place: Path | None) -> None:
     fitted_models.print_workers(console, result)
     fitted_models.print_notes_section(console, result.notes)
     if place is not None:
-        fitted_models.print_written(console, place, history="loss and scores of every epoch")
+        fitted_models.print_written_files(console, place, history="loss and scores of every epoch")
     console_tables.print_next_steps(console, _next_steps(result, place))
 
 
-def _print_training(console: Console, result: Trained) -> None:
+def _print_training(console: Console, result: TrainResult) -> None:
     model, best = result.model, result.best_scores
     console_tables.print_heading(console, "Training")
     rows = [["epoch kept", f"{model.best_epoch_:,} of {model.n_epochs_:,}", ""]]
@@ -247,7 +247,7 @@ def _print_training(console: Console, result: Trained) -> None:
     console.print(console_tables.make_table(("", "left"), ("", "right"), ("", "left"), rows=rows))
 
 
-def _next_steps(result: Trained, place: Path | None) -> list[tuple[str, str]]:
+def _next_steps(result: TrainResult, place: Path | None) -> list[tuple[str, str]]:
     words = result.options.command(result.files)
     steps = [("Keep the model:", quote_command(*words, "--out", "results"))]
     if place is not None:

@@ -10,7 +10,7 @@ from numba import njit
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["fill_pairs", "pair_offsets"]
+__all__ = ["fill_pairwise_kappas", "pair_offsets"]
 
 # The worker-major order (edge, ptr), then the edges by task (task, task_ptr, worker, label).
 Edges: TypeAlias = "tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]"
@@ -37,7 +37,7 @@ def pair_offsets(edges: Edges) -> IntArray:
 
 
 @njit(cache=True, nogil=True)
-def fill_pairs(
+def fill_pairwise_kappas(
     edges: Edges, offsets: IntArray, grave: FloatArray, nominal: bool, out: tuple[IntArray, IntArray, FloatArray]
 ) -> None:
     """For each worker: margins against each later co-worker, then kappa, then the margins wiped."""

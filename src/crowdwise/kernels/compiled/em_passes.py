@@ -12,7 +12,7 @@ from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
 from crowdwise.kernels.compiled.prefetch import AHEAD, prefetch_row
 
 if TYPE_CHECKING:
-    from crowdwise.kernels.layout import Blocks
+    from crowdwise.kernels.block_layout import Blocks
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [

@@ -22,7 +22,7 @@ UNDERFLOW = -708.0
 
 
 @intrinsic
-def _double_of_bits(_typing: Any, _bits: Any) -> Any:
+def _bits_to_double(_typing: Any, _bits: Any) -> Any:
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
 
@@ -40,5 +40,5 @@ def exp_of_nonpositive(x: float) -> float:
     q = (
         (3.00198505138664455042e-6 * square + 2.52448340349684104192e-3) * square + 2.27265548208155028766e-1
     ) * square + 2.0
-    value: float = (1.0 + 2.0 * p / (q - p)) * _double_of_bits((np.int64(power) + 1023) << 52)  # type: ignore[call-arg]
+    value: float = (1.0 + 2.0 * p / (q - p)) * _bits_to_double((np.int64(power) + 1023) << 52)  # type: ignore[call-arg]
     return value if x >= UNDERFLOW else 0.0

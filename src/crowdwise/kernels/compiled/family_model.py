@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from crowdwise.kernels.family_model import FamilyCounts, FamilyEdges, FamilyParameters
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["expect", "sample"]
+__all__ = ["expected_counts", "sample_classes"]
 
 TINY = 1e-200  # below which products are scaled up
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _weigh(
+def _task_weights(
     task: int,
     edges: FamilyEdges,
     parameters: FamilyParameters,
@@ -97,14 +97,14 @@ def _work_arrays(edges: FamilyEdges, n_classes: int) -> tuple[IntArray, FloatArr
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def expect(edges: FamilyEdges, parameters: FamilyParameters, counts: FamilyCounts) -> float:
+def expected_counts(edges: FamilyEdges, parameters: FamilyParameters, counts: FamilyCounts) -> float:
     """Fill in expected counts; returns the log-likelihood."""
     own, follow = parameters.own, parameters.follow
     n_classes = parameters.prior.size
     starts, joint, weight = _work_arrays(edges, n_classes)
     value = 0.0
     for task in range(edges.task_ptr.size - 1):
-        n_blocks, gain = _weigh(task, edges, parameters, starts, joint, weight)
+        n_blocks, gain = _task_weights(task, edges, parameters, starts, joint, weight)
         value += gain
         gold = edges.gold[task]
         if gold >= 0:
@@ -136,7 +136,7 @@ def expect(edges: FamilyEdges, parameters: FamilyParameters, counts: FamilyCount
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sample(
+def sample_classes(
     edges: FamilyEdges, parameters: FamilyParameters, uniform: FloatArray, truth: IntArray, counts: FamilyCounts
 ) -> None:
     """Fill in one draw of the classes, and the counts that go with it; one random number after the other is used."""
@@ -145,8 +145,8 @@ def sample(
     starts, joint, weight = _work_arrays(edges, n_classes)
     drawn = 0
     for task in range(edges.task_ptr.size - 1):
-        n_blocks = _weigh(task, edges, parameters, starts, joint, weight)[0]
-        k = edges.gold[task] if edges.gold[task] >= 0 else _pick(weight, uniform[drawn])
+        n_blocks = _task_weights(task, edges, parameters, starts, joint, weight)[0]
+        k = edges.gold[task] if edges.gold[task] >= 0 else _draw_by_inverse_cdf(weight, uniform[drawn])
         drawn += 1
         truth[task] = k
         counts.classes[k] += 1
@@ -154,7 +154,7 @@ def sample(
             counts.own[edges.worker[e], k, edges.label[e]] += 1
             counts.followed[edges.worker[e], 0] += 1
         for block in range(n_blocks):
-            z = _pick(joint[block, k], uniform[drawn])
+            z = _draw_by_inverse_cdf(joint[block, k], uniform[drawn])
             drawn += 1
             counts.latent[edges.family[edges.worker[starts[block]]], k, z] += 1
             for e in range(starts[block], starts[block + 1]):
@@ -170,7 +170,7 @@ def sample(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pick(chance: FloatArray, uniform: float) -> int:
+def _draw_by_inverse_cdf(chance: FloatArray, uniform: float) -> int:
     """The place at which the sum of chances, which add up to one, passes a number."""
     total = 0.0
     for place in range(chance.size - 1):

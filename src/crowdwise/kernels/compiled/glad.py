@@ -12,8 +12,8 @@ from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
 from crowdwise.kernels.compiled.softmax import softmax_task
 
 if TYPE_CHECKING:
-    from crowdwise.kernels.groups import TruthPrior
-    from crowdwise.kernels.layout import TaskLane
+    from crowdwise.kernels.block_layout import TaskLane
+    from crowdwise.kernels.grouped_sums import TruthPrior
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["e_step", "gradient"]

@@ -11,11 +11,11 @@ from numba import njit
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["profile"]
+__all__ = ["profile_log_likelihood"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def profile(
+def profile_log_likelihood(
     ptr: IntArray, label: IntArray, beside: FloatArray, grid: FloatArray, n_classes: int, steps: int, precise: float
 ) -> FloatArray:
     """Log-likelihood of each worker at each s of the grid."""

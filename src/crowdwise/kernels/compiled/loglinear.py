@@ -13,8 +13,8 @@ from crowdwise.kernels.compiled.softmax import softmax_task
 from crowdwise.kernels.loglinear import ENOUGH, HALVINGS, NEGLIGIBLE, STEPS
 
 if TYPE_CHECKING:
-    from crowdwise.kernels.groups import TruthPrior
-    from crowdwise.kernels.layout import TaskLane
+    from crowdwise.kernels.block_layout import TaskLane
+    from crowdwise.kernels.grouped_sums import TruthPrior
     from crowdwise.kernels.loglinear import Side
     from crowdwise.labels.types import FloatArray
 
@@ -72,9 +72,9 @@ def climb(
         value -= _penalty(own, weight, ordinal)
         for _ in range(STEPS):
             if ordinal:
-                promise = _ordinal_step(own, slope, mass, weight, matrix, direction)
+                promise = _ordinal_newton_step(own, slope, mass, weight, matrix, direction)
             else:
-                promise = _free_step(own, slope, mass, weight, direction)
+                promise = _newton_step(own, slope, mass, weight, direction)
             if promise <= ENOUGH * n_labels:
                 break
             scale = 1.0
@@ -147,12 +147,12 @@ def _penalty(own: FloatArray, weight: float, ordinal: bool) -> float:
                 total += own[k, c] ** 2
         return 0.5 * weight * total
     for s in range(1, n_classes):
-        total += _threshold(own, 0, s) ** 2 + _threshold(own, 1, s) ** 2
+        total += _threshold_parameter(own, 0, s) ** 2 + _threshold_parameter(own, 1, s) ** 2
     return weight * total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _threshold(own: FloatArray, above: int, s: int) -> float:
+def _threshold_parameter(own: FloatArray, above: int, s: int) -> float:
     """The parameter of (truth ≥ s is `above`, label ≥ s); that of (label < s) is its negative."""
     k = (own.shape[0] - 1) * above
     half: float = 0.5 * (own[k, s] - own[k, s - 1])
@@ -160,7 +160,7 @@ def _threshold(own: FloatArray, above: int, s: int) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _free_step(own: FloatArray, slope: FloatArray, mass: FloatArray, weight: float, direction: FloatArray) -> float:
+def _newton_step(own: FloatArray, slope: FloatArray, mass: FloatArray, weight: float, direction: FloatArray) -> float:
     """Newton direction, row by row (Sherman and Morrison), and the gain that it promises."""
     n_classes = own.shape[0]
     promise = 0.0
@@ -179,7 +179,7 @@ def _free_step(own: FloatArray, slope: FloatArray, mass: FloatArray, weight: flo
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _ordinal_step(
+def _ordinal_newton_step(
     own: FloatArray, slope: FloatArray, mass: FloatArray, weight: float, matrix: FloatArray, direction: FloatArray
 ) -> float:
     """Newton direction in the threshold parameters, as a table, and the gain that it promises."""
@@ -190,7 +190,7 @@ def _ordinal_step(
     tilt, gradient = np.empty(n_steps), np.empty(size)
     for s in range(1, n_classes):
         for above in range(2):
-            gradient[above * n_steps + s - 1] = -2 * weight * _threshold(own, above, s)
+            gradient[above * n_steps + s - 1] = -2 * weight * _threshold_parameter(own, above, s)
             matrix[above * n_steps + s - 1, above * n_steps + s - 1] = 2 * weight
     for k in range(n_classes):
         total = 0.0

@@ -8,11 +8,11 @@ import numpy as np
 from numba import njit
 
 if TYPE_CHECKING:
-    from crowdwise.kernels.layout import TaskLane, WorkerLane
+    from crowdwise.kernels.block_layout import TaskLane, WorkerLane
     from crowdwise.kernels.margin import Margins
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["renew", "sum_tasks"]
+__all__ = ["sum_tasks", "update_weights"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -27,7 +27,7 @@ def sum_tasks(lane: TaskLane, weights: FloatArray, log_table: FloatArray, votes:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def renew(lane: WorkerLane, weights: FloatArray, noise: FloatArray, margins: Margins) -> None:
+def update_weights(lane: WorkerLane, weights: FloatArray, noise: FloatArray, margins: Margins) -> None:
     """Renew the weights one after the other, in place, and the lack of margin."""
     edges, ptr, task, label = lane.edge, lane.ptr, lane.task, lane.label
     truths, rivals, lack, bend, cost, variance = margins

@@ -10,14 +10,14 @@ from numba import njit
 from crowdwise.kernels.compiled.softmax import normalise
 
 if TYPE_CHECKING:
-    from crowdwise.labels.graph import TaskGraph
+    from crowdwise.labels.task_graph import TaskGraph
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["sweep"]
+__all__ = ["mean_field_sweeps"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sweep(
+def mean_field_sweeps(
     graph: TaskGraph, order: IntArray, log_evidence: FloatArray, coupling: float, posterior: FloatArray, sweeps: int
 ) -> float:
     """Sweep over the tasks in place, and return the bound."""

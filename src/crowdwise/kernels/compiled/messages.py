@@ -11,8 +11,8 @@ from numba import njit
 from crowdwise.kernels.messages import FLOOR
 
 if TYPE_CHECKING:
-    from crowdwise.kernels.groups import TruthPrior
-    from crowdwise.kernels.layout import TaskLane, WorkerLane
+    from crowdwise.kernels.block_layout import TaskLane, WorkerLane
+    from crowdwise.kernels.grouped_sums import TruthPrior
     from crowdwise.kernels.messages import Messages, NodeSets
     from crowdwise.labels.types import FloatArray, IntArray
 
@@ -25,7 +25,7 @@ TAIL = 40.0  # nodes whose logarithm is further below the highest add less than 
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
-def _at_nodes(message: FloatArray, table: FloatArray, first: int, chance: FloatArray) -> None:
+def _answer_probability_at_nodes(message: FloatArray, table: FloatArray, first: int, chance: FloatArray) -> None:
     """Probability of one answer at each node, given what is known of the truth."""
     if message.size == 2:
         right, other = message[0], message[1]
@@ -48,7 +48,7 @@ def _log_products(
     logs, product, chance = work
     product[:] = 1.0
     for edge in edges:
-        _at_nodes(incoming[edge], table[label[edge] if table.shape[0] > 1 else 0], start, chance)
+        _answer_probability_at_nodes(incoming[edge], table[label[edge] if table.shape[0] > 1 else 0], start, chance)
         lowest = 1.0
         for node in range(logs.size):
             product[node] *= chance[node]
@@ -82,7 +82,7 @@ def _thin_grid(start: int, side: int, stride: int, n_dims: int, low: IntArray, h
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _bracket(
+def _bracket_nodes(
     found: IntArray, logs: FloatArray, start: int, side: int, stride: int, low: IntArray, high: IntArray
 ) -> None:
     """The box around the nodes that matter, out to the next ones looked at, into `low` and `high`."""
@@ -129,9 +129,9 @@ def send_to_tasks(
                     low[:] = 0
                     high[:] = side - 1
                 else:
-                    _bracket(chosen, log_space, start, side, stride, low, high)
+                    _bracket_nodes(chosen, log_space, start, side, stride, low, high)
                 chosen = _thin_grid(start, side, stride if number == 0 else min(stride, 1), n_dims, low, high)
-                answers, begin, size = _columns(table, chosen), 0, chosen.size
+                answers, begin, size = _select_nodes(table, chosen), 0, chosen.size
             logs, product, chance = log_space[:size], product_space[:size], chance_space[:size]
             for node in range(size):
                 logs[node] = log_weight[chosen[node] if rounds == 2 else start + node]
@@ -155,7 +155,7 @@ def send_to_tasks(
             means[worker, column] = mean
         for edge in edges:
             rows = answers[label[edge] if table.shape[0] > 1 else 0]
-            _at_nodes(incoming[edge], rows, begin, chance)
+            _answer_probability_at_nodes(incoming[edge], rows, begin, chance)
             for node in range(size):
                 chance[node] = share[node] / chance[node]
             for kind in range(n_kinds):
@@ -166,7 +166,7 @@ def send_to_tasks(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _columns(table: FloatArray, chosen: IntArray) -> FloatArray:
+def _select_nodes(table: FloatArray, chosen: IntArray) -> FloatArray:
     """The table at the chosen nodes alone."""
     part = np.empty((table.shape[0], table.shape[1], chosen.size))
     for label in range(table.shape[0]):

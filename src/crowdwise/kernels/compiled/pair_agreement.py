@@ -17,7 +17,7 @@ __all__ = ["add_copy_ratios", "add_pairs", "add_partners"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_labels(model: IndependenceModel, task: int, every: FloatArray) -> None:
+def _sum_log_labels(model: IndependenceModel, task: int, every: FloatArray) -> None:
     """Log-probability of each class and all that the representatives of a task's groups say."""
     every[:] = model.log_prior
     for edge in range(model.task_ptr[task], model.task_ptr[task + 1]):
@@ -27,7 +27,7 @@ def _add_labels(model: IndependenceModel, task: int, every: FloatArray) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _take_off_pair(
+def _remove_pair(
     one: int, two: int, model: IndependenceModel, every: FloatArray, chance: FloatArray
 ) -> tuple[float, int]:
     """Chance of each class by the other groups, relative to the likeliest; returns their sum and the likeliest."""
@@ -47,14 +47,14 @@ def _take_off_pair(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _expect(
+def _expected_agreement(
     one: int, two: int, model: IndependenceModel, table: FloatArray, every: FloatArray, chance: FloatArray
 ) -> tuple[float, float, float, int]:
     """Chance that the workers of two edges of a task agree, that both differ from the others, and both of these.
 
     Last, the class that the others are sure of, or -1.
     """
-    total, best = _take_off_pair(one, two, model, every, chance)
+    total, best = _remove_pair(one, two, model, every, chance)
     first, second = model.worker[one], model.worker[two]
     same, wrong, off = 0.0, 0.0, 0.0
     for k in range(every.size):
@@ -75,14 +75,14 @@ def add_pairs(model: IndependenceModel, table: FloatArray, tasks: IntArray, plac
     every, chance = np.empty(model.log_prior.size), np.empty(model.log_prior.size)
     label = model.label
     for task in tasks:
-        _add_labels(model, task, every)
+        _sum_log_labels(model, task, every)
         for one in range(model.task_ptr[task], model.task_ptr[task + 1]):
             first = place[model.worker[one]]
             for two in range(one + 1, model.task_ptr[task + 1]):
                 second = place[model.worker[two]]
                 if first < 0 or second < 0 or first == second:
                     continue
-                same, off, wrong, best = _expect(one, two, model, table, every, chance)
+                same, off, wrong, best = _expected_agreement(one, two, model, table, every, chance)
                 agree = label[one] == label[two]
                 out[0, first, second] += 1.0
                 out[1, first, second] += agree
@@ -107,7 +107,7 @@ def add_partners(
     """Add to `out` (3, size) what `partner_sums` counts."""
     every, chance = np.empty(model.log_prior.size), np.empty(model.log_prior.size)
     for task in tasks:
-        _add_labels(model, task, every)
+        _sum_log_labels(model, task, every)
         for one in range(model.task_ptr[task], model.task_ptr[task + 1]):
             first = place[model.worker[one]]
             if first < 0:
@@ -119,7 +119,7 @@ def add_partners(
                     continue
                 met += 1
                 seen += model.label[one] == model.label[two]
-                expected += _expect(one, two, model, table, every, chance)[0]
+                expected += _expected_agreement(one, two, model, table, every, chance)[0]
             if met:
                 out[0, first] += 1.0
                 out[1, first] += seen / met
@@ -147,7 +147,7 @@ def add_copy_ratios(
             again[one - begin] = False
             for two in range(begin, one):
                 again[one - begin] |= worker[one] == worker[two]
-        _add_labels(model, task, every)
+        _sum_log_labels(model, task, every)
         for one in range(begin, end):
             first = place[worker[one]]
             for two in range(begin, end):
@@ -157,7 +157,7 @@ def add_copy_ratios(
                 if label[one] != label[two]:
                     out[:, first, second] += apart
                     continue
-                _take_off_pair(one, two, model, every, chance)
+                _remove_pair(one, two, model, every, chance)
                 alone, both = 0.0, 0.0
                 for k in range(every.size):
                     says = chance[k] * table[worker[one], label[one], k]

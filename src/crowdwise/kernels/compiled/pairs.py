@@ -10,7 +10,7 @@ from numba import njit
 from crowdwise.kernels.pairs import MOST_LABELS
 
 if TYPE_CHECKING:
-    from crowdwise.kernels.layout import TaskLane
+    from crowdwise.kernels.block_layout import TaskLane
     from crowdwise.kernels.pairs import PairCounts
     from crowdwise.labels.types import FloatArray, IntArray
 

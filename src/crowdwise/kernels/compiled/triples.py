@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from crowdwise.kernels.triples import Places, Triples
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["count", "error", "project_to_simplex", "sweep"]
+__all__ = ["count_triples", "descend_triples", "project_to_simplex", "triple_squared_error"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count(triples: IntArray, ptr: IntArray, task: IntArray, label: IntArray, counts: FloatArray) -> None:
+def count_triples(triples: IntArray, ptr: IntArray, task: IntArray, label: IntArray, counts: FloatArray) -> None:
     """Add joint answers, by merging the tasks of the three."""
     for triple in range(triples.shape[0]):
         i, j, k = ptr[triples[triple, 0]], ptr[triples[triple, 1]], ptr[triples[triple, 2]]
@@ -44,7 +44,7 @@ def count(triples: IntArray, ptr: IntArray, task: IntArray, label: IntArray, cou
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def error(triples: Triples, prior: FloatArray, table: FloatArray) -> float:
+def triple_squared_error(triples: Triples, prior: FloatArray, table: FloatArray) -> float:
     """Weighted squares of what the model leaves."""
     workers, share, weight = triples
     size = prior.size
@@ -64,23 +64,25 @@ def error(triples: Triples, prior: FloatArray, table: FloatArray) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sweep(triples: Triples, places: Places, prior: FloatArray, table: FloatArray, n_steps: int, fixed: bool) -> None:
+def descend_triples(
+    triples: Triples, places: Places, prior: FloatArray, table: FloatArray, n_steps: int, fixed: bool
+) -> None:
     """One round of descent, in place."""
     size = prior.size
     for worker in range(table.shape[0]):
         gram, right = np.zeros((size, size)), np.zeros((size, size))
         for place in range(places.ptr[worker], places.ptr[worker + 1]):
-            _add_worker(gram, right, triples, places.triple[place], places.mode[place], prior, table)
+            _add_worker_terms(gram, right, triples, places.triple[place], places.mode[place], prior, table)
         _descend_columns(gram, right, table, worker, n_steps)
     if not fixed:
         gram, met = np.zeros((size, size)), np.zeros(size)
         for triple in range(triples.workers.shape[0]):
-            _add_prior(gram, met, triples, triple, table)
+            _add_prior_terms(gram, met, triples, triple, table)
         _descend_prior(gram, met, prior, n_steps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_worker(
+def _add_worker_terms(
     gram: FloatArray, right: FloatArray, triples: Triples, triple: int, mine: int, prior: FloatArray, table: FloatArray
 ) -> None:
     """What one triplet adds to the problem of the worker who stands at `mine` in it."""
@@ -107,7 +109,7 @@ def _add_worker(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_prior(gram: FloatArray, met: FloatArray, triples: Triples, triple: int, table: FloatArray) -> None:
+def _add_prior_terms(gram: FloatArray, met: FloatArray, triples: Triples, triple: int, table: FloatArray) -> None:
     """What one triplet adds to the problem of the prior."""
     workers, share, weight = triples
     size = met.size
@@ -134,7 +136,7 @@ def _dot(table: FloatArray, worker: int, k: int, m: int) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _curvature(gram: FloatArray) -> float:
+def _eigenvalue_bound(gram: FloatArray) -> float:
     """At least the largest eigenvalue of a symmetric matrix: its largest row of absolute values."""
     most = 0.0
     for k in range(gram.shape[0]):
@@ -149,7 +151,7 @@ def _curvature(gram: FloatArray) -> float:
 def _descend_columns(gram: FloatArray, right: FloatArray, table: FloatArray, worker: int, n_steps: int) -> None:
     """Projected gradient on ½ tr(X G Xᵀ) - tr(X Rᵀ), X the worker's matrix, every column on the simplex."""
     size = gram.shape[0]
-    curvature = _curvature(gram)
+    curvature = _eigenvalue_bound(gram)
     moved = np.empty((size, size))
     for _ in range(n_steps if curvature > 0.0 else 0):
         for a in range(size):
@@ -168,7 +170,7 @@ def _descend_columns(gram: FloatArray, right: FloatArray, table: FloatArray, wor
 def _descend_prior(gram: FloatArray, right: FloatArray, prior: FloatArray, n_steps: int) -> None:
     """Projected gradient on ½ d G d - r d, d on the simplex."""
     size = prior.size
-    curvature = _curvature(gram)
+    curvature = _eigenvalue_bound(gram)
     moved = np.empty(size)
     for _ in range(n_steps if curvature > 0.0 else 0):
         for k in range(size):

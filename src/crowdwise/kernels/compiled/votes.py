@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from numba import njit
 
 if TYPE_CHECKING:
-    from crowdwise.kernels.layout import TaskLane
+    from crowdwise.kernels.block_layout import TaskLane
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["average_opinions", "share_votes"]

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.audit.scores import gold_calibration, score_consensus
+from crowdwise.audit.consensus_scores import gold_calibration_bins, score_consensus
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.tables import replace_folder
 from crowdwise.report import charts
-from crowdwise.report.audit_page.view import Portrait, drawn_workers
+from crowdwise.report.audit_page.audit_view import AuditView, choose_workers_to_draw
 
 try:
     import vl_convert
@@ -21,10 +21,10 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
-    from crowdwise.audit.scores import Score
+    from crowdwise.audit.consensus_scores import ConsensusScore
     from crowdwise.report.charts import Chart
 
-__all__ = ["CONFIG", "audit_charts", "plot", "write_charts"]
+__all__ = ["CONFIG", "audit_charts", "plot_audit", "write_charts"]
 
 MOST_DRAWN_CLASSES = 60  # classes of a matrix that is drawn
 SHARPNESS = 2.0  # pixels of a PNG for each unit of the chart
@@ -47,9 +47,9 @@ CONFIG: dict[str, Any] = {
 FILE_CONFIG: dict[str, Any] = json.loads(json.dumps(CONFIG).replace(GREY, INK)) | {"background": PAPER, "padding": 16}
 
 
-def audit_charts(portrait: Portrait, score: Score | None) -> dict[str, Chart]:
+def audit_charts(portrait: AuditView, score: ConsensusScore | None) -> dict[str, Chart]:
     """The charts that an audit has, by name; that of calibration only with a truth."""
-    chosen = drawn_workers(portrait.flagged, portrait.labels.labels_per_worker)
+    chosen = choose_workers_to_draw(portrait.flagged, portrait.labels.labels_per_worker)
     made = {
         "confidence": charts.confidence_chart(portrait.confidence[portrait.labelled_tasks]),
         "workers": charts.worker_chart(
@@ -62,7 +62,7 @@ def audit_charts(portrait: Portrait, score: Score | None) -> dict[str, Chart]:
     }
     if score is not None:
         made["calibration"] = charts.calibration_chart(score.bins)
-    by_gold = gold_calibration(portrait.model, portrait.n_gold)
+    by_gold = gold_calibration_bins(portrait.model, portrait.n_gold)
     if by_gold:
         made["gold-calibration"] = charts.calibration_chart(by_gold)
     if portrait.labels.n_classes <= MOST_DRAWN_CLASSES:
@@ -72,9 +72,9 @@ def audit_charts(portrait: Portrait, score: Score | None) -> dict[str, Chart]:
     return made
 
 
-def plot(audit: Audit, what: str, truth: Any = None) -> Chart:
+def plot_audit(audit: Audit, what: str, truth: Any = None) -> Chart:
     """One chart of an audit, by name; see `Audit.plot`."""
-    made = audit_charts(Portrait(audit), score_consensus(audit, truth))
+    made = audit_charts(AuditView(audit), score_consensus(audit, truth))
     if what not in made:
         raise InputError(f"This audit has no chart {quote(what)}. It has: {', '.join(made)}.")
     return made[what]
@@ -96,7 +96,7 @@ def write_charts(audit: Audit, folder: str | Path, *, truth: Any = None) -> list
     list of str
         Names of the charts; the files are NAME.svg and NAME.png.
     """
-    made = audit_charts(Portrait(audit), score_consensus(audit, truth))
+    made = audit_charts(AuditView(audit), score_consensus(audit, truth))
     with replace_folder(Path(folder)) as draft:
         for name, chart in made.items():
             spec = chart.to_dict()

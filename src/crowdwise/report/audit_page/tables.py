@@ -7,36 +7,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.audit.audit import FINE
+from crowdwise.audit.audit_tests import finding_kind
 from crowdwise.audit.claims import skill_sentences
-from crowdwise.audit.descriptor import finding_kind
 from crowdwise.audit.summary import common_confusions, list_tests
 from crowdwise.labels.errors import quote
 from crowdwise.labels.source_location import format_count
-from crowdwise.report.audit_page.view import drawn_workers, one_volume
-from crowdwise.report.graph import MOST_GROUPS, busiest
-from crowdwise.report.items import Room
-from crowdwise.report.names import display_name
+from crowdwise.report.agreement_graph_layout import MOST_GROUPS, busiest_workers
+from crowdwise.report.audit_page.audit_view import choose_workers_to_draw, have_equal_label_counts
+from crowdwise.report.display_names import display_name
+from crowdwise.report.task_items import PictureBudget
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
-    from crowdwise.audit.findings import Finding
+    from crowdwise.audit.finding_types import Finding
     from crowdwise.labels.types import FloatArray
-    from crowdwise.report.audit_page.view import Portrait
-    from crowdwise.report.items import Item, Items
+    from crowdwise.report.audit_page.audit_view import AuditView
+    from crowdwise.report.task_items import TaskItem, TaskItems
 
 __all__ = [
     "MOST_CLASSES",
     "class_rows",
+    "disputed_task_rows",
+    "finding_groups",
     "graph_note",
     "group_rows",
-    "map_note",
+    "matrix_tables",
     "task_items",
-    "task_rows",
-    "told_findings",
-    "told_tests",
+    "test_rows",
+    "worker_map_note",
     "worker_rows",
     "workers_note",
-    "written_matrices",
 ]
 
 MOST_WORKERS = 20_000  # rows of the workers' table
@@ -49,13 +49,13 @@ NOUNS = {"worker": "Worker", "workers": "Workers", "task": "Task", "class": "Cla
 LONGEST_SENTENCE = 2_000  # letters of a finding's sentence
 
 
-def map_note(portrait: Portrait) -> str:
+def worker_map_note(portrait: AuditView) -> str:
     """What the map of workers shows, and who is drawn where not all are."""
     per_worker = portrait.labels.labels_per_worker
     there = per_worker > 0
-    drawn = drawn_workers(portrait.flagged, per_worker)
+    drawn = choose_workers_to_draw(portrait.flagged, per_worker)
     told = "Skill against the number of labels"
-    if one_volume(per_worker[drawn]):
+    if have_equal_label_counts(per_worker[drawn]):
         told = f"Workers by skill; each gave {format_count(int(per_worker[drawn[0]]), 'label')}"
     told = f"{told}. The dashed line is guessing."
     if drawn.size == there.sum():
@@ -72,7 +72,7 @@ def map_note(portrait: Portrait) -> str:
     return f"{told} Drawn are {bad} and {others}."
 
 
-def worker_rows(portrait: Portrait) -> list[list[Any]]:
+def worker_rows(portrait: AuditView) -> list[list[Any]]:
     """Name, labels, skill, its interval, verdict and, if there are any, group; the flagged first, then the busiest."""
     per_worker = portrait.labels.labels_per_worker
     order = np.lexsort((-per_worker, -portrait.flagged))[:MOST_WORKERS]
@@ -92,7 +92,7 @@ def worker_rows(portrait: Portrait) -> list[list[Any]]:
     ]
 
 
-def workers_note(portrait: Portrait) -> str:
+def workers_note(portrait: AuditView) -> str:
     """Who is in the table of workers, where not all are."""
     n_workers = portrait.labels.n_workers
     if n_workers <= MOST_WORKERS:
@@ -100,7 +100,7 @@ def workers_note(portrait: Portrait) -> str:
     return f"The table holds {MOST_WORKERS:,} of the {n_workers:,} workers: those flagged, then the busiest."
 
 
-def task_rows(portrait: Portrait) -> list[list[Any]]:
+def disputed_task_rows(portrait: AuditView) -> list[list[Any]]:
     """Task, consensus, how sure it is, labels, entropy and votes of the most disputed."""
     return [
         [each.task, each.label, round(each.confidence, 6), each.n_labels, round(each.entropy, 6), each.votes]
@@ -108,12 +108,14 @@ def task_rows(portrait: Portrait) -> list[list[Any]]:
     ]
 
 
-def task_items(portrait: Portrait, items: Items, room: Room) -> list[Item]:
-    """What the tasks of `task_rows` show."""
+def task_items(portrait: AuditView, items: TaskItems, room: PictureBudget) -> list[TaskItem]:
+    """What the tasks of `disputed_task_rows` show."""
     return [items.show(each.place, room) for each in portrait.disputes(MOST_TASKS)]
 
 
-def told_findings(audit: Audit, items: Items | None = None, room: Room | None = None) -> list[dict[str, Any]]:
+def finding_groups(
+    audit: Audit, items: TaskItems | None = None, room: PictureBudget | None = None
+) -> list[dict[str, Any]]:
     """Findings kind by kind, the surest kind first, each as plain text, with what tasks show where that is given."""
     kinds: dict[str, list[Finding]] = {}
     for finding in audit.findings:
@@ -127,8 +129,8 @@ def told_findings(audit: Audit, items: Items | None = None, room: Room | None = 
             "about": found[0].about,
             "advice": _shared_advice(found[:MOST_OF_A_KIND]),
             "told": [
-                _told(each)
-                | {"items": _shows(each, items, room)}
+                _finding_text(each)
+                | {"items": _finding_items(each, items, room)}
                 | {"skill": skill.get(each.names[0], "") if each.about == "worker" else ""}
                 for each in found[:MOST_OF_A_KIND]
             ],
@@ -143,7 +145,7 @@ def _shared_advice(findings: list[Finding]) -> str:
     return display_name(advice.pop(), LONGEST_SENTENCE) if len(advice) == 1 else ""
 
 
-def _told(finding: Finding) -> dict[str, Any]:
+def _finding_text(finding: Finding) -> dict[str, Any]:
     verdict = display_name(finding.verdict, LONGEST_SENTENCE)
     alone = verdict[:1].isupper()  # a sentence by itself, and not what is said of those named
     named = alone and all(quote(name) in verdict for name in finding.names)
@@ -159,26 +161,26 @@ def _told(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _shows(finding: Finding, items: Items | None, room: Room | None) -> list[Item]:
+def _finding_items(finding: Finding, items: TaskItems | None, room: PictureBudget | None) -> list[TaskItem]:
     """What the tasks of a finding show."""
     if items is None or finding.about != "task":
         return []
-    return [each for each in items.show_named(finding.names[:MOST_NAMES], room or Room()) if any(each)]
+    return [each for each in items.show_named(finding.names[:MOST_NAMES], room or PictureBudget()) if any(each)]
 
 
-def told_tests(audit: Audit) -> list[tuple[str, str, str]]:
+def test_rows(audit: Audit) -> list[tuple[str, str, str]]:
     """Every test, what it asks, and what came of it."""
     rows = list_tests(audit)
     return [(display_name(title), question, display_name(result, LONGEST_SENTENCE)) for title, question, result in rows]
 
 
-def told_confusions(portrait: Portrait) -> list[tuple[str, str, float]]:
+def confusion_rows(portrait: AuditView) -> list[tuple[str, str, float]]:
     """The commonest errors of the crowd, with the names of the classes."""
     names = portrait.classes
     return [(names[truth], names[said], chance) for truth, said, chance in common_confusions(portrait.audit)]
 
 
-def written_matrices(portrait: Portrait) -> list[dict[str, Any]]:
+def matrix_tables(portrait: AuditView) -> list[dict[str, Any]]:
     """The crowd's matrix and those of a few workers, written out for the classes that are confused most."""
     n_classes = portrait.labels.n_classes
     kept = np.arange(n_classes)
@@ -200,7 +202,7 @@ def written_matrices(portrait: Portrait) -> list[dict[str, Any]]:
     ]
 
 
-def class_rows(portrait: Portrait) -> list[tuple[str, float, float, float]]:
+def class_rows(portrait: AuditView) -> list[tuple[str, float, float, float]]:
     """Of each class: its share of labels and of the consensus, and how often workers recognise it."""
     n_classes = portrait.labels.n_classes
     decided = np.bincount(portrait.chosen[portrait.labelled_tasks], minlength=n_classes)
@@ -210,7 +212,7 @@ def class_rows(portrait: Portrait) -> list[tuple[str, float, float, float]]:
     return [(portrait.classes[k], float(said[k]), float(shares[k]), float(right[k])) for k in order.tolist()]
 
 
-def group_rows(portrait: Portrait) -> list[tuple[int, list[str], int, int, float, float]]:
+def group_rows(portrait: AuditView) -> list[tuple[int, list[str], int, int, float, float]]:
     """Groups of dependent workers: number, names, how many more, size; how often two of them agree, and would by skill.
 
     The largest first; what was not asked is not a number.
@@ -220,7 +222,9 @@ def group_rows(portrait: Portrait) -> list[tuple[int, list[str], int, int, float
     rows = []
     for at in np.argsort(-sizes, kind="stable")[:MOST_GROUPS].tolist():
         members = np.flatnonzero(group == numbers[at])
-        names = [portrait.workers[who] for who in busiest(members, portrait.labels.labels_per_worker, MOST_NAMES)]
+        names = [
+            portrait.workers[who] for who in busiest_workers(members, portrait.labels.labels_per_worker, MOST_NAMES)
+        ]
         seen = expected = float("nan")
         if dependence is not None:
             inside = np.isin(dependence.tested, members)
@@ -231,7 +235,7 @@ def group_rows(portrait: Portrait) -> list[tuple[int, list[str], int, int, float
     return rows
 
 
-def graph_note(portrait: Portrait) -> str:
+def graph_note(portrait: AuditView) -> str:
     """Who is drawn in the graph of agreement, where not all are."""
     graph = portrait.graph
     if graph is None or graph.workers.size == portrait.labels.n_workers:

@@ -1,0 +1,132 @@
+"""Where results go: folders, files and standard output."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crowdwise.labels.errors import InputError, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from crowdwise.cli.fitted_models import FittedResult
+
+__all__ = [
+    "check_file",
+    "check_folder",
+    "json_values",
+    "output_csv",
+    "print_csv",
+    "print_json",
+    "write_results",
+    "write_text",
+]
+
+BATCH = 1 << 16  # rows of CSV made at a time for standard output
+
+
+def check_folder(out: str, option: str = "--out") -> Path:
+    """Refuse, before any long fit, a folder that cannot be written."""
+    if not out:
+        raise InputError(f"{option} is empty. Give the name of a folder.")
+    place = Path(out)
+    try:
+        nearest = next(folder for folder in (place, *place.absolute().parents) if os.path.lexists(folder))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{option} {quote(out)} is no name for a folder: {error}.") from error
+    if not nearest.is_dir():
+        raise InputError(f"{option}: {quote(str(nearest))} exists and is not a folder. Choose another name.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InputError(f"{option}: you may not write in {quote(str(nearest))}. Choose another place.")
+    return place
+
+
+def check_file(out: str, option: str, inputs: Iterable[str | None]) -> None:
+    """Refuse, before any long work, a file that cannot be written, and one that is read."""
+    if out == "-":
+        return
+    if not out:
+        raise InputError(f"{option} is empty. Give the name of a file, or - for standard output.")
+    place = Path(out)
+    check_folder(str(place.parent), option)
+    try:
+        place.stat()
+        there = True
+    except FileNotFoundError:
+        there = False
+    except (OSError, ValueError) as error:
+        raise InputError(f"{option} {quote(out)} is no name for a file: {error}.") from error
+    if place.is_dir() or out.endswith(("/", os.sep)):
+        raise InputError(f"{option} {quote(out)} is a folder. Give the name of a file in it.")
+    if there and any(given and Path(given).exists() and place.samefile(given) for given in inputs):
+        raise InputError(f"{option} {quote(out)} is a file that is read, and would be lost. Choose another name.")
+
+
+def write_results(result: FittedResult, place: Path, **more: pa.Table) -> None:
+    """Write consensus.csv, workers.csv, `more` tables and model/ into the folder: all of them, or none."""
+    from crowdwise.labels.tables import replace_folder, write_csv
+
+    with replace_folder(place) as draft:
+        try:
+            for name, table in {"consensus": result.consensus, "workers": result.workers, **more}.items():
+                write_csv(table, draft / f"{name}.csv")
+            result.model.save(draft / "model")
+        except InputError as error:  # name the place the user knows
+            raise InputError(str(error).replace(str(draft), str(place))) from error
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a file, whole or not at all."""
+    from crowdwise.labels.tables import replace_file
+
+    with replace_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def output_csv(table: pa.Table, out: str) -> None:
+    """Write a table to a file, or to standard output if that is "-"."""
+    from crowdwise.labels.tables import write_csv
+
+    if out == "-":
+        print_csv(table)
+    else:
+        write_csv(table, Path(out))
+
+
+def print_csv(table: pa.Table) -> None:
+    """Write a table to standard output as CSV, names defused."""
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+
+    from crowdwise.labels.tables import defuse_text
+
+    safe = pa.table([defuse_text(column) for column in table.columns], names=table.column_names)
+    for number, batch in enumerate(safe.combine_chunks().to_batches(max_chunksize=BATCH)):
+        sink = pa.BufferOutputStream()
+        pacsv.write_csv(batch, sink, pacsv.WriteOptions(include_header=number == 0))
+        sys.stdout.buffer.write(sink.getvalue())
+    sys.stdout.buffer.flush()
+
+
+def print_json(facts: Any) -> None:
+    """Print one JSON value, and nothing else."""
+    print(json.dumps(facts, indent=2))
+
+
+def json_values(facts: dict[str, Any]) -> dict[str, Any]:
+    """The same in what JSON has: no NaN, names that are no text or number as text."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+    return {name: [one(each) for each in value] if isinstance(value, tuple | list) else one(value)
+            for name, value in facts.items()}  # fmt: skip

@@ -1,0 +1,59 @@
+"""The audit that `audit` shows and `report` draws."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from crowdwise.cli.label_files import announce_compilation, read_file_items, read_timed_files, split_names
+from crowdwise.labels.errors import InputError, listing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from crowdwise.audit.audit import Audit
+    from crowdwise.cli.label_files import LabelFiles
+    from crowdwise.cli.options import AuditOptions
+    from crowdwise.labels.times import TimedLabels
+    from crowdwise.report.task_items import TaskItems
+
+__all__ = ["run_audit"]
+
+
+def run_audit(files: LabelFiles, options: AuditOptions) -> tuple[TimedLabels, Audit, TaskItems | None]:
+    """The labels as the options say, with their times if they have any, their audit, and what their tasks show."""
+    from crowdwise.audit.audit import audit_crowd
+    from crowdwise.audit.finding_types import Screen
+    from crowdwise.fitting.em import StillImproving
+
+    if not 0 < options.level < 1:  # not a number is neither
+        raise InputError("--level must lie between 0 and 1, both excluded.")
+    if [*files.files, *options.files].count("-") > 1:
+        raise InputError("Only one of LABELS and the files of options can be standard input (-).")
+    timed = read_timed_files(files)
+    announce_compilation(timed.labels)
+    given = asdict(options) | {"trusted": _find_trusted(options.trusted, timed.labels.workers)}
+    items = read_file_items(given.pop("items"), timed.labels)
+    given["random_state"] = given.pop("seed")
+    del given["engine"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StillImproving)  # said as a note
+        found = audit_crowd(timed.labels, time=timed.time, **given)
+    if timed.why_not:
+        found = replace(found, screens=(*found.screens, Screen("drift", skipped=timed.why_not)))
+    return timed, found, items
+
+
+def _find_trusted(given: str | None, workers: pa.Array) -> list[Any] | None:
+    """The workers named on the command line, as the labels have them."""
+    if given is None:
+        return None
+    known = {str(name): name for name in workers.to_pylist()}
+    names = split_names(given, "--trusted")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InputError(
+            f"--trusted: no worker of these labels is called {listing(unknown)}; there are {listing(known)}."
+        )
+    return [known[name] for name in names]

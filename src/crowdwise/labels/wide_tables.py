@@ -1,0 +1,281 @@
+"""Labels in other shapes: tasks × workers, as a matrix or a table, and {task: {worker: label}}."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.labels.arrays import as_column
+from crowdwise.labels.columns import candidates
+from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
+from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.source_location import Place
+from crowdwise.labels.vocabulary import as_vocabulary, parse_integers, plain_arrow_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from crowdwise.labels.columns import Columns
+    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.types import IntArray, TableKind
+
+__all__ = ["as_wide", "labels_from_matrix", "labels_from_nested", "labels_from_wide"]
+
+NO_ANSWER = -1  # the marker of a matrix of integers, as snorkel has it
+
+
+def labels_from_matrix(
+    matrix: Any,
+    *,
+    missing: Any = None,
+    tasks: Iterable[Any] | None = None,
+    workers: Iterable[Any] | None = None,
+    classes: Iterable[Any] | None = None,
+    as_classes: bool = False,
+) -> CrowdLabels:
+    """Read a matrix with a row for each task and a column for each worker; see `CrowdLabels.from_dense`."""
+    kind: TableKind = "pyarrow"
+    if hasattr(matrix, "columns") and hasattr(matrix, "index"):  # pandas: its names are the names
+        kind = "pandas"
+        tasks = matrix.index.tolist() if tasks is None else tasks
+        workers = matrix.columns.tolist() if workers is None else workers
+        matrix = matrix.to_numpy()
+    elif hasattr(matrix, "columns") and hasattr(matrix, "to_numpy"):
+        kind = "polars"
+        workers = list(matrix.columns) if workers is None else workers
+        matrix = matrix.to_numpy()
+    elif isinstance(matrix, pa.Table):
+        workers = matrix.column_names if workers is None else workers
+        matrix = np.column_stack([column.to_numpy() for column in matrix.columns])
+    matrix = _two_dimensional(matrix)
+    task, worker = np.nonzero(_mark_answers(matrix, missing))
+    return _labels(
+        task, worker, as_column(matrix[task, worker], "label", "the matrix"),
+        _names(tasks, matrix.shape[0], "task"), _names(workers, matrix.shape[1], "worker"),
+        classes, kind, "the matrix", as_classes=as_classes,
+    )  # fmt: skip
+
+
+def labels_from_nested(
+    nested: Mapping[Any, Mapping[Any, Any]],
+    *,
+    classes: Iterable[Any] | None = None,
+    text: bool = False,
+    as_classes: bool = False,
+) -> CrowdLabels:
+    """Read {task: {worker: label}}; a task with an empty entry is kept, without labels.
+
+    Parameters
+    ----------
+    text
+        The keys come from JSON, which knows only text: plain integers are meant as integers.
+    """
+    task = np.repeat(np.arange(len(nested)), [len(answers) for answers in nested.values()])
+    who = [worker for answers in nested.values() for worker in answers]
+    said = [label for answers in nested.values() for label in answers.values()]
+    workers = encode(as_column(who, "worker", "the mapping"), "worker", place=Place("the mapping", "answer"), text=text)
+    tasks = as_vocabulary(nested.keys(), "task")
+    return _labels(
+        task, workers.codes, as_column(said, "label", "the mapping"),
+        parse_integers(tasks) if text else tasks, workers.names, classes, "pyarrow", "the mapping",
+        as_classes=as_classes,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Wide:
+    """A table of tasks × workers: names of the tasks, if they are given, and a column for each worker."""
+
+    source: Columns
+    task: str | None
+    columns: dict[str, pa.ChunkedArray]
+
+    @property
+    def answers(self) -> list[str]:
+        """The columns that are workers."""
+        return [name for name in self.columns if name != self.task]
+
+
+def as_wide(source: Columns) -> Wide | None:
+    """Read a table as one of tasks × workers, if it plainly is one.
+
+    Doubt means no: a table read in the wrong shape would give wrong answers without an error.
+    """
+    names = source.names
+    if candidates("worker", names) or candidates("label", names) or len(set(names)) < len(names):
+        return None
+    task = _task_column(source)
+    if len(names) - (task is not None) < 2:
+        return None
+    wide = Wide(source, task, source.together(names))
+    if any(pa.types.is_nested(column.type) for column in wide.columns.values()):
+        return None
+    return wide if _is_plausible(wide) else None
+
+
+def _is_plausible(wide: Wide) -> bool:
+    columns = [wide.columns[name] for name in wide.answers]
+    if len({_family(column.type) for column in columns if not pa.types.is_null(column.type)}) != 1:
+        return False
+    if wide.task is not None and len(pc.unique(wide.columns[wide.task])) < len(columns[0]):
+        return False
+    present = [column.filter(_mark_present_cells(column)) for column in columns]
+    values = [pc.unique(some).cast(pa.string()) for some in present]
+    everywhere = pc.value_counts(pa.concat_arrays(values))
+    shared = everywhere.field("values").filter(pc.greater(everywhere.field("counts"), 1))
+    if all(len(some) == len(column) for some, column in zip(present, columns, strict=True)):
+        # Complete: it may as well be a long table with unusual names, unless all else speaks against it.
+        named = wide.task == "" or wide.task in candidates("task", wide.source.names)
+        return named and len(columns) > 2 and len(shared) == len(everywhere)
+    return all(len(some) == 0 or pc.any(pc.is_in(some, value_set=shared)).as_py() for some in values)
+
+
+def labels_from_wide(wide: Wide, *, classes: Iterable[Any] | None = None, as_classes: bool = False) -> CrowdLabels:
+    """Read labels from a table of tasks × workers."""
+    source, answers = wide.source, wide.answers
+    columns = [wide.columns[name] for name in answers]
+    if wide.task is not None:
+        column = wide.columns[wide.task]
+        tasks = encode(column, "task", name=wide.task, place=source.place, text=source.text).names
+    elif source.index is not None:
+        tasks = as_vocabulary(source.index.combine_chunks(), "task")
+    else:
+        tasks = pa.array(np.arange(len(columns[0])))
+    masks = [_mark_present_cells(column).to_numpy() for column in columns]
+    parts = [
+        plain_arrow_names(column.filter(pa.array(mask)).combine_chunks())
+        for column, mask in zip(columns, masks, strict=True)
+    ]
+    if len({part.type for part in parts if len(part)}) > 1:
+        parts = [part.cast(pa.string()) for part in parts]
+    said = pa.chunked_array([part for part in parts if len(part)], parts[0].type if not any(map(len, parts)) else None)
+    worker = np.repeat(np.arange(len(answers)), [len(part) for part in parts])
+    workers = as_vocabulary(answers, "worker")
+    return _labels(
+        np.concatenate([np.flatnonzero(mask) for mask in masks]), worker, said,
+        tasks, parse_integers(workers) if source.text else workers,
+        classes, source.kind, source.place.origin, text=source.text, as_classes=as_classes,
+    )  # fmt: skip
+
+
+def _labels(
+    task: IntArray,
+    worker: IntArray,
+    said: pa.ChunkedArray,
+    tasks: pa.Array,
+    workers: pa.Array,
+    classes: Iterable[Any] | None,
+    kind: TableKind,
+    origin: str,
+    *,
+    text: bool = False,
+    as_classes: bool = False,
+) -> CrowdLabels:
+    """Put positions and answers together; an error names the task and the worker instead of a row."""
+    if len(said) == 0:
+        raise InputError(f"{origin} holds no answers. Give at least one label.")
+    place = _CellPlace(origin, task, worker, tasks, workers)
+    label = encode(said, "label", place=place, text=text)
+    return labels_from_encoded(
+        Encoded(task, tasks), Encoded(worker, workers), label,
+        classes=classes, as_classes=as_classes, kind=kind, place=place,
+    )  # fmt: skip
+
+
+class _CellPlace(Place):
+    def __init__(self, origin: str, task: IntArray, worker: IntArray, tasks: pa.Array, workers: pa.Array) -> None:
+        super().__init__(origin, "answer")
+        object.__setattr__(self, "cells", (task, worker, tasks, workers))
+
+    def __call__(self, row: int) -> str:
+        task, worker, tasks, workers = self.cells  # type: ignore[attr-defined]
+        names = quote(tasks[int(task[row])].as_py()), quote(workers[int(worker[row])].as_py())
+        return f"{self.origin}, task {names[0]}, worker {names[1]}"
+
+    def name_rows(self, rows: Iterable[int]) -> str:
+        every = list(rows)
+        more = f" and {len(every) - 5:,} more" if len(every) > 5 else ""
+        return "; ".join(self(row) for row in every[:5]) + more
+
+
+def _two_dimensional(matrix: Any) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=_dtype(matrix))
+    except ValueError as error:
+        raise InputError("The rows of the matrix differ in length. Give every task the same columns.") from error
+    if array.ndim != 2:
+        raise InputError(
+            f"A matrix of labels has two dimensions, tasks × workers; this has shape {array.shape}. "
+            "For three arrays use CrowdLabels.from_arrays."
+        )
+    if array.size == 0:
+        raise InputError(f"The matrix is empty: its shape is {array.shape}. Give at least one label.")
+    return array
+
+
+def _dtype(matrix: Any) -> Any:
+    """Keep lists with None or text as objects: NumPy would write None as 'None'."""
+    cells = [cell for row in matrix if isinstance(row, list | tuple) for cell in row]
+    return object if any(cell is None or isinstance(cell, str) for cell in cells) else None
+
+
+def _no_cell(cell: Any) -> bool:
+    return cell is None or (str(cell) in ("nan", "NaT", "<NA>") and not isinstance(cell, str))
+
+
+def _mark_answers(matrix: np.ndarray[Any, Any], missing: Any) -> np.ndarray[Any, Any]:
+    if matrix.dtype.kind == "f":
+        answered = ~np.isnan(matrix)
+    elif matrix.dtype.kind == "O":
+        answered = np.array([[not _no_cell(cell) for cell in row] for row in matrix])
+    else:
+        answered = np.ones(matrix.shape, np.bool_)
+    if missing is not None and not _no_cell(missing):
+        answered &= np.asarray(matrix != missing)
+    elif missing is None and matrix.dtype.kind == "i":
+        answered &= matrix != NO_ANSWER
+    result: np.ndarray[Any, Any] = answered
+    return result
+
+
+def _names(names: Iterable[Any] | None, size: int, what: str) -> pa.Array:
+    if names is None:
+        return pa.array(np.arange(size))
+    vocabulary = as_vocabulary(names, what)
+    if len(vocabulary) != size:
+        raise InputError(f"The matrix has {size} {what}s, but {len(vocabulary)} names were given for them.")
+    return vocabulary
+
+
+def _task_column(source: Columns) -> str | None:
+    """Find the column of task names: the first of a text file, or the one with a usual name."""
+    if source.text:
+        return source.names[0]
+    tasks = candidates("task", source.names)
+    return tasks[0] if len(tasks) == 1 else None
+
+
+def _mark_present_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Mark the cells that hold an answer: neither null nor blank, nor -1 among integers."""
+    kind = column.type
+    present = column.is_valid()
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        trimmed = pc.utf8_trim_whitespace(column)
+        present = pc.and_(present, pc.fill_null(pc.not_equal(trimmed, ""), False))
+        if pc.all(pc.match_substring_regex(trimmed.filter(present), "^-?[0-9]+$")).as_py():
+            present = pc.and_(present, pc.fill_null(pc.not_equal(trimmed, str(NO_ANSWER)), False))
+    elif pa.types.is_floating(kind):
+        present = pc.and_(present, pc.fill_null(pc.invert(pc.is_nan(column)), False))
+    elif pa.types.is_signed_integer(kind):
+        present = pc.and_(present, pc.fill_null(pc.not_equal(column, NO_ANSWER), False))
+    return present
+
+
+def _family(kind: pa.DataType) -> str:
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return "number"
+    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)

@@ -1,0 +1,107 @@
+"""Names that are probably one are noted, and kept apart."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import crowdwise as cw
+from crowdwise.labels import InputError, InputWarning, read_labels
+from crowdwise.labels.similar_names import find_twins
+from crowdwise.labels.times import read_timed_labels
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMPOSED, DECOMPOSED = "Jos\u00e9", "Jose\u0301"
+
+
+@pytest.mark.parametrize(
+    ("names", "pairs"),
+    [
+        ([COMPOSED, "bob", DECOMPOSED], [(COMPOSED, DECOMPOSED)]),
+        (["Ann", "bob", "ann", "ANN"], [("Ann", "ann")]),
+        (["1", "2", "1.0", "02"], [("1", "1.0"), ("2", "02")]),
+        (["-1", "1"], []),
+        (["10", "1"], []),
+        (["0", "00", "0.0"], [("0", "00")]),
+        (["\uff21nn", "Ann"], [("\uff21nn", "Ann")]),  # a letter of full width
+        (["ann", " ann"], [("ann", " ann")]),
+        (["ann", "bob"], []),
+        ([1, 2], []),
+        ([], []),
+    ],
+)
+def test_twins_are_found(names: list[Any], pairs: list[tuple[str, str]]) -> None:
+    assert find_twins(pa.array(names, None if names else pa.string())) == pairs
+
+
+@pytest.mark.parametrize(
+    ("role", "said"),
+    [("task", "Tasks whose names"), ("worker", "Workers whose names"), ("label", "Classes whose names")],
+)
+def test_every_role_is_looked_at_once(role: str, said: str) -> None:
+    table = {"task": ["s", "t"], "worker": ["ann", "bob"], "label": ["x", "y"]}
+    table[role] = [DECOMPOSED, COMPOSED]
+    for read in (read_labels, lambda source: read_timed_labels(source).labels):
+        with pytest.warns(InputWarning, match=said) as heard:
+            labels = read(table)
+        assert len(heard) == 1
+        assert r"'Jose\u0301' and 'Jos\xe9'. They are kept apart." in str(heard[0].message)
+        assert (labels.n_tasks, labels.n_workers, labels.n_classes) == (2, 2, 2)
+        assert any(said in each for each in labels.describe().warnings)
+
+
+def test_five_pairs_are_named_and_the_rest_counted() -> None:
+    names = [f"{name}{number}" for number in range(7) for name in "aA"]
+    with pytest.warns(InputWarning, match=r"'a0' and 'A0'; .*'a4' and 'A4' and 2 more\."):
+        read_labels({"task": names, "worker": ["w"] * 14, "label": list("xy") * 7})
+
+
+def test_declared_classes_are_meant() -> None:
+    table = {"task": [1, 2], "worker": [1, 1], "label": [COMPOSED, DECOMPOSED]}
+    assert read_labels(table, classes=[COMPOSED, DECOMPOSED]).n_classes == 2
+
+
+def test_a_fit_warns_once() -> None:
+    table = {"task": [1, 1, 2, 2], "worker": ["Ann", "ann"] * 2, "label": ["x", "y", "y", "y"]}
+    with pytest.warns(InputWarning) as heard:
+        cw.MajorityVote().fit(table)
+    assert len(heard) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputWarning):
+            read_labels(table)
+
+
+@pytest.mark.parametrize("suffix", ["dict", "jsonl", "json"])
+def test_names_of_several_types_that_meet_are_said(suffix: str, tmp_path: Path) -> None:
+    rows = [
+        {"task": task, "worker": worker, "label": label}
+        for task, worker, label in zip("abc", [1, "1", "two"], ["x", "y", "y"], strict=True)
+    ]
+    source: Any = {name: [row[name] for row in rows] for name in rows[0]}
+    if suffix != "dict":
+        source = tmp_path / f"l.{suffix}"
+        source.write_text(json.dumps(rows) if suffix == "json" else "\n".join(map(json.dumps, rows)))
+    with pytest.warns(InputWarning, match="column 'worker' holds names of several types.*: 1 and '1'"):
+        assert read_labels(source).n_workers == 2
+
+
+def test_a_number_written_in_two_ways_is_noted() -> None:
+    table = {"task": ["a", "b", "c"], "worker": [1, "1.0", 2], "label": ["x", "y", "y"]}
+    with pytest.warns(InputWarning, match="Workers whose names differ .*'1' and '1.0'"):
+        assert read_labels(table).n_workers == 3
+
+
+def test_names_of_several_types_that_do_not_meet_pass() -> None:
+    assert read_labels({"task": ["a", "b"], "worker": [1, "two"], "label": ["x", "y"]}).n_workers == 2
+
+
+def test_blanks_stay_an_error() -> None:
+    with pytest.raises(InputError, match="differ only in blanks"):
+        read_labels({"task": ["a", "b"], "worker": ["ann", "ann "], "label": ["x", "y"]})
