@@ -75,13 +75,13 @@ def test_the_engine_is_used_and_forgotten(
     from crowdwise.cli.commands import aggregate
 
     used = []
-    real = aggregate.fit_method
+    real = aggregate.fit_and_score
 
     def fit(*given: Any) -> Any:
         used.append(choose_engine(1, 1))
         return real(*given)
 
-    monkeypatch.setattr(aggregate, "fit_method", fit)
+    monkeypatch.setattr(aggregate, "fit_and_score", fit)
     monkeypatch.delenv("CROWDWISE_ENGINE", raising=False)
     answers = []
     for engine in (*ENGINES, None):
