@@ -134,7 +134,8 @@ def _describe_flags(audit: Audit) -> str:
     if not flagged:
         return "No worker is flagged. That is no proof of honesty: those with few labels cannot be told from chance."
     are, workers = "is" if flagged == 1 else "are", format_count(n_workers, "worker")
-    return f"{flagged:,} of {workers} {are} flagged: {_list_finding_counts(times)}. {describe_false_alarm_rate(audit.level)}"
+    found = f"{flagged:,} of {workers} {are} flagged: {_list_finding_counts(times)}."
+    return f"{found} {describe_false_alarm_rate(audit.level)}"
 
 
 def describe_false_alarm_rate(level: float) -> str:
