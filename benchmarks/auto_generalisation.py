@@ -2,11 +2,11 @@
 
     python benchmarks/auto_generalisation.py [--processes 2] [--quick]
 
-γ, how far the posterior is tempered (`evaluate.tempering`), is chosen anew for every set: the γ of the grid with the
-smallest mean calibration error over all *other* real sets, the other sets with fewer labels (weight one half) and
-simulated crowds (one half). A set's figures are then those of this γ. So they say what a user may expect on data that
-nobody has tuned on, as far as γ goes: the shortlist, its priors and the form of tempering were chosen by people who had
-seen all of these sets.
+γ, how far the posterior is tempered (`evaluate.likelihood_tempering`), is chosen anew for every set: the γ of the grid
+with the smallest mean calibration error over all *other* real sets, the other sets with fewer labels (weight one half)
+and simulated crowds (one half). A set's figures are then those of this γ. So they say what a user may expect on data
+that nobody has tuned on, as far as γ goes: the shortlist, its priors and the form of tempering were chosen by people
+who had seen all of these sets.
 
 Also: whether the stated interval of the number of wrong answers holds it, on the real sets and on 40 simulated crowds
 (independent, dependent, misled on a tenth of the tasks); with all of a set's tasks that have a truth. And the simulated
@@ -26,7 +26,12 @@ import numpy as np
 import crowdwise as cw
 from crowds import FEWER, KINDS, LEAGUE, MORE, load_crowd
 from crowdwise.evaluate.auto import MANY, SHORTLIST, weigh_members
-from crowdwise.evaluate.tempering import EXPONENT, temper_posterior, wrong_count_interval, wrong_count_moments
+from crowdwise.evaluate.likelihood_tempering import (
+    EXPONENT,
+    temper_posterior,
+    wrong_count_interval,
+    wrong_count_moments,
+)
 from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.kernels import NO_GOLD, use_threads
 

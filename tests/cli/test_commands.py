@@ -182,7 +182,7 @@ def test_failures(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(aggregate, "fit_method", fail)
+    monkeypatch.setattr(aggregate, "fit_and_score", fail)
     ran = cw("aggregate", labels)
     assert (ran.code, ran.out) == (code, "")
     assert says in ran.err

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from crowdwise.cli import commands
-from crowdwise.cli.options import AuditOptions, EngineName, expand_option_groups, option_words
+from crowdwise.cli.options import AuditOptions, expand_option_groups, option_words
 from crowdwise.kernels.engine_choice import ENGINES, choose_engine
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ def test_a_group_is_its_options() -> None:
 
 def test_words_leave_out_defaults() -> None:
     assert AuditOptions().command_words() == []
-    options = AuditOptions(gold="gold.csv", engine=EngineName.numpy, level=0.1)
+    options = AuditOptions(gold="gold.csv", engine="numpy", level=0.1)
     assert options.command_words() == ["--gold", "gold.csv", "--engine", "numpy", "--level", "0.1"]
     assert option_words({"a_b": 0, "c": None}) == ["--a-b", "0"]
 
 
-def test_the_engines_are_those_of_the_kernels() -> None:
-    assert tuple(EngineName) == ENGINES
+def test_the_engines_are_those_that_lie_there() -> None:
+    assert ENGINES == ("auto", "numba", "numpy")
 
 
 @pytest.mark.parametrize("command", ["aggregate", "audit", "report", "compare", "train"])
@@ -66,7 +66,7 @@ def test_unknown_engine(command: str, cw: Callable[..., Any], labels: Path) -> N
     given = ["--features", "x.npz", "--labels", labels] if command == "train" else [labels]
     ran = cw(command, *given, "--engine", "abacus")
     assert (ran.code, ran.out) == (2, "")
-    assert "'abacus' is not one of 'auto', 'numpy', 'numba'" in ran.err
+    assert "'abacus' is not one of 'auto', 'numba', 'numpy'" in ran.err
 
 
 def test_the_engine_is_used_and_forgotten(
@@ -75,18 +75,18 @@ def test_the_engine_is_used_and_forgotten(
     from crowdwise.cli.commands import aggregate
 
     used = []
-    real = aggregate.fit_method
+    real = aggregate.fit_and_score
 
     def fit(*given: Any) -> Any:
         used.append(choose_engine(1, 1))
         return real(*given)
 
-    monkeypatch.setattr(aggregate, "fit_method", fit)
+    monkeypatch.setattr(aggregate, "fit_and_score", fit)
     monkeypatch.delenv("CROWDWISE_ENGINE", raising=False)
     answers = []
     for engine in (*ENGINES, None):
         words = [] if engine is None else ["--engine", engine]
         answers.append(cw("aggregate", labels, "--method", "dawid-skene", "--out", "-", *words).out)
-    assert used == ["numpy", "numpy", "numba", "numpy"]
+    assert used == ["numpy", "numba", "numpy", "numpy"]
     assert len(set(answers)) == 1
     assert "--engine numba" in cw("aggregate", labels, "--engine", "numba").out

@@ -16,7 +16,7 @@ from crowdwise.dependence.effective_size import (
     estimate_size,
     kish_effective_size,
     pool_sizes,
-    select_judged_labels,
+    select_testable_workers,
     size_bounds_without_truth,
 )
 from crowdwise.dependence.family_model import arrange_edges, error_correlation
@@ -135,7 +135,7 @@ def test_same_seed_same_answer() -> None:
 def test_workers_of_few_labels_are_not_judged() -> None:
     labels = simulate("families", n_tasks=100, n_workers=6, sizes=(3,), random_state=0).labels
     few = labels.keep((labels.worker != 2) | (labels.task < 10))
-    judged, kept = select_judged_labels(few)
+    judged, kept = select_testable_workers(few)
     assert judged.tolist() == [0, 1, 3, 4, 5]
     assert kept.n_workers == 5
     found = estimate_size(few, None, 0)

@@ -10,7 +10,7 @@ from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.engines import prepare
-from crowdwise.evaluate import auto, held_out, hierarchical_dawid_skene, tempering
+from crowdwise.evaluate import auto, held_out, hierarchical_dawid_skene, likelihood_tempering
 from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.fitting.skill_intervals import shrink_rows_to_crowd
 from crowdwise.labels import CrowdLabels
@@ -114,11 +114,11 @@ def test_tempering_is_the_power_of_a_likelihood() -> None:
     n_labels = np.array([3, 8])
     expected = prior * likelihood ** ((n_labels + 1.0) ** -0.5)[:, None]
     expected = 0.998 * expected / expected.sum(axis=1, keepdims=True) + 0.002 * prior
-    found = tempering.temper_posterior(posterior, n_labels, exponent=0.5, class_prior=prior)
+    found = likelihood_tempering.temper_posterior(posterior, n_labels, exponent=0.5, class_prior=prior)
     np.testing.assert_allclose(found, expected, atol=1e-12)
-    unchanged = tempering.temper_posterior(posterior, n_labels, exponent=0.0)
+    unchanged = likelihood_tempering.temper_posterior(posterior, n_labels, exponent=0.0)
     np.testing.assert_allclose(unchanged, 0.998 * posterior + 0.001, atol=1e-12)
-    assert (tempering.temper_posterior(posterior, n_labels).argmax(axis=1) == posterior.argmax(axis=1)).all()
+    assert (likelihood_tempering.temper_posterior(posterior, n_labels).argmax(axis=1) == posterior.argmax(axis=1)).all()
 
 
 def test_less_sure_than_its_members_but_not_timid() -> None:

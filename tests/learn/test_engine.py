@@ -24,7 +24,7 @@ from crowdwise.learn.batches import Crowd, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.features import HeldFeatures
 from crowdwise.learn.training_loop import Diverged
-from crowdwise.learn.training_plan import TrainingPlan
+from crowdwise.learn.training_state import TrainingPlan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from tests.conftest import tiny_labels
 import crowdwise as cw
 from crowdwise.aggregate import confusion_vector, dawid_skene, glad, mace, one_coin
 from crowdwise.engines import prepare
-from crowdwise.kernels import NO_GOLD, answer_sums
+from crowdwise.kernels import NO_GOLD, worker_answer_sums
 from crowdwise.kernels.glad import ability_posterior
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def test_mace_m_step_climbs_its_own_objective() -> None:
         assert (np.diff(values) > -1e-10).all()
         assert values[-1] > values[0]
     found = prepare(labels).e_step_votes(np.zeros(3), np.zeros((3, 3)))
-    answers = answer_sums(labels)
+    answers = worker_answer_sums(labels)
     start = mace.make_parameters(np.full(3, 0.5), np.full((3, 3), 1 / 3))
     competent, spam, _ = mace.expected_counts(found, start, answers)
     np.testing.assert_allclose(competent + spam, labels.labels_per_worker)

@@ -68,7 +68,7 @@ def draw_class_wise_matrices(right: float, wrong: float, n_classes: int, n_sampl
     return accuracy * identity + (1 - accuracy) * (1 - identity) / (n_classes - 1)
 
 
-def node_features(nodes: NodeSets, prior: FloatArray) -> FloatArray:
+def skill_moments_at_nodes(nodes: NodeSets, prior: FloatArray) -> FloatArray:
     """What to average over a worker's posterior of the nodes: skill, its square, and, but for coins, the matrix."""
     if nodes.coins:
         skill = nodes.table[0, 0]
@@ -181,7 +181,7 @@ class BeliefPropagation(Aggregator):
                 f"{self.slug} stopped after {self.max_iter} iterations while its messages still moved. Raise max_iter "
                 "or tol, or set damping to 0.5."
             )
-        _, means = worker_messages(labels, nodes, messages, node_features(nodes, prior))
+        _, means = worker_messages(labels, nodes, messages, skill_moments_at_nodes(nodes, prior))
         return Fit(
             posterior=posterior,
             prior=prior,
@@ -254,7 +254,7 @@ def _check_shares(name: str, given: FloatArray, shape: tuple[int, ...]) -> None:
 
 
 def _posterior_mean_confusion(means: FloatArray, coins: bool, n_classes: int) -> FloatArray:
-    """Posterior mean matrices (M, K, K) from the means of `node_features`."""
+    """Posterior mean matrices (M, K, K) from the means of `skill_moments_at_nodes`."""
     if not coins:
         return means[:, 2:].reshape(-1, n_classes, n_classes)
     wrong = (1 - means[:, 0]) / (n_classes - 1)

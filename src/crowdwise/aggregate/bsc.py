@@ -40,7 +40,7 @@ from crowdwise.fitting.family_bases import SequenceAggregator
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
 from crowdwise.fitting.skill_intervals import confusion_skill
-from crowdwise.fitting.structured_em import label_evidence, structured_skill_beta
+from crowdwise.fitting.structured_em import estimate_skill_beta, label_evidence
 from crowdwise.fitting.transitions import allowed_transitions, expected_transitions
 from crowdwise.fitting.variational import confusion_priors, diagonal_prior
 from crowdwise.kernels import NO_GOLD, chain_pass, vote_shares
@@ -229,7 +229,7 @@ class BayesianSequenceCombination(SequenceAggregator):
             prior=prior,
             confusion=confusion,
             skill=confusion_skill(confusion, counts, prior),
-            skill_beta=structured_skill_beta(
+            skill_beta=estimate_skill_beta(
                 labels, counts, posterior, prior, lambda rows: e_step(rows[who], ended.parameters)[1]
             ),
             extra={

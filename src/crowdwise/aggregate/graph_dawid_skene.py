@@ -14,7 +14,7 @@ data", IEEE Transactions on Knowledge and Data Engineering 34 (arXiv 1906.09356)
 | the Markov random field on a known graph | `coupling`, for every pair alike |
 | E-step: the posterior of a task given its labels and its neighbours | `kernels.field_pass` |
 | M-step: matrices, as Dawid and Skene's | `dawid_skene.m_step` |
-| M-step: prior | `update_log_prior` |
+| M-step: prior | `update_class_prior` |
 
 An iteration costs O((labels + pairs) × K).
 
@@ -67,7 +67,7 @@ class MarkovFieldParameters(ConfusionParameters):
     believed: FloatArray
 
 
-def update_log_prior(graph: TaskGraph, coupling: float, believed: FloatArray, log_prior: FloatArray) -> FloatArray:
+def update_class_prior(graph: TaskGraph, coupling: float, believed: FloatArray, log_prior: FloatArray) -> FloatArray:
     """Logarithm of the posterior's class shares, or of the prior so far where those would lower the bound."""
     shares = believed.mean(axis=0)
     near = np.diff(graph.ptr) @ believed
@@ -174,7 +174,7 @@ class GraphDawidSkene(ClimbingAggregator):
 
         def m_step(found: Statistics, believed: FloatArray, log_prior: FloatArray) -> MarkovFieldParameters:
             if known.log_prior is None:
-                log_prior = update_log_prior(graph, coupling, believed, log_prior)
+                log_prior = update_class_prior(graph, coupling, believed, log_prior)
             return MarkovFieldParameters(log_prior, dawid_skene.m_step(found, pseudo).log_table, believed)
 
         votes = vote_shares(labels, known.gold)

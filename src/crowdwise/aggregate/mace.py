@@ -32,7 +32,7 @@ from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import BAYESIAN
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
-from crowdwise.kernels import answer_sums
+from crowdwise.kernels import worker_answer_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,7 +199,7 @@ class Mace(ClimbingAggregator):
         check_count("n_restarts", self.n_restarts, low=0)
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
-        answers = answer_sums(labels)
+        answers = worker_answer_sums(labels)
         variational = self.inference == "vb"
 
         def m_step(found: Statistics, current: MaceParameters) -> MaceParameters:

@@ -50,7 +50,7 @@ from crowdwise.fitting.rank_one import (
     merge_answers,
     skills_to_accuracies,
 )
-from crowdwise.kernels import answer_sums, pair_counts, vote_shares
+from crowdwise.kernels import pair_counts, vote_shares, worker_answer_sums
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
@@ -153,7 +153,7 @@ class SpectralMetaLearner(Aggregator):
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         found, answers = pair_counts(labels), merge_answers(labels)
         given = labels.labels_per_worker.astype(np.float64)
-        shares = answer_sums(labels) / np.maximum(given, 1)[:, None]
+        shares = worker_answer_sums(labels) / np.maximum(given, 1)[:, None]
         low, high = 1 / (labels.n_tasks + labels.n_classes), 1 - 1 / (labels.n_tasks + labels.n_classes)
         voted = vote_shares(labels, known.gold).mean(axis=0) if known.class_prior is None else known.class_prior
         prior = np.clip(voted, low, high)

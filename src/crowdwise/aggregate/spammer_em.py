@@ -34,7 +34,7 @@ from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import EM
-from crowdwise.kernels import answer_sums
+from crowdwise.kernels import worker_answer_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ PRECISE = 1e-14  # how near a row's sum is to 1
 
 def worker_label_shares(labels: CrowdLabels) -> FloatArray:
     """Each worker's label shares v (M, K); of a worker without labels, those of the crowd."""
-    answers = answer_sums(labels)
+    answers = worker_answer_sums(labels)
     total = answers.sum(axis=1, keepdims=True)
     habits: FloatArray = np.where(total > 0, answers / np.maximum(total, 1), labels.class_shares)
     return habits

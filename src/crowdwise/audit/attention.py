@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from crowdwise.audit.leave_out_consensus import one_hot
-from crowdwise.kernels import answer_sums, outer_sums, worker_sums
+from crowdwise.kernels import outer_sums, worker_answer_sums, worker_sums
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -72,7 +72,7 @@ def mean_posterior_of_others(labels: CrowdLabels, said: FloatArray) -> FloatArra
 def attention_slopes(labels: CrowdLabels, said: FloatArray) -> AttentionSlopes:
     """Slopes of the labels on what the others say (S, K)."""
     number = np.maximum(labels.labels_per_worker, 1)
-    shares = answer_sums(labels) / number[:, None]
+    shares = worker_answer_sums(labels) / number[:, None]
     mean = mean_posterior_of_others(labels, said)
     beside = said[np.arange(labels.n_labels), labels.label]
     above = beside - np.einsum("sk,sk->s", said, shares[labels.worker])
@@ -134,7 +134,7 @@ def fit_attention_mixture(log_likelihood: FloatArray, base: FloatArray) -> Float
 def measure_label_dependence(labels: CrowdLabels, said: FloatArray, found: AttentionSlopes) -> LabelDependence:
     """How each worker's labels vary with what the others say, beyond all orders in which they might be given."""
     number = np.maximum(labels.labels_per_worker, 1).astype(np.float64)
-    shares = answer_sums(labels) / number[:, None]
+    shares = worker_answer_sums(labels) / number[:, None]
     mean = mean_posterior_of_others(labels, said)
     squares, cross = (
         outer_sums(given, said, labels.worker, labels.n_workers) / number[:, None, None]

@@ -221,16 +221,18 @@ def _find_bias_on_task_groups(
             cell = divmod(flat, size)
             chance = float(p[:, columns][place]) * times
             value = int(contrast.tested[place[0]])
-            found = _estimate_task_group_effect(labels, reference, attribute, value, groups[number], cell, random_state)
+            found = _estimate_worker_group_effect(
+                labels, reference, attribute, value, groups[number], cell, random_state
+            )
             # Of two groups of workers, that is meant which treats tasks less alike.
             if last - first == 2 and abs(found.other_gap) > abs(found.own_gap):
-                found = _estimate_task_group_effect(
+                found = _estimate_worker_group_effect(
                     labels, reference, attribute, value, groups[first + last - 1 - number], cell, random_state
                 )
             yield _make_finding(labels, reference, found, cell, chance, "tasks")
 
 
-def _estimate_task_group_effect(
+def _estimate_worker_group_effect(
     labels: CrowdLabels,
     reference: CrowdReference,
     attribute: Attribute,

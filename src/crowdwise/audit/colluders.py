@@ -50,7 +50,7 @@ from crowdwise.audit.covariance_spammers import label_covariances
 from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.audit.leave_out_consensus import consensus_without_held_out
 from crowdwise.fitting.parameter_checks import check_count
-from crowdwise.kernels import answer_sums, pair_agreements
+from crowdwise.kernels import pair_agreements, worker_answer_sums
 from crowdwise.labels.errors import InputError, listing
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def unexplained_agreement(
     posterior = consensus_without_held_out(labels.keep(~theirs))
     members = labels.keep(theirs)
     said = posterior[members.task]
-    counts = np.stack([answer_sums(members, column) for column in said.T], axis=1)[block]
+    counts = np.stack([worker_answer_sums(members, column) for column in said.T], axis=1)[block]
     prior = said.mean(axis=0)
     confusion = counts / np.maximum(counts.sum(axis=2, keepdims=True), 1e-300)
     rows = (np.sqrt(prior)[:, None] * confusion).reshape(confusion.shape[0], -1)

@@ -35,7 +35,7 @@ import numpy as np
 
 from crowdwise.audit.low_rank_factorisation import factorise_low_rank
 from crowdwise.fitting.parameter_checks import check_count
-from crowdwise.kernels import answer_sums, pair_counts
+from crowdwise.kernels import pair_counts, worker_answer_sums
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def recover_low_rank_rows(labels: CrowdLabels) -> FloatArray:
         raise InputError(
             "The covariance method needs at least three workers who share tasks and differ; these labels have none."
         )
-    answers = answer_sums(labels)
+    answers = worker_answer_sums(labels)
     total = answers.sum(axis=1)
     shares = answers / np.maximum(total, 1)[:, None]
     variance = float(np.average(1 - (shares**2).sum(axis=1), weights=total))

@@ -29,9 +29,9 @@ from scipy.special import logsumexp
 from crowdwise.audit.gold_doubt import (
     PULLS,
     SPREADS,
-    class_likelihoods,
     count_log_matrices,
     grid_of_shares,
+    log_likelihoods_if_wrong,
     log_prior_of_pulls,
     misleading_task_likelihoods,
 )
@@ -86,7 +86,7 @@ def fit_difficulty(labels: CrowdLabels, given: IntArray) -> TaskDifficulty:
     weight[tasks, given[tasks]] = 1
     for _ in range(ROUNDS):
         log_prior, table = count_log_matrices(labels, weight)
-        wrong = logsumexp(class_likelihoods(labels, given, log_prior, table), axis=1)
+        wrong = logsumexp(log_likelihoods_if_wrong(labels, given, log_prior, table), axis=1)
         steps, plain = misleading_task_likelihoods(labels, given, log_prior, table)
         misled = logsumexp(steps[:, None, :] + pulls, axis=(1, 2)) - np.log(len(pulls))
         error = 1 - np.exp(table[worker, g, g])

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GoldTaskProbabilities",
-    "class_likelihoods",
     "classify_gold",
     "count_log_matrices",
     "grid_of_shares",
+    "log_likelihoods_if_wrong",
     "log_prior_of_pulls",
     "misleading_task_likelihoods",
 ]
@@ -122,7 +122,9 @@ def misleading_task_likelihoods(
     return out, plain
 
 
-def class_likelihoods(labels: CrowdLabels, given: IntArray, log_prior: FloatArray, table: FloatArray) -> FloatArray:
+def log_likelihoods_if_wrong(
+    labels: CrowdLabels, given: IntArray, log_prior: FloatArray, table: FloatArray
+) -> FloatArray:
     """Log-likelihood of every given task's labels and each class (G, K), if the answer given is wrong."""
     tasks = np.flatnonzero(given >= 0)
     others = np.empty((tasks.size, labels.n_classes))
@@ -150,7 +152,7 @@ def classify_gold(labels: CrowdLabels, given: IntArray, if_right: FloatArray | N
     log_shares = grid_of_shares()
     for _ in range(ROUNDS):
         log_prior, table = count_log_matrices(labels, weight)
-        others = class_likelihoods(labels, given, log_prior, table)
+        others = log_likelihoods_if_wrong(labels, given, log_prior, table)
         wrong = logsumexp(others, axis=1)
         steps, plain = misleading_task_likelihoods(labels, given, log_prior, table)
         misled = logsumexp(steps[:, None, :] + pulls, axis=2)  # (G, C) of each pair of m and s

@@ -142,7 +142,7 @@ def _sum_labeller_rows(labels: CrowdLabels, rows: FloatArray) -> tuple[FloatArra
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         said = rows[labels.worker]
         return sum_groups(said, labels.task_ptr), sum_groups((said**2).sum(axis=1), labels.task_ptr)
-    from crowdwise.kernels.compiled.task_rows import add_rows
+    from crowdwise.kernels.compiled.row_sums_by_task import add_rows
 
     total, squares = np.zeros((labels.n_tasks, labels.n_classes)), np.zeros(labels.n_tasks)
     add_rows(labels.task, labels.worker, rows, total, squares)

@@ -86,7 +86,7 @@ def check_conditions(
 ) -> tuple[ConditionAnswer, ...]:
     """Every question with its answer; `level` is the chance of a no, where a test is made, that should be a yes."""
     reference = fit_reference(labels, fitted=reference)
-    q = posterior_from_other_half(labels, random_state)
+    q = posterior_from_other_workers(labels, random_state)
     used = np.flatnonzero((q**2).sum(axis=0) >= ENOUGH)
     q, said = q[:, used], one_hot(labels)[:, used]
     of_workers = regression_sums(q, said, labels.worker, labels.n_workers)
@@ -105,7 +105,7 @@ def regression_sums(q: FloatArray, said: FloatArray, unit: IntArray, n_units: in
     return outer_sums(q, q, unit, n_units), np.moveaxis(outer_sums(said, q, unit, n_units), 1, 2).copy()
 
 
-def posterior_from_other_half(labels: CrowdLabels, random_state: int) -> FloatArray:
+def posterior_from_other_workers(labels: CrowdLabels, random_state: int) -> FloatArray:
     """Posterior of each label's task (n_labels, K) by the half of the workers who do not count hers among them."""
     half = np.zeros(labels.n_workers, np.bool_)
     half[np.random.default_rng(random_state).permutation(labels.n_workers)[: labels.n_workers // 2]] = True

@@ -63,7 +63,7 @@ from crowdwise.audit.finding_types import Finding, Screen, holm_correction
 from crowdwise.audit.leave_out_consensus import posterior_from_others
 from crowdwise.audit.pruning import prune
 from crowdwise.fitting.parameter_checks import check_count
-from crowdwise.kernels import answer_sums, worker_sums
+from crowdwise.kernels import worker_answer_sums, worker_sums
 from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.labels.errors import InputError, quote
 
@@ -281,7 +281,7 @@ def _trace_at_bound(labels: CrowdLabels, said: FloatArray, bound: FloatArray) ->
 
 
 def _describe_verdict(labels: CrowdLabels, worker: int) -> str:
-    answers = answer_sums(labels)[worker]
+    answers = worker_answer_sums(labels)[worker]
     most = int(answers.argmax())
     if answers[most] < ALWAYS * answers.sum():
         return "labels carry next to no information"

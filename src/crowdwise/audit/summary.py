@@ -134,7 +134,8 @@ def _describe_flags(audit: Audit) -> str:
     if not flagged:
         return "No worker is flagged. That is no proof of honesty: those with few labels cannot be told from chance."
     are, workers = "is" if flagged == 1 else "are", format_count(n_workers, "worker")
-    return f"{flagged:,} of {workers} {are} flagged: {_count_in_words(times)}. {describe_false_alarm_rate(audit.level)}"
+    found = f"{flagged:,} of {workers} {are} flagged: {_list_finding_counts(times)}."
+    return f"{found} {describe_false_alarm_rate(audit.level)}"
 
 
 def describe_false_alarm_rate(level: float) -> str:
@@ -148,7 +149,7 @@ def describe_false_alarm_rate(level: float) -> str:
     return f"{rare} there were nothing to find, at least {quiet} would flag no worker at all."
 
 
-def _count_in_words(times: Counter[str]) -> str:
+def _list_finding_counts(times: Counter[str]) -> str:
     kinds = {name: finding_kind(name) for name in times}
     return ", ".join(f"{n:,} {kinds[name].one if n == 1 else kinds[name].many}" for name, n in times.most_common())
 
@@ -157,7 +158,7 @@ def _describe_other_findings(audit: Audit) -> list[str]:
     """Findings that are not about workers, counted."""
     found = [each for each in audit.findings if each.about not in ("worker", "workers")]
     times = Counter("bias of groups" if each.kind == "bias" else each.kind for each in found)
-    return [f"Besides the workers: {_count_in_words(times)}."] if times else []
+    return [f"Besides the workers: {_list_finding_counts(times)}."] if times else []
 
 
 def common_confusions(audit: Audit, most: int = 10) -> list[tuple[int, int, float]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crowdwise.report.task_items import TaskItems
 
 __all__ = [
-    "class_table",
+    "class_shares_table",
     "confusion_table",
     "disputed_table",
     "format_item_line",
@@ -105,7 +105,7 @@ def format_range(low: int | None, high: int | None) -> str:
 # ---- what was found ---------------------------------------------------------------------------------------
 
 
-def class_table(console: Console, names: Sequence[Any], columns: dict[str, Any]) -> Padding:
+def class_shares_table(console: Console, names: Sequence[Any], columns: dict[str, Any]) -> Padding:
     """Shares of each class, the largest of the first column first, with bars."""
     first = next(iter(columns.values()))
     order = sorted(range(len(names)), key=lambda at: -float(first[at]))[:MOST_CLASSES]

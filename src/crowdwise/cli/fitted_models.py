@@ -152,7 +152,7 @@ def print_classes(console: Console, result: FittedResult) -> None:
         "of the tasks": result.model.posterior_.mean(axis=0),
         "of the labels": result.labels.class_shares,
     }
-    console.print(console_tables.class_table(console, result.labels.classes.to_pylist(), shares))
+    console.print(console_tables.class_shares_table(console, result.labels.classes.to_pylist(), shares))
 
 
 def print_workers(console: Console, result: FittedResult) -> None:

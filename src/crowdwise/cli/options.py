@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from crowdwise.labels.engine_choice import ENGINES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -23,7 +25,6 @@ __all__ = [
     "ConsensusOptions",
     "Duplicates",
     "Engine",
-    "EngineName",
     "Features",
     "ImageSize",
     "Json",
@@ -63,12 +64,10 @@ class OuterNames(StrEnum):
     workers = "workers"
 
 
-class EngineName(StrEnum):
-    """What runs the loops over labels."""
-
-    auto = "auto"
-    numpy = "numpy"
-    numba = "numba"
+def _check_engine(name: str | None) -> str | None:
+    if name is not None and name not in ENGINES:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, ENGINES))}.")
+    return name
 
 
 def make_option(text: str, metavar: str | None = None, *, least: int | None = None, panel: str | None = None) -> Any:
@@ -103,8 +102,13 @@ Features = Annotated[
 ]
 ImageSize = Annotated[int | None, typer.Option(min=1, metavar="N", help="Bring images to N × N pixels.")]
 Engine = Annotated[
-    EngineName | None,
-    typer.Option(help="What runs the loops over labels; by the size of the data, if left out.", show_default=False),
+    str | None,
+    typer.Option(
+        metavar="|".join(ENGINES),
+        help="What runs the loops over labels; by the size of the data, if left out.",
+        callback=_check_engine,
+        show_default=False,
+    ),
 ]
 
 

@@ -148,7 +148,7 @@ def estimate_size(
     groups = np.full(labels.n_workers, -1) if dependence is None else dependence.groups
     per_task = labels.n_labels / np.count_nonzero(labels.labels_per_task)
     known = np.full(labels.n_tasks, -1, np.int64) if truth is None else truth_codes(truth, labels).astype(np.int64)
-    judged, kept = select_judged_labels(labels)
+    judged, kept = select_testable_workers(labels)
     gold = np.where(kept.labels_per_task > 1, known, -1)
     n_gold = int((gold >= 0).sum())
     if why := _reason_to_skip(kept, judged, n_gold):
@@ -204,7 +204,7 @@ def estimate_size(
     )
 
 
-def select_judged_labels(labels: CrowdLabels) -> tuple[IntArray, CrowdLabels]:
+def select_testable_workers(labels: CrowdLabels) -> tuple[IntArray, CrowdLabels]:
     """Positions of the busiest workers with enough answers beside others', and their labels as a crowd."""
     judged = select_testable(labels)
     place = np.full(labels.n_workers, -1)

@@ -68,7 +68,7 @@ from crowdwise.dependence.excess_agreement import (
     share_errors,
 )
 from crowdwise.fitting.pooled_dawid_skene import fit_pooled_dawid_skene
-from crowdwise.kernels import answer_sums
+from crowdwise.kernels import worker_answer_sums
 from crowdwise.kernels.block_layout import order_by_label
 from crowdwise.kernels.pair_agreement import IndependenceModel, pair_sums, partner_sums
 
@@ -204,7 +204,7 @@ def count_agreement(labels: CrowdLabels, tasks: IntArray, place: IntArray, membe
     flat = np.full((labels.n_workers, size, size), -np.log(size))
     edges = labels.task_ptr, labels.worker, labels.label, np.arange(labels.n_labels)
     sums = pair_sums(IndependenceModel(*edges, np.zeros(size), flat), tasks, place, members.size)[:3]
-    habit = answer_sums(labels)[members]
+    habit = worker_answer_sums(labels)[members]
     habit = habit / habit.sum(axis=1, keepdims=True)
     sums[2] = sums[0] * (habit @ habit.T)
     return sums

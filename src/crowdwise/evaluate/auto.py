@@ -46,14 +46,14 @@ from crowdwise.evaluate.held_out import (
     standard_error_over_tasks,
 )
 from crowdwise.evaluate.hierarchical_dawid_skene import HierarchicalDawidSkene, class_shares, prior_pseudo_answers
-from crowdwise.evaluate.stacking import stacking_weights
-from crowdwise.evaluate.tempering import (
+from crowdwise.evaluate.likelihood_tempering import (
     ExpectedWrong,
     temper_posterior,
     wrong_count_interval,
     wrong_count_moments,
     wrong_interval_from_gold,
 )
+from crowdwise.evaluate.stacking import stacking_weights
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.em import StillImproving

@@ -26,7 +26,7 @@ from crowdwise.fitting.skill_intervals import (
 )
 from crowdwise.fitting.skill_posterior import beta_moments, sample_skill_beta, subtract_shared_errors
 from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
-from crowdwise.kernels import NO_GOLD, answer_sums, log_rows, vote_shares, worker_sums
+from crowdwise.kernels import NO_GOLD, log_rows, vote_shares, worker_answer_sums, worker_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -248,7 +248,7 @@ def fit_votes(
     """
     prepared = prepare(labels)
     n_classes = labels.n_classes
-    given = answer_sums(labels)
+    given = worker_answer_sums(labels)
     gold, fixed = known.gold, known.log_prior
 
     def told(parameters: V) -> V:
@@ -336,7 +336,7 @@ def grade_by_posterior(
 def starting_vote_counts(labels: CrowdLabels, gold: IntArray) -> Statistics:
     """The counts that a vote model's M-step needs when the posterior is the share of votes."""
     shares = vote_shares(labels, gold)
-    counts = answer_sums(labels, shares[labels.task, labels.label])
+    counts = worker_answer_sums(labels, shares[labels.task, labels.label])
     return Statistics(0.0, shares.sum(axis=0), counts)
 
 

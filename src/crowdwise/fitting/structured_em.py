@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["fit_structured", "label_evidence", "pseudo_counts", "structured_skill_beta"]
+__all__ = ["estimate_skill_beta", "fit_structured", "label_evidence", "pseudo_counts"]
 
 P = TypeVar("P", bound=ConfusionParameters)
 X = TypeVar("X")
@@ -95,12 +95,12 @@ def fit_structured(
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, counts, prior),
-        skill_beta=structured_skill_beta(labels, counts, posterior, prior, infer),
+        skill_beta=estimate_skill_beta(labels, counts, posterior, prior, infer),
     ).after(ended)
     return fit, ended.parameters
 
 
-def structured_skill_beta(
+def estimate_skill_beta(
     labels: CrowdLabels,
     counts: FloatArray,
     posterior: FloatArray,

@@ -10,7 +10,7 @@ import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING
 
-from crowdwise.formats.descriptor import Format
+from crowdwise.formats.export_format import Format
 
 if TYPE_CHECKING:
     from crowdwise.labels.columns import Columns, Named
@@ -21,7 +21,7 @@ __all__ = ["Format", "find_answers", "formats"]
 @cache
 def formats() -> tuple[Format, ...]:
     """Every format, by name."""
-    names = [module.name for module in pkgutil.iter_modules(__path__) if module.name != "descriptor"]
+    names = [module.name for module in pkgutil.iter_modules(__path__) if module.name != "export_format"]
     found: list[Format] = [importlib.import_module(f"{__name__}.{name}").FORMAT for name in names]
     return tuple(sorted(found, key=lambda each: each.name))
 

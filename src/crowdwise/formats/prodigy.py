@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.formats.descriptor import Format
+from crowdwise.formats.export_format import Format
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.errors import InputError, InputWarning, listing
 from crowdwise.labels.source_location import SelectedPlace, format_count

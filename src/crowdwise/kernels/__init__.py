@@ -4,7 +4,7 @@ from crowdwise.kernels.chains import ChainStatistics, chain_pass
 from crowdwise.kernels.confusion_rows import NO_GOLD, draw_gammas, log_rows
 from crowdwise.kernels.dirichlet import expected_logs
 from crowdwise.kernels.grouped_sums import TruthPrior
-from crowdwise.kernels.label_sums import answer_sums, outer_sums, worker_sums
+from crowdwise.kernels.label_sums import outer_sums, worker_answer_sums, worker_sums
 from crowdwise.kernels.margin import sum_votes_and_logs
 from crowdwise.kernels.markov_field import mean_field_pass
 from crowdwise.kernels.messages import Messages, NodeSets, task_messages, worker_messages
@@ -21,7 +21,6 @@ __all__ = [
     "PairCounts",
     "Triples",
     "TruthPrior",
-    "answer_sums",
     "chain_pass",
     "draw_gammas",
     "expected_logs",
@@ -40,6 +39,7 @@ __all__ = [
     "triple_sweep",
     "use_threads",
     "vote_shares",
+    "worker_answer_sums",
     "worker_messages",
     "worker_sums",
 ]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["answer_sums", "outer_sums", "worker_sums"]
+__all__ = ["outer_sums", "worker_answer_sums", "worker_sums"]
 
 
 def worker_sums(labels: CrowdLabels, values: npt.NDArray[Any]) -> FloatArray:
@@ -23,7 +23,7 @@ def worker_sums(labels: CrowdLabels, values: npt.NDArray[Any]) -> FloatArray:
     return sums
 
 
-def answer_sums(labels: CrowdLabels, values: npt.NDArray[Any] | None = None) -> FloatArray:
+def worker_answer_sums(labels: CrowdLabels, values: npt.NDArray[Any] | None = None) -> FloatArray:
     """Σ of `values` (S,), or the number of labels, for each worker and label given, (M, K)."""
     cells = labels.worker.astype(np.int64) * labels.n_classes + labels.label
     sums = np.bincount(cells, weights=values, minlength=labels.n_workers * labels.n_classes)

@@ -87,10 +87,10 @@ def partner_sums(model: IndependenceModel, tasks: IntArray, place: IntArray, par
     if _use_compiled(model):
         from crowdwise.kernels.compiled import pair_agreement
 
-        pair_agreement.add_partners(model, np.exp(model.log_table), tasks, place, partners, out)
+        pair_agreement.add_partner_sums(model, np.exp(model.log_table), tasks, place, partners, out)
     else:
         for pairs in _pairs_of_tasks(model, tasks, place, ordered=True):
-            _add_partners(pairs, partners, out)
+            _add_partner_sums(pairs, partners, out)
     return out
 
 
@@ -208,7 +208,7 @@ def _add_pairs(pairs: _Pairs, out: FloatArray) -> None:
         out[number] += np.bincount(cell, value, out[number].size).reshape(out[number].shape)
 
 
-def _add_partners(pairs: _Pairs, partners: BoolArray, out: FloatArray) -> None:
+def _add_partner_sums(pairs: _Pairs, partners: BoolArray, out: FloatArray) -> None:
     pairs = pairs.keep(partners[pairs.first, pairs.second])
     others = pairs.others()
     expected = pairs.joint(others).sum(axis=1) / others.sum(axis=1)

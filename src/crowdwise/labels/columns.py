@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import TableKind
 
-__all__ = ["ROLES", "Columns", "Named", "candidates", "choose_columns", "choose_time_column", "choose_truth_columns"]
+__all__ = ["ROLES", "Columns", "Named", "candidates", "check_time_column", "choose_columns", "choose_truth_columns"]
 
 ROLES = ("task", "worker", "label")
 Named: TypeAlias = tuple[str | None, str | None, str | None]  # columns as the user named them, None where not
@@ -120,7 +120,7 @@ def choose_truth_columns(names: list[str], origin: str, task: str | None, label:
     return found[0], found[1]
 
 
-def choose_time_column(names: list[str], origin: str, time: str, others: tuple[str, ...]) -> str:
+def check_time_column(names: list[str], origin: str, time: str, others: tuple[str, ...]) -> str:
     """Check the column of times that the user named: it is there once, and is none of the others."""
     name = _check_named(time, names, origin, "time")
     if name in others:

@@ -265,10 +265,10 @@ def _from_frame(source: Any) -> Columns:
             "polars, pyarrow or another with the Arrow stream interface), or a dict of columns "
             f"({quote(str(error)[:80])})."
         ) from error
-    return Columns(list(table.column_names), lambda name: _only(table, name), kind=kind)
+    return Columns(list(table.column_names), lambda name: _first_column_named(table, name), kind=kind)
 
 
-def _only(table: pa.Table, name: str) -> pa.ChunkedArray:
+def _first_column_named(table: pa.Table, name: str) -> pa.ChunkedArray:
     return table.column(table.column_names.index(name))
 
 

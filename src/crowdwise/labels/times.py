@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.columns import Columns, candidates, choose_columns, choose_time_column
+from crowdwise.labels.columns import Columns, candidates, check_time_column, choose_columns
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import SHOWN, InputError, listing, quote
 from crowdwise.labels.read import Options, labels_from_opened, open_answers
@@ -97,7 +97,7 @@ def read_timed_labels(
         return TimedLabels(labels, why_not="There is no time column: the table does not have a row for each answer.")
     columns = choose_columns(found.names, found.place.origin, *named)
     if time is not None:
-        chosen = choose_time_column(found.names, found.place.origin, time, columns)
+        chosen = check_time_column(found.names, found.place.origin, time, columns)
         return TimedLabels(labels, _align_times(found, columns, chosen, on_duplicate), chosen)
     likely = candidates("time", found.names, set(columns))
     if not likely:

@@ -29,7 +29,7 @@ from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.networks import build_network, check_logits
 from crowdwise.learn.torch_settings import default_torch_settings, device_name, find_device, find_precision
 from crowdwise.learn.training_loop import predict_log_probabilities, train
-from crowdwise.learn.training_plan import TrainingJob, TrainingPlan
+from crowdwise.learn.training_state import TrainingJob, TrainingPlan
 from crowdwise.learn.worker_models import catch_up, smooth_rows, soft_counts
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
-    from crowdwise.learn.training_plan import TrainingState
+    from crowdwise.learn.training_state import TrainingState
 
 __all__ = ["Learner"]
 

@@ -18,7 +18,7 @@ from crowdwise.labels.tables import replace_folder
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from crowdwise.learn.training_plan import TrainingPlan, TrainingState
+    from crowdwise.learn.training_state import TrainingPlan, TrainingState
 
 __all__ = ["Checkpoint"]
 

@@ -44,7 +44,7 @@ from crowdwise.learn.losses import SMALLEST, cross_entropy_to
 from crowdwise.learn.networks import Classifier
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.training_loop import FORWARD, predict_log_probabilities
-from crowdwise.learn.training_plan import TrainingState
+from crowdwise.learn.training_state import TrainingState
 from crowdwise.learn.worker_models import log_bayes, soft_counts
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.batches import NetworkOutput, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.losses import SMALLEST
-from crowdwise.learn.training_plan import TrainingState
+from crowdwise.learn.training_state import TrainingState
 from crowdwise.learn.worker_models import smooth_rows, soft_counts_rows
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from crowdwise.learn.features import Features
     from crowdwise.learn.networks import Classifier
     from crowdwise.learn.objective import Objective
-    from crowdwise.learn.training_plan import TrainingJob, TrainingPlan
+    from crowdwise.learn.training_state import TrainingJob, TrainingPlan
 
 __all__ = ["Diverged", "predict_log_probabilities", "train"]
 

@@ -32,7 +32,7 @@ def draw_figures(table: Table, cells: Sequence[Cell], rows: Sequence[Row]) -> li
         if figure.kind == "lines":
             found += _line_pictures(table, figure, cells, rows)
         elif figure.kind == "curves":
-            found += _curve_pictures(table, figure, rows)
+            found += _learning_curve_pictures(table, figure, rows)
         else:
             found += _matrix_pictures(figure, rows)
     return found
@@ -92,7 +92,7 @@ def _values_with_warning(figure: Figure, rows: Sequence[Row], setting: str | Non
     return [x for x, each in said.items() if 2 * sum(each) > len(each)]
 
 
-def _curve_pictures(table: Table, figure: Figure, rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _learning_curve_pictures(table: Table, figure: Figure, rows: Sequence[Row]) -> list[tuple[str, str]]:
     """Validation accuracy over the epochs, the mean over seeds; a run that stopped early ends there.
 
     The lines of a picture are methods; or settings, where a single method is shown in several.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
     from crowdwise.report.task_items import TaskItems
 
-__all__ = ["AggregateOptions", "Result", "aggregate", "fit_method", "print_disputed", "print_opening"]
+__all__ = ["AggregateOptions", "Result", "aggregate", "fit_and_score", "print_disputed", "print_opening"]
 
 EPILOG = "Example:\n\n  crowdwise aggregate labels.csv --method one-coin --out results"
 DISPUTED = 8  # tasks that are shown
@@ -115,7 +115,7 @@ def aggregate(
         read = read_files(files)
         announce_compilation(read)
         items = read_file_items(options.items, read)
-        result = fit_method(files, options, read)
+        result = fit_and_score(files, options, read)
     if place is not None:
         output_files.write_results(result, place)
     if json:
@@ -131,7 +131,7 @@ def aggregate(
 # ---- fit --------------------------------------------------------------------------------------------------
 
 
-def fit_method(files: LabelFiles, options: AggregateOptions, labels: CrowdLabels) -> Result:
+def fit_and_score(files: LabelFiles, options: AggregateOptions, labels: CrowdLabels) -> Result:
     """Fit the method, and score it where the truth is given."""
     from crowdwise.audit.consensus_scores import score_posterior
     from crowdwise.fitting.em import StillImproving

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
-from crowdwise.cli.commands.aggregate import AggregateOptions, fit_method, print_disputed, print_opening
+from crowdwise.cli.commands.aggregate import AggregateOptions, fit_and_score, print_disputed, print_opening
 from crowdwise.cli.commands.report import check_installed, write_page
 from crowdwise.cli.fitted_models import print_classes, print_notes_to_stderr, print_written_files
 from crowdwise.cli.label_files import LabelFiles
@@ -43,7 +43,7 @@ def demo(
 
     place = output_files.check_folder(out)
     options = AggregateOptions(method="dawid-skene")
-    result = fit_method(LabelFiles("anaesthetists"), options, load("anaesthetists").labels)
+    result = fit_and_score(LabelFiles("anaesthetists"), options, load("anaesthetists").labels)
     output_files.write_results(result, place)
     _print_anaesthetists(result)
     missing = _learn_from_digits(place)

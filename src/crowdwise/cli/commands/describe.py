@@ -53,7 +53,7 @@ def _print_page(description: Description, files: LabelFiles) -> None:
     console.print(console_tables.make_table(("", "left"), ("", "wrap"), rows=rows))
     console_tables.print_heading(console, "Classes")
     shares = description.class_shares
-    console.print(console_tables.class_table(console, list(shares), {"of the labels": list(shares.values())}))
+    console.print(console_tables.class_shares_table(console, list(shares), {"of the labels": list(shares.values())}))
     if description.warnings:
         console_tables.print_heading(console, "What looks wrong")
         console_tables.print_notes(console, description.warnings)

@@ -215,7 +215,7 @@ def _print_page(result: Predictions, given: str, out: str) -> None:
     console_tables.print_heading(console, "Classes")
     names = result.model.classes_.tolist()
     columns = {"of these tasks": result.shares.mean(axis=0), "in training": result.model.prior_}
-    console.print(console_tables.class_table(console, names, columns))
+    console.print(console_tables.class_shares_table(console, names, columns))
     fitted_models.print_notes_section(console, result.notes)
     console_tables.print_heading(console, "Written")
     what = "label, confidence and the probability of every class"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from crowdwise.kernels.pair_agreement import IndependenceModel
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["add_copy_ratios", "add_pairs", "add_partners"]
+__all__ = ["add_copy_ratios", "add_pairs", "add_partner_sums"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -96,7 +96,7 @@ def add_pairs(model: IndependenceModel, table: FloatArray, tasks: IntArray, plac
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_partners(
+def add_partner_sums(
     model: IndependenceModel,
     table: FloatArray,
     tasks: IntArray,
