@@ -20,7 +20,7 @@ def labels() -> CrowdLabels:
 
 
 def test_every_test_is_found_once_and_in_order() -> None:
-    assert [test.kind for test in audit_tests()] == [
+    known = [
         "dependent workers",
         "spammer",
         "colluders",
@@ -33,6 +33,8 @@ def test_every_test_is_found_once_and_in_order() -> None:
         "confused classes",
         "identifiability",
     ]
+    found = [test.kind for test in audit_tests()]
+    assert [kind for kind in found if kind in known] == known
     orders = [test.order for test in audit_tests()]
     assert orders == sorted(set(orders))
 

@@ -57,7 +57,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
 
 # Options after `aggregate LABELS`, and what the message must say. {tmp} is the test's own folder.
 OPTIONS: dict[str, tuple[list[str], str]] = {
-    "method that needs features": (["--method", "trace"], "needs features: crowdwise.learner, or `crowdwise train`"),
+    "method that needs features": (
+        ["--method", "trace"],
+        "A method that needs features is a learner: crowdwise.learner, or `crowdwise train`",
+    ),
     "unknown method": (["--method", "dawid-skeen"], "Did you mean 'dawid-skene'?"),
     "unknown option": (["--speed", "9"], "--speed"),
     "bad --on-duplicate": (["--on-duplicate", "some"], "--on-duplicate"),

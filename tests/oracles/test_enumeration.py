@@ -155,7 +155,7 @@ def test_evidence_bound_of_mace() -> None:
     answers = np.zeros((2, 2))
     np.add.at(answers, (labels.worker, labels.label), 1)
     model = cw.Mace(max_iter=3, tol=0.0).fit(labels)
-    parameters = next(iter(cw.Mace()._starting_points(answers)))
+    parameters = next(iter(cw.Mace()._starts(answers)))
     for iteration in range(3):
         assert model.objective_[iteration] == pytest.approx(_bound(labels, parameters), abs=1e-8)
         found = prepare(labels).e_step_votes(parameters.log_prior, parameters.log_right - parameters.log_wrong)

@@ -90,10 +90,10 @@ def usual_attention(labels: CrowdLabels, found: AttentionSlopes) -> tuple[FloatA
     few labels, or of labels beside which the others hardly vary, weighs next to nothing, whatever their slope. Where
     few labels stand beside a worker's, the ratio is shrunk to the crowd's.
 
-    >>> from crowdwise.audit.leave_out_consensus import others_say
+    >>> from crowdwise.audit.leave_out_consensus import posterior_from_others
     >>> from crowdwise.simulate.dawid_skene import simulate_crowd
     >>> labels = simulate_crowd(300, 8, 3, None, random_state=0).labels
-    >>> usual, overall = usual_attention(labels, slopes(labels, others_say(labels)[0]))
+    >>> usual, overall = usual_attention(labels, attention_slopes(labels, posterior_from_others(labels)[0]))
     >>> bool(np.abs(usual - overall).max() < 0.1)
     True
     """
@@ -119,7 +119,7 @@ def fit_attention_mixture(log_likelihood: FloatArray, base: FloatArray) -> Float
     base : (G,)
         Pseudo-workers at each point, which hold the shares of a small crowd.
 
-    >>> fit_mixture(np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]), np.array([0.5, 0.5])).round(2).tolist()
+    >>> fit_attention_mixture(np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]), np.array([0.5, 0.5])).round(2).tolist()
     [0.64, 0.36]
     """
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))

@@ -60,7 +60,7 @@ class Claim(NamedTuple):
 def format_percent(share: float) -> str:
     """A share as one reads it; 100 % and 0 % only where that is so.
 
-    >>> percent(0.123), percent(0.9962), percent(1), percent(0.0001)
+    >>> format_percent(0.123), format_percent(0.9962), format_percent(1), format_percent(0.0001)
     ('12%', 'over 99%', '100%', 'under 1%')
     """
     if 0.99 < share < 1:
@@ -73,7 +73,7 @@ def format_percent(share: float) -> str:
 def describe_model_basis(n_gold: int) -> str:
     """What a fitted model rests on.
 
-    >>> rests_on(0), rests_on(50)
+    >>> describe_model_basis(0), describe_model_basis(50)
     ('the labels alone', 'the labels and 50 gold answers')
     """
     return f"the labels and {format_count(n_gold, 'gold answer')}" if n_gold else "the labels alone"

@@ -97,7 +97,7 @@ def find_covariance_spammers(labels: CrowdLabels, *, random_state: int = 0) -> B
     --------
     >>> from crowdwise.simulate.adversaries import spammers
     >>> crowd = spammers(n_tasks=500, n_workers=8, n_classes=3, share=0.25, random_state=0)
-    >>> np.flatnonzero(covariance_spammers(crowd.labels)).tolist()
+    >>> np.flatnonzero(find_covariance_spammers(crowd.labels)).tolist()
     [6, 7]
     """
     check_count("random_state", random_state, low=0)

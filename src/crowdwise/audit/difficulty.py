@@ -114,7 +114,7 @@ def split_errors_by_difficulty(
 ) -> tuple[FloatArray, FloatArray]:
     """Chances to err on easy and on hard tasks, whose mean is the given one, as far as it can be.
 
-    >>> spread_errors(np.array([0.3]), np.array([0.5]), 0.5, 0.5)
+    >>> split_errors_by_difficulty(np.array([0.3]), np.array([0.5]), 0.5, 0.5)
     (array([0.23333333]), array([0.36666667]))
     """
     easy = np.clip((error - share * h * guess) / (1 - share * h), LEAST * error, error)

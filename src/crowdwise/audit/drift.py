@@ -253,7 +253,7 @@ def check_times(time: Any, labels: CrowdLabels) -> Any:
 def _format_time(when: Any) -> str:
     """A time as one reads it: a date to the minute, a number as it was written.
 
-    >>> _moment(np.datetime64("2026-05-31T13:45:10.5")), _moment(np.float64(1780235110))
+    >>> _format_time(np.datetime64("2026-05-31T13:45:10.5")), _format_time(np.float64(1780235110))
     ('2026-05-31 13:45', '1780235110')
     """
     if isinstance(when, np.datetime64):

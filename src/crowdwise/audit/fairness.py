@@ -133,7 +133,7 @@ def find_disparity(
 def weighted_shares(weights: FloatArray, among: FloatArray, hits: FloatArray) -> FloatArray:
     """Share of hits among the tasks that count, for each row of weights.
 
-    >>> shares(np.ones((1, 4)), np.array([1.0, 1, 0, 1]), np.array([1.0, 0, 0, 0])).round(2).tolist()
+    >>> weighted_shares(np.ones((1, 4)), np.array([1.0, 1, 0, 1]), np.array([1.0, 0, 0, 0])).round(2).tolist()
     [0.33]
     """
     found: FloatArray = (weights @ hits) / np.maximum(weights @ among, 1e-12)

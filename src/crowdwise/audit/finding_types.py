@@ -81,7 +81,7 @@ def holm_correction(p_values: FloatArray) -> FloatArray:
 
     Not a number stays so, and is not counted.
 
-    >>> holm(np.array([0.01, 0.04, 0.03, np.nan])).tolist()
+    >>> holm_correction(np.array([0.01, 0.04, 0.03, np.nan])).tolist()
     [0.03, 0.06, 0.06, nan]
     """
     corrected = np.full(p_values.shape, np.nan)

@@ -115,7 +115,7 @@ def disagreement_share(labels: CrowdLabels, label: IntArray) -> FloatArray:
 
     >>> from crowdwise.labels.model import CrowdLabels
     >>> one = CrowdLabels.from_codes([0, 0, 0, 0], [0, 1, 2, 3], [1, 1, 1, 0], tasks=1, workers=4, classes=2)
-    >>> differing(one, one.label).tolist()
+    >>> disagreement_share(one, one.label).tolist()
     [0.5]
     """
     size = labels.n_classes

@@ -209,7 +209,7 @@ def one_hot(labels: CrowdLabels) -> FloatArray:
 def solve_rates(gram: FloatArray, cross: FloatArray) -> FloatArray:
     """(Σ q qᵀ)⁻¹ Σ q yᵀ, stacks of matrices alike.
 
-    >>> rates(np.array([[4.0, 0.0], [0.0, 2.0]]), np.array([[3.0, 1.0], [0.0, 2.0]])).round(2).tolist()
+    >>> solve_rates(np.array([[4.0, 0.0], [0.0, 2.0]]), np.array([[3.0, 1.0], [0.0, 2.0]])).round(2).tolist()
     [[0.73, 0.24], [0.0, 0.95]]
     """
     return np.asarray(np.linalg.solve(gram + RIDGE * np.eye(gram.shape[-1]), cross), np.float64)

@@ -95,7 +95,7 @@ ALWAYS = 0.98  # share of one class from which on a spammer "always says" it
 def bits_to_attention(bits: float, n_classes: int) -> float:
     """The attention at which a label tells so many bits, where classes and habits are equally shared.
 
-    >>> [round(attention_of_bits(0.08 * np.log2(n_classes), n_classes), 2) for n_classes in (2, 4, 10)]
+    >>> [round(bits_to_attention(0.08 * np.log2(n_classes), n_classes), 2) for n_classes in (2, 4, 10)]
     [0.33, 0.29, 0.25]
     """
 
@@ -154,7 +154,7 @@ def cumulative_mean_chances(chances: FloatArray) -> FloatArray:
 
     Flagging all at most α expects a share of at most α of those flagged to be honest; not a number stays so.
 
-    >>> rank_chances(np.array([0.03, 0.01, np.nan, 0.5])).round(3).tolist()
+    >>> cumulative_mean_chances(np.array([0.03, 0.01, np.nan, 0.5])).round(3).tolist()
     [0.02, 0.01, nan, 0.18]
     """
     found = np.full(chances.shape, np.nan)

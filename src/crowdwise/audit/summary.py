@@ -141,7 +141,7 @@ def _describe_flags(audit: Audit) -> str:
 def describe_false_alarm_rate(level: float) -> str:
     """How often the tests would accuse where there is nothing to find.
 
-    >>> promise(0.05)
+    >>> describe_false_alarm_rate(0.05)
     'False alarms are rare: if there were nothing to find, at least 95 of 100 such audits would flag no worker at all.'
     """
     rare = "False alarms are rare: if" if level <= 0.1 else "If"

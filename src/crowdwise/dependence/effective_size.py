@@ -113,7 +113,7 @@ class EffectiveSize:
 def kish_effective_size(n_workers: Any, correlation: Any) -> Any:
     """Independent workers that as many are worth whose errors have this mean correlation.
 
-    >>> round(kish_size(20, 0.5), 2)
+    >>> round(kish_effective_size(20, 0.5), 2)
     1.9
     """
     return n_workers / (1 + (n_workers - 1) * correlation)

@@ -77,7 +77,7 @@ def temper_posterior(
 
     Examples
     --------
-    >>> temper(np.array([[0.999, 0.001], [0.999, 0.001]]), np.array([3, 24])).round(2).tolist()
+    >>> temper_posterior(np.array([[0.999, 0.001], [0.999, 0.001]]), np.array([3, 24])).round(2).tolist()
     [[0.98, 0.02], [0.87, 0.13]]
     """
     weight = (n_labels + 1.0) ** -exponent
@@ -113,7 +113,7 @@ def wrong_count_moments(posterior: FloatArray, independent: FloatArray) -> Float
 def wrong_count_interval(moments: FloatArray, level: float, n_classes: int) -> tuple[float, float]:
     """Central interval of the number of wrong answers, from `wrong_count_moments`; at most as many as by guessing.
 
-    >>> count_interval(np.array([[100.0, 10.0], [4.0, 3.0]]), 0.9, 3)
+    >>> wrong_count_interval(np.array([[100.0, 10.0], [4.0, 3.0]]), 0.9, 3)
     (0.0, 44.0)
     """
     (n_tasks, count), (mean, variance) = moments
@@ -136,7 +136,7 @@ def wrong_interval_from_gold(wrong: int, n_gold: int, n_tasks: int, level: float
     -------
     Mean, low, high
 
-    >>> [round(each, 1) for each in gold_interval(5, 50, 200, 0.9)]
+    >>> [round(each, 1) for each in wrong_interval_from_gold(5, 50, 200, 0.9)]
     [21.6, 8.0, 39.0]
     """
     from scipy.stats import betabinom  # takes most of a second to import

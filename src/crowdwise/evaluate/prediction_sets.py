@@ -31,7 +31,7 @@ ROUNDING = 1e-12  # scores that differ by less are equal
 def min_gold_answers(coverage: float) -> int:
     """The least number of gold answers with which sets other than "all classes" can have this coverage.
 
-    >>> fewest_gold(0.9), fewest_gold(0.95)
+    >>> min_gold_answers(0.9), min_gold_answers(0.95)
     (9, 19)
     """
     return math.ceil(coverage / (1 - coverage) - ROUNDING)

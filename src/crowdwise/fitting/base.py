@@ -243,7 +243,7 @@ class Aggregator(CrowdModel):
         """
         self._check_fitted()
         aligned = None if labels is None else read_labels(labels)
-        return importlib.import_module("crowdwise.evaluate.gold_tables").set_table(self, coverage, aligned)
+        return importlib.import_module("crowdwise.evaluate.gold_tables").prediction_set_table(self, coverage, aligned)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder (JSON, Parquet and npz; no pickle). `crowdwise.load` reads it."""

@@ -234,7 +234,7 @@ class CrowdModel(Estimator):
         """
         self._check_fitted()
         # Found by name: the room of charts lies above this one, and needs an extra that fitting does not.
-        return importlib.import_module("crowdwise.report.charts").plot(self, what, **options)
+        return importlib.import_module("crowdwise.report.charts").plot_model(self, what, **options)
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters, as scikit-learn's estimators do; `seed` is an old name of `random_state`."""

@@ -35,7 +35,7 @@ def allowed_followers(classes: Iterable[Any]) -> BoolArray | None:
 
     I-x follows only B-x and I-x. None if the classes are not BIO tags: all must be, O and some B and I among them.
 
-    >>> followers(["B", "I", "O"]).tolist()[2:]
+    >>> allowed_followers(["B", "I", "O"]).tolist()[2:]
     [[True, False, True], [True, False, True]]
     """
     tags = [parse_tag(name) for name in classes]

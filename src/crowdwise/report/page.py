@@ -195,7 +195,7 @@ def _load_template() -> jinja2.Template:
 def _format_percent(share: float) -> str:
     """A share to a tenth of a percent; 100 % only where that is so.
 
-    >>> _percent(0.1234), _percent(0.99996), _percent(1.0)
+    >>> _format_percent(0.1234), _format_percent(0.99996), _format_percent(1.0)
     ('12.3%', '>99.9%', '100.0%')
     """
     if math.isnan(share):
@@ -206,7 +206,7 @@ def _format_percent(share: float) -> str:
 def _format_p_value(p_value: float) -> str:
     """A p-value in words.
 
-    >>> _chance(0.034), _chance(0.00002)
+    >>> _format_p_value(0.034), _format_p_value(0.00002)
     ('3.4 in 100', 'less than 1 in 1,000')
     """
     if math.isnan(p_value):

@@ -138,7 +138,7 @@ def _make_scale(values: list[X], left: float, right: float, *, each: bool) -> tu
 def _round_ticks(values: Sequence[float]) -> list[float]:
     """Round numbers around the values, about six of them.
 
-    >>> _ticks([52.3, 81.2]), _ticks([0.5])
+    >>> _round_ticks([52.3, 81.2]), _round_ticks([0.5])
     ([50.0, 55.0, 60.0, 65.0, 70.0, 75.0, 80.0, 85.0], [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
     """
     low, high = min(values, default=0.0), max(values, default=1.0)

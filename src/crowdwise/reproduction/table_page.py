@@ -142,7 +142,7 @@ def _cell_key(each: Cell | Published) -> tuple[Any, ...]:
 def format_duration(seconds: float) -> str:
     """A time as one says it.
 
-    >>> duration(0.5), duration(61), duration(90), duration(7300)
+    >>> format_duration(0.5), format_duration(61), format_duration(90), format_duration(7300)
     ('0.5 s', '1 min', '1.5 min', '2 h')
     """
     for size, unit in ((3600, "h"), (60, "min")):
