@@ -12,7 +12,7 @@ E. D. Simpson and I. Gurevych (2019), "A Bayesian approach for sequence tagging 
 |---|---|
 | the sequential worker model | `previous_labels`, `labels_by_previous_label` |
 | E[ln T], E[ln π] from Dirichlet posteriors | `fitting.priors.dirichlet_logs` |
-| q(t): forward–backward | `fitting.structure.evidence_of`, `kernels.chain_pass` |
+| q(t): forward–backward | `fitting.structured_em.label_evidence`, `kernels.chain_pass` |
 | q(T), q(π): prior plus expected counts | `BayesianSequenceCombination._fit` |
 | rules of the tagging scheme in the prior of T | `transition_prior` |
 | the lower bound | `evidence_lower_bound`, constants included |

@@ -11,7 +11,7 @@ algorithms", NeurIPS 32.
 |---|---|
 | min Σ KL(R̂ ‖ A D Bᵀ), columns of A and d on the simplex | `kl_divergence` is its value, `update_factors` the search |
 | start from MultiSPA | `multi_spa.matrices_from_corners` |
-| update of A and d | `kernels.pair_pass`, then rows made to sum to 1 |
+| update of A and d | `kernels.pairs.pair_e_step`, then rows made to sum to 1 |
 
 Departures: pairs are weighed by the tasks they share, which makes the sum the (composite) likelihood of the pairs'
 answers; a pair seen once would else count as much as one seen a hundred times. Instead of solving for one worker at a

@@ -12,7 +12,7 @@ data", IEEE Transactions on Knowledge and Data Engineering 34 (arXiv 1906.09356)
 | in the paper (networked data) | here |
 |---|---|
 | the Markov random field on a known graph | `coupling`, for every pair alike |
-| E-step: the posterior of a task given its labels and its neighbours | `kernels.field_pass` |
+| E-step: the posterior of a task given its labels and its neighbours | `kernels.markov_field.mean_field_pass` |
 | M-step: matrices, as Dawid and Skene's | `dawid_skene.m_step` |
 | M-step: prior | `update_class_prior` |
 

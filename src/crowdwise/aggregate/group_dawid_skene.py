@@ -9,7 +9,7 @@ The tutorial's "DS model for dependent classifiers" (P. A. Traganitis and G. B. 
 
 | in the model | here |
 |---|---|
-| P(a group's labels on a task given z) = Π_w Ã[w, z, label] | `fitting.structure.evidence_of` on opinions |
+| P(a group's labels on a task given z) = Π_w Ã[w, z, label] | `fitting.structured_em.label_evidence` on opinions |
 | P(a group's labels given the truth) = Σ_z Ξ[truth, z] Π_w Ã[w, z, label] | `evidence_from_groups` |
 | q(truth) ∝ prior Π_groups Σ_z … Π_alone A | `e_step` |
 | q(z) = Σ_truth q(truth) P(z given truth and labels), and the counts of Ξ | `opinion_posterior` |

@@ -10,7 +10,7 @@ crowd annotations", ACL.
 
 | in the paper | here |
 |---|---|
-| E-step: P(h_i, h_{i+1} given all labels), forward–backward | `fitting.structure.evidence_of`, `kernels.chain_pass` |
+| E-step: P(h_i, h_{i+1} given all labels), forward–backward | `structured_em.label_evidence`, `kernels.chain_pass` |
 | M-step: transitions from expected steps | `estimate_transitions` |
 | M-step: worker matrices from expected answers, smoothed | `dawid_skene.m_step` |
 

@@ -12,7 +12,7 @@ T. Tian and J. Zhu (2015), "Max-margin majority voting for learning from crowds"
 | crowdsourcing margin, ζ | `margin_shortfall` |
 | M3V: min ½ ‖η‖² / v + 2c Σ max(0, ζ) | `margin_objective`, `MaxMarginMajorityVote._fit_point_estimate` |
 | CrowdSVM: Φ given y, Dirichlet | `draw_log_confusions` |
-| η given y and λ, Gaussian | `kernels.renew_weights` |
+| η given y and λ, Gaussian | `kernels.margin.gibbs_update_weights` |
 | 1/λ given η and y, inverse Gaussian | `draw_augmentation_weights` |
 | y given η and Φ | `MaxMarginMajorityVote._fit_by_gibbs` |
 

@@ -10,7 +10,7 @@ with no features.
 
 | equation | here |
 |---|---|
-| (3) the one-coin prior | `make_coin_posterior`, in the E-step of `fitting.edges.fit_votes` |
+| (3) the one-coin prior | `make_coin_posterior`, in the E-step of `fitting.categorical_em.fit_votes` |
 | (16), (27) log q(truth) = Σ_w E[log A[w, truth, l]] + log prior | the engine's `e_step` on expected logarithms |
 | (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `fitting.variational.fit_dirichlets` |
 | (26) the evidence bound, which every iteration raises | `fitting.variational.maximise_evidence_bound` |

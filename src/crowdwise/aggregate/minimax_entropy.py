@@ -13,7 +13,7 @@ ICML; with N. Shah (2015), "Regularized minimax conditional entropy for crowdsou
 |---|---|
 | P(l given k) ∝ exp(σ + τ), the dual's solution | `kernels.loglinear` |
 | the dual, -½α Σ‖τ‖² - ½β Σ‖σ‖² added | `squared_penalty`, `MinimaxEntropy._fit` |
-| coordinate ascent: τ of each worker, σ of each task | `m_step`, `kernels.climb_tables` |
+| coordinate ascent: τ of each worker, σ of each task | `m_step`, `kernels.loglinear.improve_tables` |
 | then the truths, q[t, k] ∝ Π P(l given k) | `kernels.table_posterior` |
 | ordinal: σ, τ are sums over thresholds s of terms in (k ≥ s, l ≥ s) | `ordinal=True` |
 | α = γ K², β = α × labels a worker / labels a task | `penalty_weights` |

@@ -6,7 +6,7 @@ default.
 
 | equation | here |
 |---|---|
-| Ibrahim et al. 2025, "one-coin": A = (p - (1-p)/(K-1)) I + (1-p)/(K-1) 11ᵀ | `fitting.edges.coin_parameters` |
+| Ibrahim et al. 2025, "one-coin": A = (p - (1-p)/(K-1)) I + (1-p)/(K-1) 11ᵀ | `categorical_em.one_coin_parameters` |
 | p[w] = Σ q[t, label] / n[w] | `m_step` |
 | E-step | the engine's `e_step_votes` |
 

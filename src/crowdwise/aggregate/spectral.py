@@ -15,7 +15,7 @@ crowdsourcing", NeurIPS 27 (and JMLR 17, 2016).
 | whitening, robust tensor power method | `estimate_third_view`, `tensor_power_method` |
 | C_c and the prior, classes put in order | `estimate_third_view`, `estimate_group_matrices` |
 | C_i of every worker from E[z_i ⊗ Z_a] | `estimate_worker_matrices` |
-| probabilities at least δ = 10⁻⁶, EM | `fitting.moment_estimates.complete_parameters`, `fitting.edges.fit_confusions` |
+| probabilities at least δ = 10⁻⁶, EM | `moment_estimates.complete_parameters`, `categorical_em.fit_confusions` |
 
 Departures: the groups are dealt by rank instead of at random, so that the order of rows does not matter and groups are
 alike. A group's view of a task is the mean of the answers it has, not their sum over the size of the group, and a

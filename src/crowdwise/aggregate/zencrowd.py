@@ -8,7 +8,7 @@ crowdsourcing techniques for large-scale entity linking", WWW.
 
 | equation | here |
 |---|---|
-| section 4.3, worker factors: P(label | truth, r) | `fitting.edges.coin_parameters` |
+| section 4.3, worker factors: P(label | truth, r) | `fitting.categorical_em.one_coin_parameters` |
 | section 4.5, EM: r[w] = mean posterior of w's labels | `m_step` |
 | E-step | the engine's `e_step_votes` |
 

@@ -59,7 +59,7 @@ def find_confused_classes(
     """Classes that the crowd mixes up: wrong classes to which workers lean together.
 
     The `level` is the chance that any pair of classes is flagged in a crowd whose members each err in their own
-    way. Other parameters: see `descriptor`.
+    way. Other parameters: see `audit_tests`.
     """
     if int((labels.class_shares > 0).sum()) < 3:
         return Screen(KIND, skipped="With two classes there is but one wrong class to lean to.")

@@ -62,7 +62,7 @@ def find_hard_tasks(
     """Tasks whose labellers differ more than their skills explain.
 
     The `level` is the chance that any task is flagged where none is harder than others of its class. Other
-    parameters: see `descriptor`.
+    parameters: see `audit_tests`.
     """
     n = labels.labels_per_task
     if labels.n_classes < 2 or (n >= FEWEST_LABELS).sum() == 0:

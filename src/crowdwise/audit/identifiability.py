@@ -123,7 +123,7 @@ def find_unidentifiable(
     """What speaks against believing any model of these labels: the questions whose answer is no.
 
     The `level` is the chance of a no, where a test is made, that should be a yes. Other parameters: see
-    `descriptor`.
+    `audit_tests`.
     """
     if labels.n_labels == 0 or int((labels.class_shares > 0).sum()) < 2:
         return Screen(KIND, skipped="There are no labels of two classes: nothing is to be told apart.")

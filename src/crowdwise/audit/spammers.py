@@ -1,6 +1,6 @@
 """Spammers: workers whose labels say next to nothing, told from those who are merely weak or have done little.
 
-A worker's labels are held against what the others say of the same tasks, q (`reference.others_say`), in a model of one
+A worker's labels are held against what the others say of the same tasks, q (`posterior_from_others`), in a model of one
 number: with chance s the worker gives the class, else answers by a habit h that does not look at the task,
 
     P(label = l on task t) = (1 - s) h_l + s q_t(l).
@@ -39,7 +39,7 @@ B. Efron, R. Tibshirani, J. Storey and V. Tusher (2001), "Empirical Bayes analys
 for the rule; V. Raykar and S. Yu (2012), "Eliminating spammers and ranking annotators for crowdsourced labeling tasks",
 JMLR 13, for what a spammer is.
 
-Cost: that of `reference.others_say`, O(labels × K) for each step here, and workers × K³.
+Cost: that of `leave_out_consensus.posterior_from_others`, O(labels × K) for each step here, and workers × K³.
 """
 
 from __future__ import annotations

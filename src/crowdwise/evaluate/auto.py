@@ -4,7 +4,7 @@ No method is best everywhere, and without a truth one cannot see which is best h
 see which method predicts them. Auto does so for a shortlist of methods that make different assumptions. Those that the
 hidden labels do not tell apart from the best stay; each gets the weight with which together they predict best
 (stacking) and is fitted to all labels. The posterior is the average of theirs, each tempered for errors that the
-workers of a task share (`tempering`).
+workers of a task share (`likelihood_tempering`).
 
 Y. Yao, A. Vehtari, D. Simpson and A. Gelman (2018), "Using stacking to average Bayesian predictive distributions",
 Bayesian Analysis 13, 917-1007, for the weights. C. C. Holmes and S. G. Walker (2017), "Assigning a value to a power

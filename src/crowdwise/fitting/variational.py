@@ -154,7 +154,7 @@ def compute_skill(
     calibrated
         Whether the posterior (N, K) holds what it says, errors that workers share included. That of mean-field
         inference does not: it takes workers' errors as independent and q(truths) for the truth, and so its workers are
-        graded at rows drawn towards the crowd, as in `fitting.edges.sureness`.
+        graded at rows drawn towards the crowd, as in `fitting.categorical_em.compute_skill_beta`.
     """
     if calibrated:
         return calibrate_skill(labels, known, posterior, prior)

@@ -25,7 +25,7 @@ a softmax that starts a little nearer to even, where Tanno et al.'s softplus sta
 Departures: Ibrahim et al. 2025 do not say how A is kept on the simplex or where it starts. Here it starts at `start` on
 the diagonal, because the order of the classes is only pinned by the start. |S| is the number of labels in a batch, so
 that labels of a batch with fewer of them count a little more. After training, the matrices are brought to where they go
-with the chosen epoch's classifier (`caught_up`): that is chosen for its own sake, often before they have come far from
+with the chosen epoch's classifier (`catch_up`): that is chosen for its own sake, often before they have come far from
 their start.
 """
 

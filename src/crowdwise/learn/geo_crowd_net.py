@@ -25,7 +25,7 @@ than classes or the classifier says the same of all (the authors' programs drop 
 the number of tasks: that would only add a constant, K log B. The authors choose λ on a validation set with the truth,
 from {0.1, 0.2} for LabelMe in their published program and 0.01 in that of their later COINNet; here it is 0.01 and
 chosen by no truth.
-After training, the matrices are brought to where they go with the chosen epoch's classifier (`caught_up`): that is
+After training, the matrices are brought to where they go with the chosen epoch's classifier (`catch_up`): that is
 chosen for its own sake, often before they have come far from their start.
 """
 

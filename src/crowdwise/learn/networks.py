@@ -23,7 +23,7 @@ __all__ = ["NETWORKS", "Classifier", "build_network", "check_logits", "default_n
 
 
 class Classifier(nn.Module):
-    """Scaling, if any, and a network; gives logits, and with `see` what the network's last linear layer saw."""
+    """Scaling, if any, and a network; gives logits, and if asked what the network's last linear layer saw."""
 
     def __init__(self, network: nn.Module, mean: Tensor | None = None, deviation: Tensor | None = None) -> None:
         super().__init__()

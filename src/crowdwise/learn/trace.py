@@ -22,7 +22,7 @@ A step costs O(labels of the batch × K) beside the network, and O(M K²) for th
 Departures: the penalty is λ times the *mean* of the workers' traces, as in listing 1, where equation (4) has their sum:
 with cross-entropy as a mean over tasks, a sum would swamp it as soon as there are many workers. Listing 3's upper clip
 at 0.9999999 is left out: it has no gradient to spare.
-After training, the matrices are brought to where they go with the chosen epoch's classifier (`caught_up`): that is
+After training, the matrices are brought to where they go with the chosen epoch's classifier (`catch_up`): that is
 chosen for its own sake, often before they have come far from their start.
 """
 

@@ -67,7 +67,7 @@ class _Pair(nn.Module):
         seen = self.classifier.logits_and_representation(batch.x)
         if not self.mixed:
             return self._loss(seen, batch)
-        with torch.autocast(batch.x.device.type, enabled=False):  # as `Classifier.see` does, which is not asked here
+        with torch.autocast(batch.x.device.type, enabled=False):  # as the classifier does, which is not asked here
             return self._loss(NetworkOutput(seen.logits.float(), seen.features.float()), batch)
 
     def _loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
