@@ -461,5 +461,5 @@ def test_layouts_die_with_their_labels_and_are_not_pickled() -> None:
 
 
 def test_an_engine_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InputError, match=r"no engine 'abacus'.*numpy, numba"), use_engine("abacus"):
+    with pytest.raises(InputError, match=r"no engine 'abacus'.*numba, numpy"), use_engine("abacus"):
         pass
