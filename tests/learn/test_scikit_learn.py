@@ -16,7 +16,7 @@ import crowdwise as cw
 from crowdwise.labels import CrowdLabels, InputError
 
 if TYPE_CHECKING:
-    from crowdwise.learner_registry import LearnerEntry
+    from crowdwise.registry import LearnerEntry
 
 EVERY = pytest.mark.parametrize("entry", cw.learners(), ids=lambda entry: entry.slug)
 PLAN: dict[str, Any] = {"network": "linear", "epochs": 8, "learning_rate": 0.05, "batch_size": 16, "device": "cpu"}
