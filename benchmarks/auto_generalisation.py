@@ -25,7 +25,7 @@ import numpy as np
 
 import crowdwise as cw
 from crowds import FEWER, KINDS, LEAGUE, MORE, load_crowd
-from crowdwise.evaluate.auto import MANY, SHORTLIST, weigh_members
+from crowdwise.evaluate.auto_members import MANY, SHORTLIST, weigh_members
 from crowdwise.evaluate.likelihood_tempering import (
     EXPONENT,
     temper_posterior,

@@ -13,7 +13,7 @@ import typer
 
 from crowdwise.cli import commands
 from crowdwise.cli.options import AuditOptions, expand_option_groups, option_words
-from crowdwise.kernels.engine_choice import ENGINES, choose_engine
+from crowdwise.labels.engine_choice import ENGINES, choose_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -70,10 +70,10 @@ def test_every_parameter_and_what_is_fitted_is_described(entry: Entry) -> None:
 
 
 def test_seed_is_an_old_name_of_random_state() -> None:
-    with pytest.warns(DeprecationWarning, match="seed is called random_state now"):
+    with pytest.warns(DeprecationWarning, match="seed of .* is now called random_state"):
         model = cw.DawidSkene(seed=3)
     assert model.random_state == 3
-    with pytest.warns(DeprecationWarning, match="seed is called random_state now"):
+    with pytest.warns(DeprecationWarning, match="seed of .* is now called random_state"):
         assert model.set_params(seed=4).random_state == 4
     with pytest.raises(TypeError, match="seed"):
         cw.OneCoin(seed=3)
@@ -103,3 +103,8 @@ def test_the_learner_that_was_called_majority_vote(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert cw.load(tmp_path / "model").slug == "hard-labels"
+
+
+def test_old_and_new_name_together_are_refused() -> None:
+    with pytest.raises(TypeError, match="DawidSkene got both random_state and seed"):
+        cw.DawidSkene(seed=1, random_state=2)  # type: ignore[call-arg]

@@ -21,7 +21,6 @@ from crowdwise.kernels import (
     triple_error,
     triple_sweep,
 )
-from crowdwise.kernels.engine_choice import use_engine
 from crowdwise.kernels.glad import ability_gradient, ability_posterior
 from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.kernels.loglinear import improve_tables, table_posterior
@@ -29,6 +28,7 @@ from crowdwise.kernels.margin import Margins, gibbs_update_weights, sum_votes_an
 from crowdwise.kernels.simulated_scores import AnswerModel, simulate_scores
 from crowdwise.labels import CrowdLabels
 from crowdwise.labels.describe import _pairs, find_connected_parts
+from crowdwise.labels.engine_choice import use_engine
 from crowdwise.labels.sorting import (
     codes_by_first_appearance,
     find_repeated_edges,

@@ -10,10 +10,10 @@ import pytest
 from crowdwise.dependence.family_model import arrange_edges, start_families
 from crowdwise.dependence.groups import draw_representatives
 from crowdwise.kernels import family_model, pair_agreement
-from crowdwise.kernels.engine_choice import use_engine
 from crowdwise.kernels.family_model import FamilyParameters, expected_family_counts, sample_hidden
 from crowdwise.kernels.pair_agreement import IndependenceModel, copy_log_ratios, pair_sums, partner_sums
 from crowdwise.labels import CrowdLabels
+from crowdwise.labels.engine_choice import use_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 from tests.conftest import tiny_labels
 
 from crowdwise.kernels.compiled.triples import project_to_simplex as compiled_project_to_simplex
-from crowdwise.kernels.engine_choice import use_engine
 from crowdwise.kernels.triples import Triples, project_to_simplex, triple_counts, triple_error, triple_sweep
+from crowdwise.labels.engine_choice import use_engine
 
 
 @pytest.mark.parametrize("repeats", [False, True])

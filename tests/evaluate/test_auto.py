@@ -10,7 +10,7 @@ from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.engines import prepare
-from crowdwise.evaluate import auto, held_out, hierarchical_dawid_skene, likelihood_tempering
+from crowdwise.evaluate import auto_members, held_out, hierarchical_dawid_skene, likelihood_tempering
 from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.fitting.skill_intervals import shrink_rows_to_crowd
 from crowdwise.labels import CrowdLabels
@@ -49,11 +49,11 @@ def test_the_prior_of_workers_by_plain_loops() -> None:
 
 def test_who_stays_is_not_told_apart_from_the_best(crowd: CrowdLabels, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gaps and their errors over tasks, from each member's hidden labels on its own."""
-    weights, scores = auto.weigh_members(crowd, PriorKnowledge(), 0)
+    weights, scores = auto_members.weigh_members(crowd, PriorKnowledge(), 0)
     assert weights.sum() == pytest.approx(1)
-    logs = np.empty((crowd.n_labels, len(auto.SHORTLIST)))
-    for part in held_out.split_into_folds(crowd, auto.FOLDS, 0):
-        for place, member in enumerate(auto.SHORTLIST):
+    logs = np.empty((crowd.n_labels, len(auto_members.SHORTLIST)))
+    for part in held_out.split_into_folds(crowd, auto_members.FOLDS, 0):
+        for place, member in enumerate(auto_members.SHORTLIST):
             model = member.fit(part.kept, PriorKnowledge(), 0, False)
             logs[part.hidden, place] = np.log(
                 held_out.given_answer_probabilities(held_out.predict_held_out(model, part), part)
@@ -62,10 +62,10 @@ def test_who_stays_is_not_told_apart_from_the_best(crowd: CrowdLabels, monkeypat
     gaps = logs[:, [logs.mean(axis=0).argmax()]] - logs
     for place, gap in enumerate(gaps.T):
         by_task = [gap[crowd.task == task].sum() - gap.mean() * (crowd.task == task).sum() for task in range(150)]
-        told_apart = gap.sum() > auto.TOLD_APART * np.sqrt(np.sum(np.square(by_task)))
-        assert not (told_apart and weights[place] > 0), auto.SHORTLIST[place].name
-    monkeypatch.setattr(auto, "TOLD_APART", 0.0)
-    alone, _ = auto.weigh_members(crowd, PriorKnowledge(), 0)
+        told_apart = gap.sum() > auto_members.TOLD_APART * np.sqrt(np.sum(np.square(by_task)))
+        assert not (told_apart and weights[place] > 0), auto_members.SHORTLIST[place].name
+    monkeypatch.setattr(auto_members, "TOLD_APART", 0.0)
+    alone, _ = auto_members.weigh_members(crowd, PriorKnowledge(), 0)
     assert (alone > 0).sum() == 1
     assert alone.argmax() == scores[:, 0].argmax()
 
@@ -214,9 +214,9 @@ def test_the_league_is_saved(crowd: CrowdLabels, tmp_path: os.PathLike[str]) -> 
 
 
 def test_members_compete_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "SAMPLE", 300)
+    monkeypatch.setattr(auto_members, "SAMPLE", 300)
     crowd = simulate("dawid-skene", n_tasks=400, n_workers=12, n_classes=3, labels_per_task=5, random_state=0)
-    assert 300 <= auto.sample_tasks(crowd.labels, 0).n_labels < 310
+    assert 300 <= auto_members.sample_tasks(crowd.labels, 0).n_labels < 310
     model = cw.Auto().fit(crowd.labels)
     assert (model.posterior_.argmax(axis=1) == crowd.truth).mean() > 0.85
 

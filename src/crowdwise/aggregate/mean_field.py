@@ -153,12 +153,12 @@ def fit_one_coin_mean_field(
     pseudo = np.full(labels.n_classes, float(shares))
     prior_of = expected_log_class_shares(pseudo, known)
 
-    def believed(correct: FloatArray, tasks: FloatArray) -> CoinPosterior:
+    def update_coins(correct: FloatArray, tasks: FloatArray) -> CoinPosterior:
         coins = before + np.stack([correct, answers - correct], axis=1)
         return make_coin_posterior(coins, tasks, prior_of(tasks)[0])
 
     def m_step(found: Statistics, _: CoinPosterior) -> CoinPosterior:
-        return believed(np.minimum(found.counts.sum(axis=1), answers), found.class_counts)
+        return update_coins(np.minimum(found.counts.sum(axis=1), answers), found.class_counts)
 
     def cost(beliefs: CoinPosterior) -> float:
         return -prior_of(beliefs.tasks)[1] - dirichlet_divergence(beliefs.coins, before)

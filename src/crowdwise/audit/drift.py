@@ -38,8 +38,8 @@ import numpy as np
 from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
 from crowdwise.audit.finding_types import Finding, Screen, holm_correction
 from crowdwise.audit.leave_out_consensus import fit_reference
-from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.labels.arrays import as_column
+from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import positions
 

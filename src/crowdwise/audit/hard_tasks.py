@@ -31,8 +31,8 @@ from crowdwise.audit.parametric_bootstrap import (
     drawn_again,
     max_statistic_p_values,
 )
-from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.kernels.grouped_sums import sum_groups
+from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import quote
 
 if TYPE_CHECKING:

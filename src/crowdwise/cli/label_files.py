@@ -137,7 +137,7 @@ def split_names(given: str, option: str = "--classes") -> list[str]:
 
 def announce_compilation(labels: CrowdLabels) -> None:
     """Say on a terminal why the first run with compiled loops takes some seconds longer."""
-    from crowdwise.kernels.engine_choice import choose_engine
+    from crowdwise.labels.engine_choice import choose_engine
 
     if choose_engine(labels.n_labels, labels.n_classes) != "numba":
         return

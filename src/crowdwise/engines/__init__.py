@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from crowdwise.engines.protocol import Engine, Prepared, Statistics
-from crowdwise.kernels.engine_choice import choose_engine, use_engine
+from crowdwise.labels.engine_choice import choose_engine, use_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels

@@ -13,9 +13,9 @@ likelihood in a general Bayesian model", Biometrika 104, 497-503, for tempered l
 | step | here |
 |---|---|
 | labels hidden in turn, P = Σ_k q[t,k] A[w,k,l] | `held_out.predict_held_out` |
-| kept: behind the best by less than two standard errors | `weigh_members` |
+| kept: behind the best by less than two standard errors | `auto_members.weigh_members` |
 | weights: max Σ log Σ_m w[m] P[m] (Yao et al. 2018) | `stacking.stacking_weights` |
-| posterior = Σ_m w[m] temper(q[m]) | `combine_members` |
+| posterior = Σ_m w[m] temper(q[m]) | `auto_members.combine_members` |
 | with gold: that posterior, made without it, corrected by regression | `gold_calibration.calibrate_from_gold` |
 
 The shortlist is two hierarchical models (a matrix for each worker, and one accuracy for each), mean field, which learns
@@ -26,26 +26,18 @@ chosen on data with a truth, and how: `benchmarks/auto_generalisation.py` and do
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.aggregate.ebcc import EnhancedBcc
-from crowdwise.aggregate.mean_field import MeanField
-from crowdwise.aggregate.minimax_entropy import MinimaxEntropy
 from crowdwise.engines import prepare
+from crowdwise.evaluate.auto_members import SHORTLIST, combine_members
 from crowdwise.evaluate.gold_calibration import FEWEST_GOLD, GoldCalibration, calibrate_from_gold
 from crowdwise.evaluate.held_out import (
-    given_answer_probabilities,
     predict_answers,
-    predict_held_out,
     shrink_answer_table,
-    split_into_folds,
-    standard_error_over_tasks,
 )
-from crowdwise.evaluate.hierarchical_dawid_skene import HierarchicalDawidSkene, class_shares, prior_pseudo_answers
 from crowdwise.evaluate.likelihood_tempering import (
     ExpectedWrong,
     temper_posterior,
@@ -53,227 +45,21 @@ from crowdwise.evaluate.likelihood_tempering import (
     wrong_count_moments,
     wrong_interval_from_gold,
 )
-from crowdwise.evaluate.stacking import stacking_weights
 from crowdwise.fitting.base import Aggregator, Fit
 from crowdwise.fitting.crowd_model import FittedArray
-from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import COMBINATION
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR, PriorKnowledge
-from crowdwise.fitting.progress_bar import show_progress_of
 from crowdwise.fitting.variational import compute_skill
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.tables import native_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from crowdwise.labels.model import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-    Model = HierarchicalDawidSkene | Aggregator
-
 __all__ = ["Auto"]
-
-SAMPLE = 50_000  # labels on which the members compete, where there are more
-FOLDS, ENOUGH_FOLDS = 5, 2  # parts that are hidden in turn; so many of them where there are labels enough
-MANY = 2_000_000  # labels above which EBCC has to do with fewer subtypes
-EQUAL = 100.0  # hidden labels that count for equal weights of those that stay
-TOLD_APART = 2.0  # standard errors behind the best from which a member is out
-ROWS, COIN = 15.0, 500.0  # strengths of the prior of a worker's rows: a matrix each; as good as one accuracy each
-VOTES = 20.0  # answers for each class that EBCC's prior of a worker counts as
-
-
-@dataclass(frozen=True)
-class ShortlistMember:
-    """A method on the shortlist.
-
-    Attributes
-    ----------
-    name
-        What the league table calls it.
-    fit
-        Fit it to labels, given what is known, a seed, and whether the labels are very many.
-    uses
-        What it can be told.
-    most_cells, most_classes
-        Labels × classes², and classes, up to which it is worth its cost.
-    fewest_labels
-        From which on it has something to learn its many parameters from.
-    """
-
-    name: str
-    fit: Callable[[CrowdLabels, PriorKnowledge, int, bool], Model]
-    uses: frozenset[str] = frozenset({PRIOR, KNOWN_WORKERS})
-    most_cells: float = np.inf
-    most_classes: float = np.inf
-    fewest_labels: int = 0
-
-
-def fit_ebcc(labels: CrowdLabels, known: PriorKnowledge, seed: int, many: bool) -> Aggregator:
-    """EBCC with the shares of the labels, and what the votes say of every worker as a prior."""
-    counts = prepare(labels).accumulate_votes(labels.class_shares, known.gold).counts
-    told = PriorKnowledge(
-        known.gold,
-        class_shares(labels, 1.0) if known.class_prior is None else known.class_prior,
-        prior_pseudo_answers(counts, known, VOTES),
-    )
-    model = EnhancedBcc(
-        n_subtypes=2 if many else 3,
-        subtype_prior=1.0,
-        right=0.01,
-        wrong=0.01,
-        n_restarts=1,
-        tol=1e-5,
-        random_state=seed,
-    )
-    model._remember(labels, model._fit(labels, told))
-    return model
-
-
-def fit_mean_field(labels: CrowdLabels, known: PriorKnowledge, _seed: int, _many: bool) -> Aggregator:
-    """Mean field, which learns the class shares: for classes that are far rarer than their labels."""
-    model = MeanField(tol=1e-5)
-    model._remember(labels, model._fit(labels, known))
-    return model
-
-
-def make_minimax_fit(regularisation: float) -> Callable[[CrowdLabels, PriorKnowledge, int, bool], Aggregator]:
-    """Minimax entropy of this regularisation, to be fitted."""
-
-    def fit(labels: CrowdLabels, known: PriorKnowledge, _seed: int, _many: bool) -> Aggregator:
-        model = MinimaxEntropy(regularisation=regularisation, max_iter=30, tol=1e-4)
-        model._remember(labels, model._fit(labels, known))
-        return model
-
-    return fit
-
-
-SHORTLIST = (
-    ShortlistMember(
-        "hierarchical dawid-skene", lambda labels, known, *_: HierarchicalDawidSkene(ROWS).fit_known(labels, known)
-    ),
-    ShortlistMember(
-        "hierarchical one-coin", lambda labels, known, *_: HierarchicalDawidSkene(COIN).fit_known(labels, known)
-    ),
-    ShortlistMember("mean-field", fit_mean_field),
-    ShortlistMember("ebcc", fit_ebcc, most_classes=50),
-    ShortlistMember(
-        "minimax-entropy (γ = 1/4)",
-        make_minimax_fit(1 / 4),
-        uses=MinimaxEntropy.uses,
-        most_cells=8e5,
-        fewest_labels=300,
-    ),
-    ShortlistMember(
-        "minimax-entropy (γ = 1/64)",
-        make_minimax_fit(1 / 64),
-        uses=MinimaxEntropy.uses,
-        most_cells=8e5,
-        fewest_labels=300,
-    ),
-)
-
-
-def is_eligible(member: ShortlistMember, labels: CrowdLabels, known: PriorKnowledge) -> bool:
-    """Whether a member can use all that is known, and is worth its cost."""
-    given = {PRIOR: known.class_prior is not None, KNOWN_WORKERS: known.worker_counts is not None}
-    fits = labels.n_classes <= member.most_classes and labels.n_labels * labels.n_classes**2 <= member.most_cells
-    return (
-        fits
-        and labels.n_labels >= member.fewest_labels
-        and all(name in member.uses for name, told in given.items() if told)
-    )
-
-
-def weigh_members(labels: CrowdLabels, known: PriorKnowledge, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Weights of the members (members,), and their mean log-probability of hidden labels and its error (members, 2)."""
-    places = [place for place, member in enumerate(SHORTLIST) if is_eligible(member, labels, known)]
-    weights, scores = np.zeros(len(SHORTLIST)), np.full((len(SHORTLIST), 2), np.nan)
-    field = sample_tasks(labels, seed)
-    many = labels.n_labels > MANY
-    if field.n_labels < 2:  # nothing can be hidden
-        weights[places[0]] = 1.0
-        return weights, scores
-    cuts = list(split_into_folds(field, min(FOLDS, field.n_labels), seed))[: None if field is labels else ENOUGH_FOLDS]
-    given = []
-    with show_progress_of("auto", len(cuts) * len(places), "fits") as advance:
-        for part in cuts:
-            row = []
-            for place in places:
-                row.append(
-                    given_answer_probabilities(
-                        predict_held_out(SHORTLIST[place].fit(part.kept, known, seed, many), part), part
-                    )
-                )
-                advance()
-            given.append(np.stack(row, axis=1))
-    probabilities, task = np.concatenate(given), np.concatenate([part.held.task for part in cuts])
-    logs = np.log(probabilities)
-    means = logs.mean(axis=0)
-    scores[places] = np.stack([means, [standard_error_over_tasks(task, column) for column in logs.T]], axis=1)
-    gaps = logs[:, int(means.argmax()), None] - logs
-    limits = [TOLD_APART * standard_error_over_tasks(task, gap) for gap in gaps.T]
-    stays = np.flatnonzero(gaps.mean(axis=0) <= limits)
-    trust = task.size / (task.size + EQUAL)
-    weights[np.array(places)[stays]] = trust * stacking_weights(probabilities[:, stays]) + (1 - trust) / stays.size
-    return weights, scores
-
-
-def sample_tasks(labels: CrowdLabels, seed: int) -> CrowdLabels:
-    """About `SAMPLE` labels at most: tasks drawn at random."""
-    if labels.n_labels <= 2 * SAMPLE:
-        return labels
-    order = np.random.default_rng(seed).permutation(labels.n_tasks)
-    enough = int(np.searchsorted(np.cumsum(labels.labels_per_task[order]), SAMPLE)) + 1
-    chosen = np.zeros(labels.n_tasks, np.bool_)
-    chosen[order[:enough]] = True
-    return labels.keep_tasks(chosen)
-
-
-@dataclass(frozen=True)
-class FittedCombination:
-    """The members that stay, fitted to all labels.
-
-    Attributes
-    ----------
-    posterior, independent : (N, K)
-        Average of their posteriors, tempered, and as they are.
-    prior : (K,)
-    weights, scores : (members,), (members, 2)
-        As `weigh_members` gives them.
-    models
-        Weight and fit of each member that stays; none where labels are many.
-    """
-
-    posterior: FloatArray
-    independent: FloatArray
-    prior: FloatArray
-    weights: FloatArray
-    scores: FloatArray
-    models: list[tuple[float, Model]]
-
-
-def combine_members(labels: CrowdLabels, known: PriorKnowledge, seed: int) -> FittedCombination:
-    """Weigh the members, fit those that stay to all labels, and average."""
-    shape = (labels.n_tasks, labels.n_classes)
-    posterior, independent, prior = np.zeros(shape), np.zeros(shape), np.zeros(labels.n_classes)
-    models: list[tuple[float, Model]] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StillImproving)
-        weights, scores = weigh_members(labels, known, seed)
-        for place in np.flatnonzero(weights):
-            model = SHORTLIST[place].fit(labels, known, seed, labels.n_labels > MANY)
-            if labels.n_labels <= 2 * SAMPLE:
-                models.append((float(weights[place]), model))
-            independent += weights[place] * model.posterior_
-            prior += weights[place] * model.prior_
-            posterior += weights[place] * temper_posterior(
-                model.posterior_, labels.labels_per_task, class_prior=known.class_prior
-            )
-    prior = prior / prior.sum() if known.class_prior is None else known.class_prior
-    return FittedCombination(posterior, independent, prior, weights, scores, models)
 
 
 @estimator
@@ -417,7 +203,7 @@ class Auto(Aggregator):
 
     def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
         posterior = temper_posterior(
-            self._posterior_with_structure(self.extra_["members_prior"], labels),
+            self._posterior_with_prior(self.extra_["members_prior"], labels),
             labels.labels_per_task,
             class_prior=self.extra_.get("class_prior"),
         )

@@ -13,7 +13,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.fitting.prior_knowledge import GOLD, align_knowledge
 from crowdwise.kernels import NO_GOLD
-from crowdwise.kernels.engine_choice import ENGINES, choose_engine
+from crowdwise.labels.engine_choice import ENGINES, choose_engine
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import add_classes_of_truth, read_truth
@@ -280,9 +280,9 @@ class Aggregator(CrowdModel):
 
     def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
         """Bayes' rule with `prior_` and `confusion_`; labels are aligned, strangers are the last worker."""
-        return self._posterior_with_structure(self.prior_, labels)
+        return self._posterior_with_prior(self.prior_, labels)
 
-    def _posterior_with_structure(self, prior: FloatArray, labels: CrowdLabels) -> FloatArray:
+    def _posterior_with_prior(self, prior: FloatArray, labels: CrowdLabels) -> FloatArray:
         with np.errstate(divide="ignore"):
             log_prior = np.log(prior)
         posterior = np.empty((labels.n_tasks, labels.n_classes))

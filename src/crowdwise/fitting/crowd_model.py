@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.fitting.estimator_decorator import rename_parameters
 from crowdwise.fitting.model_parameters import Estimator
 from crowdwise.fitting.shared_errors import FEWEST_LABELS, has_enough_labels_per_task
 from crowdwise.fitting.skill_intervals import beta_interval
-from crowdwise.kernels.engine_choice import use_engine
+from crowdwise.labels.engine_choice import use_engine
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.old_names import rename_parameters
 from crowdwise.labels.tables import native_table
 from crowdwise.labels.vocabulary import positions
 
@@ -238,7 +238,7 @@ class CrowdModel(Estimator):
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters, as scikit-learn's estimators do; `seed` is an old name of `random_state`."""
-        changed: Self = super().set_params(**rename_parameters(parameters))
+        changed: Self = super().set_params(**rename_parameters(parameters, type(self).__name__))
         return changed
 
     def _remember(self, labels: CrowdLabels, fit: Fit) -> None:

@@ -11,16 +11,16 @@ import functools
 import inspect
 import re
 import sys
-import warnings
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
+from crowdwise.labels.old_names import RENAMED, rename_parameters
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-__all__ = ["entries_of", "estimator", "rename_parameters"]
+__all__ = ["entries_of", "estimator"]
 
-RENAMED = {"seed": "random_state"}  # old names, accepted until the next version but one
 SECTION = r"(?<=^{name}\n{line}\n).*?(?=\n\n|\Z)"
 ENTRY = re.compile(r"^(\S.*)((?:\n[ ]+.*)*)", re.MULTILINE)
 
@@ -36,14 +36,6 @@ def estimator(cls: type[T]) -> type[T]:
     return cls
 
 
-def rename_parameters(given: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
-    """Parameters under their present names; an old name is accepted, with a warning."""
-    for old in RENAMED.keys() & given.keys() if warn else ():
-        words = f"The parameter {old} is called {RENAMED[old]} now; {old} will be refused in the next version."
-        warnings.warn(words, DeprecationWarning, stacklevel=3)
-    return {RENAMED.get(name, name): value for name, value in given.items()}
-
-
 def _accept_old_names(cls: Any) -> None:
     names = {each.name for each in fields(cls)}
     if not names & set(RENAMED.values()):
@@ -52,7 +44,7 @@ def _accept_old_names(cls: Any) -> None:
 
     @functools.wraps(plain)
     def construct(self: Any, **parameters: Any) -> None:
-        plain(self, **rename_parameters(parameters))
+        plain(self, **rename_parameters(parameters, cls.__name__))
 
     cls.__init__ = construct
 

@@ -12,7 +12,7 @@ import numpy as np
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Sequence
 
     from crowdwise.labels.types import FloatArray
 
@@ -24,7 +24,6 @@ __all__ = [
     "check_flag",
     "check_number",
     "check_shares",
-    "seed_parameter",
 ]
 
 
@@ -83,8 +82,3 @@ def as_numbers(value: Any, what: str) -> FloatArray:
         return np.asarray(value, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} must be an array of numbers with rows of equal length.") from error
-
-
-def seed_parameter(parameters: Container[str]) -> str | None:
-    """The parameter that a method draws at random by, among the names of its parameters; None where it does not."""
-    return next((name for name in ("random_state", "seed") if name in parameters), None)

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crowdwise.fitting.crowd_model import Fit, ModelNames
-from crowdwise.fitting.estimator_decorator import rename_parameters
 from crowdwise.fitting.parameter_checks import check_choice
 from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.old_names import rename_parameters
 from crowdwise.labels.tables import replace_folder
 from crowdwise.labels.vocabulary import as_vocabulary
 
@@ -118,7 +118,7 @@ def restore_model(model: CrowdModel, folder: str | Path, header: dict[str, Any])
         _check_arrays(arrays, *(len(vocabularies[name]) for name in VOCABULARIES))
         scalars = int(header["n_iter"]), bool(header["converged"])
         check_choice("kind", header["kind"], KINDS)
-        model.set_params(**rename_parameters(given, warn=False))
+        model.set_params(**rename_parameters(given, type(model).__name__, warn=False))
     model._set_names(ModelNames(**vocabularies))
     for columns in COLUMN_SETS:
         prefix = f"{columns}/"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.kernels.block_layout import split_work
-from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.kernels.threads import map_lanes
+from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.sequences import Sequences

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.kernels.block_layout import order_by_label, split_rows
-from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.kernels.threads import map_lanes
+from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from crowdwise.kernels.block_layout import order_by_label, split_rows
-from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.kernels.threads import map_lanes
+from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.kernels.grouped_sums import sum_cells
+from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels

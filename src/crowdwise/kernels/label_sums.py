@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     import numpy.typing as npt

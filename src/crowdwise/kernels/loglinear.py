@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crowdwise.kernels.block_layout import map_tasks, split_work
-from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.kernels.grouped_sums import TruthPrior, softmax_tasks, sum_cells, sum_groups
 from crowdwise.kernels.threads import map_lanes
+from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels
@@ -36,7 +36,7 @@ def table_posterior(
     labels: CrowdLabels, task_table: FloatArray, worker_table: FloatArray, log_prior: FloatArray, gold: IntArray
 ) -> tuple[float, FloatArray]:
     """Log-likelihood of the labels (and gold truths), and posterior (N, K). Tables are [·, truth, label]."""
-    if _choose_engine(labels) == "numpy":
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         logits = np.moveaxis(task_table, 0, 2)[:, :, labels.task] + np.moveaxis(worker_table, 0, 2)[:, :, labels.worker]
         own = logits[:, labels.label, np.arange(labels.n_labels)]
         highest = logits.max(axis=1)
@@ -89,18 +89,13 @@ def improve_tables(
         order = np.arange(labels.n_labels, dtype=order.dtype)
         order.flags.writeable = False  # as the other side's: for each kind of array, kernels are compiled anew
     side = Side(ptr, order, labels.task, other, labels.label)
-    if _choose_engine(labels) == "numpy":
+    if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         return _improve_tables(side, posterior, table, others, weight, ordinal=ordinal)
     from crowdwise.kernels.compiled.loglinear import climb
 
     better = table.copy()
     map_lanes(lambda first, last: climb(first, last, side, posterior, better, others, weight, ordinal), split_work(ptr))
     return better
-
-
-def _choose_engine(labels: CrowdLabels) -> str:
-    """Every label costs a table of K², not a row, and many short steps: NumPy falls behind four times sooner."""
-    return choose_engine(4 * labels.n_labels * labels.n_classes, labels.n_classes)
 
 
 class _Edges(NamedTuple):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crowdwise.kernels.block_layout import map_tasks, map_workers, order_by_label
-from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.kernels.grouped_sums import sum_cells, sum_groups
+from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels

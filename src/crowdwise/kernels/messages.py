@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from crowdwise.kernels.block_layout import map_tasks, map_workers, split_work
-from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.kernels.grouped_sums import TruthPrior

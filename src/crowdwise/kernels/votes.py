@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.kernels.block_layout import map_tasks, order_by_label
-from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.labels.model import CrowdLabels

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from crowdwise.fitting.estimator_decorator import rename_parameters
 from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.old_names import rename_parameters
 from crowdwise.labels.tables import replace_folder
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Checkpoint:
                 return state
             facts = json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
             tensors = load_file(self.folder / TENSORS)
-            self._check_plan(rename_parameters(facts["plan"], warn=False))
+            self._check_plan(rename_parameters(facts["plan"], "the plan", warn=False))
             _check(facts, tensors, pair.state_dict())
             pair.load_state_dict(_part(tensors, "model/"))
             entries: dict[int, dict[str, Tensor]] = {}

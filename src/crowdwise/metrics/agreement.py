@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from crowdwise.kernels.engine_choice import choose_engine
 from crowdwise.kernels.pairs import label_pairs
+from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.metrics.checks import class_positions
 from crowdwise.metrics.votes import agreeing_pairs, vote_matrix

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.fitting.parameter_checks import seed_parameter
 from crowdwise.fitting.variational import predict_new
 from crowdwise.labels.errors import InputError
 from crowdwise.registry import learner, method
@@ -99,9 +98,8 @@ def _fit_model(problem: Problem, asked: Job, device: str) -> Any:
 
 
 def _cuda_devices(made: type[Any], seed: int) -> dict[str, int]:
-    """The seed as the parameter that the method has for it, if it draws at random."""
-    name = seed_parameter(inspect.signature(made).parameters)
-    return {} if name is None else {name: seed}
+    """The seed as a parameter, if the method draws at random."""
+    return {"random_state": seed} if "random_state" in inspect.signature(made).parameters else {}
 
 
 def _validation_set(problem: Problem) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.sorting import first_repeats
 from crowdwise.simulate.checks import check_count

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.kernels.engine_choice import choose_engine
+from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.integer_codes import smallest_int
 from crowdwise.simulate.checks import check_count, check_prior

@@ -103,7 +103,7 @@ def aggregate(
     columns: ColumnOptions,
 ) -> None:
     """Find the consensus and portray the workers."""
-    from crowdwise.kernels.engine_choice import use_engine
+    from crowdwise.labels.engine_choice import use_engine
 
     if out == "-" and json:
         raise typer.BadParameter("--out - and --json both want standard output; choose one")

@@ -54,7 +54,7 @@ def audit(
 ) -> None:
     """Say who guesses, who copies and who says the opposite, how sure that is, and what to do about it."""
     from crowdwise.audit.pruning import prune
-    from crowdwise.kernels.engine_choice import use_engine
+    from crowdwise.labels.engine_choice import use_engine
 
     if prune_to is not None:
         output_files.check_file(prune_to, "--prune-to", (*labels, *options.files))

@@ -43,7 +43,7 @@ def compare(
 ) -> None:
     """Compare methods by how well they predict labels hidden from them, and say how far that ranks them."""
     from crowdwise.evaluate.compare_methods import compare as compare_methods
-    from crowdwise.kernels.engine_choice import use_engine
+    from crowdwise.labels.engine_choice import use_engine
 
     if [*labels, truth].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and --truth can be standard input (-)")

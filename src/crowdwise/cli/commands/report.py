@@ -39,7 +39,7 @@ def report(
 ) -> None:
     """Write the audit as one HTML page: consensus, workers, findings, disputed tasks, and how sure it all is."""
     from crowdwise.evaluate.compare_methods import compare as compare_methods
-    from crowdwise.kernels.engine_choice import use_engine
+    from crowdwise.labels.engine_choice import use_engine
 
     output_files.check_file(out, "--out", (*labels, *options.files))
     if charts is not None:

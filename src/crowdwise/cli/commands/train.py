@@ -138,7 +138,7 @@ def train(
     columns: ColumnOptions,
 ) -> None:
     """Learn a classifier from features and labels that disagree."""
-    from crowdwise.kernels.engine_choice import use_engine
+    from crowdwise.labels.engine_choice import use_engine
 
     if [options.features, *labels, options.truth, options.valid, options.valid_truth].count("-") > 1:
         raise typer.BadParameter("only one of the files can be standard input (-)")
