@@ -1,4 +1,4 @@
-"""Where a pass over the labels runs: one protocol, and a module NAME_engine.py for each engine that `choice` lists.
+"""Where a pass over the labels runs: one protocol, and a module NAME_engine.py for each engine.
 
 An engine owns how labels are laid out and the order of axes inside; here and above, a confusion array is
 [worker, truth, label].

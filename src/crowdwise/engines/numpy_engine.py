@@ -40,7 +40,7 @@ class LabelMatrix:
         """E-step and counts of a model with a confusion matrix per worker."""
         rows = log_table.transpose(0, 2, 1).reshape(-1, log_prior.size)
         logits = self.answers @ rows + log_prior
-        log_likelihood = softmax_tasks(logits, log_prior, gold, self.n_classes)
+        log_likelihood = softmax_states(logits, log_prior, gold, self.n_classes)
         if out is not None:
             out[:] = logits
         return Statistics(log_likelihood, logits.sum(axis=0), self._scatter(logits))
@@ -50,7 +50,7 @@ class LabelMatrix:
     ) -> Statistics:
         """E-step and counts of a model whose label l speaks for class l alone."""
         logits = self._votes(bonus.reshape(-1)[self.cell]) + log_prior
-        log_likelihood = softmax_tasks(logits, log_prior, gold, self.n_classes)
+        log_likelihood = softmax_states(logits, log_prior, gold, self.n_classes)
         if out is not None:
             out[:] = logits
         return Statistics(log_likelihood, logits.sum(axis=0), self._by_answer(logits))
@@ -105,7 +105,7 @@ class NumpyEngine:
 ENGINE = NumpyEngine()
 
 
-def softmax_tasks(logits: FloatArray, log_prior: FloatArray, gold: IntArray, n_classes: int) -> float:
+def softmax_states(logits: FloatArray, log_prior: FloatArray, gold: IntArray, n_classes: int) -> float:
     """Turn each task's log-weights (N, S) into its posterior, in place; returns the log-likelihood.
 
     Each class has as many states, which lie together; gold names the class. Labels that no class allows teach nothing:
