@@ -37,7 +37,7 @@ from crowdwise.evaluate.prediction_sets import conformal_threshold, sets_from_po
 from crowdwise.metrics import expected_calibration_error
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
 
 RESULTS = Path(__file__).parent / "results" / "gold_calibration.json"
 FOURTEEN = ["bluebird", "dog", "web", "rte", "temp", "sp", "zencrowd_us", "adult2", "fact_eval", "ducks"]

@@ -85,7 +85,7 @@ def main() -> None:
 
     cube = table.reshape(-1, K, K).transpose(0, 2, 1)
     engine = load_engine("numba")
-    mixed, sorted_ = engine.prepare(shuffled_blocks(blocks)), engine.prepare(blocks)
+    mixed, sorted_ = engine.make_passes(shuffled_blocks(blocks)), engine.make_passes(blocks)
     print(f"{labels.n_labels:,} labels, blocks of {blocks.size:,} tasks, {blocks.n_lanes} lanes")
     print(f"by task                    {timed(plain):.3f} s a pass")
     print(f"blocks, in random order    {timed(lambda: mixed.e_step(log_prior, cube)):.3f} s a pass")

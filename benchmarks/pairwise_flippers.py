@@ -44,8 +44,8 @@ def mnist() -> dict[str, np.ndarray]:
 
 def drawn_crowd(truth: np.ndarray, skill: float, seed: int) -> tuple[Any, bool]:
     """A crowd with one label an image, and whether its mean matrix is diagonally dominant."""
-    from crowdwise.metrics.dominance import find_non_dominant
-    from crowdwise.simulate.annotators import pairwise_flippers
+    from crowdwise.metrics.identifiability_conditions import find_non_dominant
+    from crowdwise.simulate.tanno_annotators import pairwise_flippers
 
     for draw in range(DRAWS):
         crowd = pairwise_flippers(

@@ -107,7 +107,7 @@ def methods() -> tuple[Method, ...]:
     from crowdwise.fitting.method_facts import FAMILIES
 
     return _sort_by_family(
-        [_make_method(each) for each in _exported_classes(Aggregator, "aggregate", "evaluate")], FAMILIES
+        [_make_method_entry(each) for each in _exported_classes(Aggregator, "aggregate", "evaluate")], FAMILIES
     )
 
 
@@ -118,7 +118,7 @@ def learners() -> tuple[LearnerEntry, ...]:
 
     try:
         base = importlib.import_module("crowdwise.learn.base").Learner
-        found = [entry for each in _exported_classes(base, "learn") for entry in _class_variants(each)]
+        found = [entry for each in _exported_classes(base, "learn") for entry in _make_learner_entries(each)]
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in EXTRA:
             raise
@@ -166,23 +166,25 @@ def _exported_classes(base: type[Any], *rooms: str) -> Iterator[Any]:
                 yield each
 
 
-def _place(cls: Any) -> dict[str, Any]:
+def _shared_entry_fields(cls: Any) -> dict[str, Any]:
     return {"path": f"{cls.__module__}:{cls.__name__}", "family": cls.family.name, "needs": cls.needs}
 
 
-def _make_method(cls: Any) -> Method:
+def _make_method_entry(cls: Any) -> Method:
     from crowdwise.fitting.method_facts import read_facts
 
     said = read_facts(cls, ("summary", "paper", "fails", "complexity"))
     own = {name: getattr(cls, name) for name in ("slug", "label_kind", "climbs", "random", "plug_in")}
     uses = tuple(name for name in KNOWLEDGE if name in cls.uses)
-    return Method(**_place(cls), **said, **own, uses=uses, iterative="max_iter" in cls.__dataclass_fields__)
+    return Method(
+        **_shared_entry_fields(cls), **said, **own, uses=uses, iterative="max_iter" in cls.__dataclass_fields__
+    )
 
 
-def _class_variants(cls: Any) -> Iterator[LearnerEntry]:
+def _make_learner_entries(cls: Any) -> Iterator[LearnerEntry]:
     from crowdwise.fitting.method_facts import read_facts
 
-    shared = _place(cls) | {"models_workers": cls.models_workers}
+    shared = _shared_entry_fields(cls) | {"models_workers": cls.models_workers}
     names = ("summary", "paper", "fails")
     if not cls.variants:
         yield LearnerEntry(**shared, **read_facts(cls, names), slug=cls.slug, alternates=cls.alternates)

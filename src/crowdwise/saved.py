@@ -37,7 +37,7 @@ def load(folder: str | Path, *, network: Any = None) -> Any:
         warnings.simplefilter("ignore", DeprecationWarning)  # a model keeps the name that its learner had
         kind = learner(header["slug"]).load()  # says how to install torch, where it is not
     from crowdwise.learn.saving import restore_learner
-    from crowdwise.learn.torch_settings import default_torch_settings
+    from crowdwise.learn.torch_settings import use_default_torch_settings
 
-    with default_torch_settings():
+    with use_default_torch_settings():
         return restore_learner(kind, folder, header, network)

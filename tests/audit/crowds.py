@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.simulate.assignment import assign
 from crowdwise.simulate.draws import draw_from_rows
 from crowdwise.simulate.workers import draw_skilled_confusion

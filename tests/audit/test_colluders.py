@@ -16,8 +16,8 @@ from crowdwise.audit.colluders import (
     weighted_medians,
 )
 from crowdwise.datasets import load
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate.adversaries import colluders
 from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.dependence import dependent_groups

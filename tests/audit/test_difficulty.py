@@ -7,9 +7,9 @@ import pytest
 
 from crowdwise.audit.difficulty import (
     CELLS,
+    allocate_draws_over_grid,
     fit_difficulty,
     likeliest_log_matrices_by_level,
-    plan_draws,
     split_errors_by_difficulty,
 )
 from crowdwise.audit.mislabels import find_mislabels
@@ -55,7 +55,7 @@ def test_wrong_answers_do_not_pass_for_hard_tasks() -> None:
 def test_matrices_and_draws() -> None:
     labels, given = crowd(0, 0.3)
     found = fit_difficulty(labels, given)
-    plans = list(plan_draws(labels, found, 199))
+    plans = list(allocate_draws_over_grid(labels, found, 199))
     assert sum(plan.draws for plan in plans) == 199
     for plan in plans:
         np.testing.assert_allclose(plan.matrices.sum(axis=2), 1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from crowdwise.audit.gold_doubt import LURED, STEPS, classify_gold, count_log_matrices, misleading_task_likelihoods
+from crowdwise.audit.gold_doubt import LURED, STEPS, classify_gold, estimate_log_confusions, misleading_task_likelihoods
 from crowdwise.audit.mislabels import find_mislabels
 from crowdwise.labels import CrowdLabels
 
@@ -35,7 +35,7 @@ def test_likelihoods_of_misleading_tasks_by_sums() -> None:
     labels, given = crowd(0)
     labels = labels.keep(labels.task < 6)
     given = np.where(np.arange(100) < 5, given, -1)
-    log_prior, table = count_log_matrices(labels, np.eye(3)[np.maximum(given, 0)] * (given >= 0)[:, None])
+    log_prior, table = estimate_log_confusions(labels, np.eye(3)[np.maximum(given, 0)] * (given >= 0)[:, None])
     found, plain = misleading_task_likelihoods(labels, given, log_prior, table)
     assert found.shape == (5, STEPS.size)
     for task in range(5):

@@ -13,7 +13,7 @@ from crowdwise.audit.bias import find_bias
 from crowdwise.labels import InputError
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
 
 
 def labels_with(classes: list[Any], n_tasks: int) -> CrowdLabels:

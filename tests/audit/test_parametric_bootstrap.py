@@ -10,7 +10,7 @@ from tests.audit.crowds import honest
 from tests.engines.test_simulated_scores import plain_scores
 
 from crowdwise.audit import parametric_bootstrap
-from crowdwise.audit.parametric_bootstrap import drawn_again, max_statistic_p_values
+from crowdwise.audit.parametric_bootstrap import max_statistic_p_values, simulate_scores_in_chunks
 from crowdwise.kernels.simulated_scores import AnswerModel
 from crowdwise.simulate.draws import cumulate_rows
 
@@ -28,7 +28,9 @@ def test_draws_are_those_of_plain_numpy_one_after_the_other() -> None:
     model = AnswerModel(cumulate_rows(confusion), log_prior, table.transpose(0, 2, 1))
     draws = np.random.default_rng(1)
     found = list(
-        drawn_again(labels, lambda tasks: truth[tasks], confusion, log_prior, table, np.random.default_rng(1), 70)
+        simulate_scores_in_chunks(
+            labels, lambda tasks: truth[tasks], confusion, log_prior, table, np.random.default_rng(1), 70
+        )
     )
     assert [(some.start, some.stop, tasks.start, tasks.stop) for some, tasks, _ in found] == [
         (0, 50, 0, 30),
@@ -45,7 +47,7 @@ def test_pieces_of_a_large_crowd_hold_every_task_once_a_draw(monkeypatch: pytest
     labels, truth = honest(23, 30, 3, 4, np.random.default_rng(0))
     labels = labels.keep((labels.task != 5) & ((labels.task != 22) | (labels.worker < 0)))  # two without labels
     seen = np.zeros((60, 23), int)
-    for some, tasks, (best, own) in drawn_again(
+    for some, tasks, (best, own) in simulate_scores_in_chunks(
         labels,
         lambda tasks: truth[tasks],
         np.full((30, 3, 3), 1 / 3),

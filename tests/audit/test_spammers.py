@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from crowdwise.aggregate.dawid_skene import DawidSkene
-from crowdwise.audit.attention import attention_slopes, fit_attention_mixture, measure_label_dependence, usual_attention
+from crowdwise.audit.attention import (
+    attention_of_others,
+    attention_slopes,
+    fit_attention_mixture,
+    measure_label_dependence,
+)
 from crowdwise.audit.audit import audit_crowd, screen_workers
 from crowdwise.audit.covariance_spammers import find_covariance_spammers, label_covariances
 from crowdwise.audit.leave_out_consensus import posterior_from_others
@@ -17,8 +22,8 @@ from crowdwise.audit.low_rank_factorisation import factorise_low_rank
 from crowdwise.audit.spammers import bits_to_attention, cumulative_mean_chances, find_spammers
 from crowdwise.datasets import load
 from crowdwise.kernels.habit_mixture import profile_likelihood
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate.adversaries import spammers
 from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.known_workers import simulate_workers
@@ -152,8 +157,8 @@ def test_weights_are_bounded_whatever_a_workers_slope():
     odd = few.worker == 5
     kept[odd] = 0.5 + 1e-5 * np.array([[1, -1], [-1, 1], [1, -1], [-1, 1]]) * np.where(few.label[odd], -1, 1)[:, None]
     assert abs(attention_slopes(few, kept).slope[5]) > 1e3
-    usual, overall = usual_attention(few, attention_slopes(few, kept))
-    without = usual_attention(few.keep(~odd), attention_slopes(few.keep(~odd), kept[~odd]))[1]
+    usual, overall = attention_of_others(few, attention_slopes(few, kept))
+    without = attention_of_others(few.keep(~odd), attention_slopes(few.keep(~odd), kept[~odd]))[1]
     assert overall == pytest.approx(without, abs=0.001)
     assert np.abs(usual - overall).max() < 0.1
 

@@ -17,7 +17,7 @@ from crowdwise.audit.hard_tasks import (
     find_hard_tasks,
 )
 from crowdwise.audit.leave_out_consensus import fit_reference
-from crowdwise.audit.mislabels import find_mislabels, given_labels, label_doubts
+from crowdwise.audit.mislabels import find_mislabels, given_or_majority_labels, label_doubts
 from crowdwise.labels import CrowdLabels, read_labels
 
 
@@ -90,7 +90,7 @@ def test_a_majority_that_outvotes_an_expert() -> None:
     labels = CrowdLabels.from_dense(said)
     screen = find_mislabels(labels)
     assert screen.findings
-    majority = given_labels(labels)
+    majority = given_or_majority_labels(labels)
     assert all(majority[f.names[0]] != truth[f.names[0]] for f in screen.findings)
     assert "its majority's label" in screen.findings[0].verdict
 
@@ -113,7 +113,7 @@ def test_the_words_of_a_mislabel() -> None:
 
 def test_ties_of_the_majority_go_to_the_more_common_class() -> None:
     labels = read_labels({"task": [1, 1, 2], "worker": ["a", "b", "a"], "label": ["x", "y", "y"]})
-    assert given_labels(labels).tolist() == [1, 1]
+    assert given_or_majority_labels(labels).tolist() == [1, 1]
 
 
 def mixed_up(seed: int) -> Crowd:
@@ -149,7 +149,7 @@ def test_no_alarm_in_honest_crowds(find: object) -> None:
         if find is find_hard_tasks:
             findings = find_hard_tasks(crowd.labels).findings
         elif find is find_mislabels:  # a right majority is not doubted
-            majority = given_labels(crowd.labels)
+            majority = given_or_majority_labels(crowd.labels)
             findings = tuple(
                 f for f in find_mislabels(crowd.labels).findings if majority[f.names[0]] == crowd.truth[f.names[0]]
             )

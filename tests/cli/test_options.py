@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from crowdwise.cli import commands
-from crowdwise.cli.options import AuditOptions, expand_option_groups, option_words
+from crowdwise.cli.options import AuditOptions, build_option_arguments, expand_option_groups
 from crowdwise.labels.engine_choice import ENGINES, choose_engine
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ def test_a_group_is_its_options() -> None:
 
 
 def test_words_leave_out_defaults() -> None:
-    assert AuditOptions().command_words() == []
+    assert AuditOptions().build_command_arguments() == []
     options = AuditOptions(gold="gold.csv", engine="numpy", level=0.1)
-    assert options.command_words() == ["--gold", "gold.csv", "--engine", "numpy", "--level", "0.1"]
-    assert option_words({"a_b": 0, "c": None}) == ["--a-b", "0"]
+    assert options.build_command_arguments() == ["--gold", "gold.csv", "--engine", "numpy", "--level", "0.1"]
+    assert build_option_arguments({"a_b": 0, "c": None}) == ["--a-b", "0"]
 
 
 def test_the_engines_are_those_that_lie_there() -> None:

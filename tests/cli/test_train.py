@@ -109,7 +109,7 @@ def test_what_was_held_out_is_named(method: str, measure: str, train: Callable[.
     ],
 )
 def test_the_next_step_names_features_of_the_same_kind(given: str, new: str) -> None:
-    assert TrainOptions(features=given).example_features == new
+    assert TrainOptions(features=given).example_features_name == new
 
 
 def test_json(train: Callable[..., Any], place: Path) -> None:
@@ -255,8 +255,10 @@ def test_models_that_cannot_predict(cw: Callable[..., Any], place: Path) -> None
 
 
 def test_warnings_become_notes(train: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crowdwise.metrics.dominance.ANCHOR", 2.0)  # no task and no worker is ever so sure
-    monkeypatch.setattr("crowdwise.metrics.dominance.EXPERT", 2.0)
+    monkeypatch.setattr(
+        "crowdwise.metrics.identifiability_conditions.ANCHOR", 2.0
+    )  # no task and no worker is ever so sure
+    monkeypatch.setattr("crowdwise.metrics.identifiability_conditions.EXPERT", 2.0)
     ran = train("--json")
     assert ran.code == 0
     assert "crowdwise: note: trace: the classifier and the workers may not be told apart" in ran.err

@@ -13,11 +13,11 @@ from crowdwise.dependence.family_model import (
     arrange_edges,
     draw_truths,
     error_correlation,
+    initialise_family_parameters,
     limit_classes,
     run_family_em,
-    start_families,
 )
-from crowdwise.dependence.family_search import number_families, search_families
+from crowdwise.dependence.family_search import renumber_families, search_families
 from crowdwise.kernels.family_model import expected_family_counts, sample_hidden
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
@@ -102,7 +102,7 @@ def test_known_truths_are_kept() -> None:
 def test_em_climbs() -> None:
     crowd = simulate("families", n_tasks=200, n_workers=8, sizes=(4,), random_state=0)
     edges = arrange_edges(crowd.labels, crowd.groups, np.full(200, -1))
-    begun = start_families(edges, 3)
+    begun = initialise_family_parameters(edges, 3)
     assert run_family_em(edges, begun, 30)[0] > run_family_em(edges, begun, 3)[0] > run_family_em(edges, begun, 1)[0]
 
 
@@ -136,5 +136,5 @@ def test_many_classes_keep_who_agrees_with_whom() -> None:
 def test_families_are_found() -> None:
     crowd = simulate("families", n_tasks=400, n_workers=14, sizes=(5, 4, 3), correlation=0.5, random_state=1)
     best = search_families(crowd.labels, np.full(400, -1), np.random.default_rng(0), most=3, within=4.0)
-    assert number_families(crowd.groups).tolist() == best[0].family.tolist()
+    assert renumber_families(crowd.groups).tolist() == best[0].family.tolist()
     assert all(best[0].score - 4 <= each.score <= best[0].score for each in best)

@@ -168,9 +168,9 @@ def test_clusters_by_hand() -> None:
     same = np.full((4, 4), 50.0)
     same[[0, 1, 2, 3], [1, 0, 3, 2]] = 90.0, 90.0, 80.0, 80.0
     sums = np.stack([shared, same, expected])
-    assert [part.tolist() for part in excess.cluster_pairs(sums, np.arange(4), 0.0)] == [[0, 1], [2, 3]]
-    assert [part.tolist() for part in excess.cluster_pairs(sums, np.arange(4), 0.5)] == [[0, 1]]
-    assert excess.cluster_pairs(sums, np.array([0, 2]), 0.0) == []
+    assert [part.tolist() for part in excess.cluster_agreeing_workers(sums, np.arange(4), 0.0)] == [[0, 1], [2, 3]]
+    assert [part.tolist() for part in excess.cluster_agreeing_workers(sums, np.arange(4), 0.5)] == [[0, 1]]
+    assert excess.cluster_agreeing_workers(sums, np.array([0, 2]), 0.0) == []
 
 
 # ---- power ------------------------------------------------------------------------------------------------

@@ -21,13 +21,13 @@ from crowdwise.kernels import (
     triple_error,
     triple_sweep,
 )
-from crowdwise.kernels.glad import ability_gradient, ability_posterior
+from crowdwise.kernels.glad import ability_gradient, truth_posterior
 from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.kernels.loglinear import improve_tables, table_posterior
-from crowdwise.kernels.margin import Margins, gibbs_update_weights, sum_votes_and_logs
+from crowdwise.kernels.max_margin_votes import Margins, gibbs_update_weights, sum_votes_and_logs
 from crowdwise.kernels.simulated_scores import AnswerModel, simulate_scores
 from crowdwise.labels import CrowdLabels
-from crowdwise.labels.describe import _pairs, find_connected_parts
+from crowdwise.labels.describe import _count_agreeing_pairs, find_connected_parts
 from crowdwise.labels.engine_choice import use_engine
 from crowdwise.labels.sorting import (
     codes_by_first_appearance,
@@ -110,7 +110,7 @@ def test_nothing_to_sort() -> None:
 
 def test_description() -> None:
     labels = crowd(3)
-    same(lambda: _pairs(labels), exact=True)
+    same(lambda: _count_agreeing_pairs(labels), exact=True)
     rng = np.random.default_rng(1)
     for n_tasks in (5, 40, 300):
         chain = rng.permutation(200).astype(np.int32)
@@ -199,7 +199,7 @@ def test_posteriors(n_classes: int, with_gold: bool) -> None:
     task, worker = (rng.normal(0, 2, (number, n_classes, n_classes)) for number in (60, 12))
     same(lambda: table_posterior(labels, task, worker, log_prior, gold))
     ability, ease = rng.normal(1, 2, 12), np.exp(rng.normal(0, 1, 60))
-    same(lambda: ability_posterior(labels, ability, ease, log_prior, gold))
+    same(lambda: truth_posterior(labels, ability, ease, log_prior, gold))
     right = rng.random(500)
     same(lambda: ability_gradient(labels, right, ability, ease), tolerance=1e-11)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from crowdwise.dependence.family_model import arrange_edges, start_families
+from crowdwise.dependence.family_model import arrange_edges, initialise_family_parameters
 from crowdwise.dependence.groups import draw_representatives
 from crowdwise.kernels import family_model, pair_agreement
 from crowdwise.kernels.family_model import FamilyParameters, expected_family_counts, sample_hidden
@@ -76,7 +76,7 @@ def test_passes_over_families(n_classes: int, seed: int, n_groups: int) -> None:
     labels, rng = crowd(n_classes, seed), np.random.default_rng(seed)
     gold = np.where(rng.random(60) < 0.2, np.arange(60) % n_classes, -1)
     edges = arrange_edges(labels, grouped(12, n_groups, seed), gold)
-    start = start_families(edges, n_classes)
+    start = initialise_family_parameters(edges, n_classes)
     parameters = FamilyParameters(start.prior, start.own, start.follow * rng.random(12), start.latent)
     (value, counts), (wanted, compiled) = on_both(lambda: expected_family_counts(edges, parameters))
     assert value == pytest.approx(wanted, rel=1e-12)
@@ -95,7 +95,7 @@ def test_a_family_of_very_many_workers_does_not_underflow() -> None:
     n = 1500
     labels = CrowdLabels.from_codes(np.zeros(n, int), np.arange(n), np.arange(n) % 3, tasks=1, workers=n, classes=3)
     edges = arrange_edges(labels, np.zeros(n, int), np.array([-1]))
-    parameters = start_families(edges, 3)
+    parameters = initialise_family_parameters(edges, 3)
     (value, counts), (wanted, compiled) = on_both(lambda: expected_family_counts(edges, parameters))
     assert value == pytest.approx(wanted, rel=1e-12)
     np.testing.assert_allclose(counts.latent, compiled.latent, rtol=1e-9, atol=1e-12)

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import log_expit, logsumexp
 
 from crowdwise.kernels import NO_GOLD, use_threads
-from crowdwise.kernels.glad import ability_gradient, ability_posterior
+from crowdwise.kernels.glad import ability_gradient, truth_posterior
 from crowdwise.labels import CrowdLabels
 
 
@@ -54,7 +54,7 @@ def test_posterior(n_classes: int, with_gold: bool) -> None:
     generator = np.random.default_rng(1)
     log_prior = np.log(generator.dirichlet(np.ones(n_classes)))
     gold = np.where(generator.random(80) < 0.3, generator.integers(0, n_classes, 80), -1) if with_gold else NO_GOLD
-    value, posterior, right = ability_posterior(labels, ability, ease, log_prior, gold)
+    value, posterior, right = truth_posterior(labels, ability, ease, log_prior, gold)
     plain_value, plain, plain_right = plain_posterior(labels, ability, ease, log_prior, gold)
     assert value == pytest.approx(plain_value, rel=1e-11)
     np.testing.assert_allclose(posterior, plain, atol=1e-11)
@@ -80,7 +80,7 @@ def test_lanes_and_threads() -> None:
     found = []
     for threads in (1, 2, 5):
         with use_threads(threads):
-            value, posterior, right = ability_posterior(labels, ability, ease, log_prior, NO_GOLD)
+            value, posterior, right = truth_posterior(labels, ability, ease, log_prior, NO_GOLD)
             found.append((np.array(value), posterior, right, *ability_gradient(labels, right, ability, ease)))
     for other in found[1:]:
         for first, second in zip(found[0], other, strict=True):
@@ -98,5 +98,5 @@ def test_a_worker_and_a_task_without_labels_feel_no_pull() -> None:
     labels, ability, ease = crowd_of(20, 5, 2, 60, 4)
     _, by_ability, by_ease = ability_gradient(labels, np.full(60, 0.3), ability, ease)
     assert by_ability[-1] == by_ease[-1] == 0
-    _, posterior, _ = ability_posterior(labels, ability, ease, np.log([0.2, 0.8]), NO_GOLD)
+    _, posterior, _ = truth_posterior(labels, ability, ease, np.log([0.2, 0.8]), NO_GOLD)
     np.testing.assert_allclose(posterior[-1], [0.2, 0.8], atol=1e-15)

@@ -11,7 +11,7 @@ from scipy.special import log_softmax, logsumexp
 from tests.conftest import tiny_labels
 
 from crowdwise.kernels import NO_GOLD
-from crowdwise.kernels.compiled.loglinear import sum_block
+from crowdwise.kernels.compiled.loglinear import block_log_likelihood_gradient
 from crowdwise.kernels.loglinear import Side, improve_tables, table_posterior
 
 SIZES = pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -58,7 +58,7 @@ def test_gradient_by_finite_differences(n_classes: int) -> None:
     slope, mass = np.empty((n_classes, n_classes)), np.empty((n_classes, n_classes))
     side = Side(labels.task_ptr, np.arange(labels.n_labels), labels.task, labels.worker, labels.label)
     for t in range(3):
-        value = sum_block(task[t], t, side, posterior, worker, slope, mass)
+        value = block_log_likelihood_gradient(task[t], t, side, posterior, worker, slope, mass)
         assert value == pytest.approx(expected(labels, posterior, task, worker, of_task=t), abs=1e-11)
         for cell in np.ndindex(n_classes, n_classes):
             nudge = np.zeros_like(task)

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import tiny_labels
 
 from crowdwise.kernels import use_threads
-from crowdwise.kernels.margin import Margins, gibbs_update_weights, sum_votes_and_logs
+from crowdwise.kernels.max_margin_votes import Margins, gibbs_update_weights, sum_votes_and_logs
 from crowdwise.simulate import simulate
 
 

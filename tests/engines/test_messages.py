@@ -61,9 +61,9 @@ def test_workers(n_classes: int, kind: str) -> None:
     features = np.random.default_rng(2).random((nodes.log_weight.size, 3))
     outgoing, plain = np.empty_like(incoming), np.empty_like(incoming)
     with use_engine("numba"):
-        log_mass, means = worker_messages(labels, nodes, Messages(incoming, outgoing, nodes.coins), features)
+        log_mass, means = worker_messages(labels, nodes, Messages(incoming, outgoing, nodes.are_coins), features)
     with use_engine("numpy"):
-        plain_mass, plain_means = worker_messages(labels, nodes, Messages(incoming, plain, nodes.coins), features)
+        plain_mass, plain_means = worker_messages(labels, nodes, Messages(incoming, plain, nodes.are_coins), features)
     np.testing.assert_allclose(outgoing, plain, atol=1e-9)
     np.testing.assert_allclose(log_mass, plain_mass, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(means, plain_means, atol=1e-10)
@@ -85,7 +85,7 @@ def test_tasks(n_classes: int, with_gold: bool, kind: str) -> None:
     for engine, damping in (("numba", 0.25), ("numpy", 0.25), ("numpy", 0.0)):
         incoming, posterior = before.copy(), np.empty((labels.n_tasks, n_classes))
         with use_engine(engine):
-            messages = Messages(incoming, outgoing, nodes.coins)
+            messages = Messages(incoming, outgoing, nodes.are_coins)
             moved, log_mass = task_messages(labels, TruthPrior(log_prior, gold), messages, posterior, damping)
         found.append((incoming, posterior, log_mass, np.array(moved)))
     for fast, plain in zip(*found[:2], strict=True):
@@ -110,7 +110,7 @@ def test_the_two_messages_of_an_edge_multiply_to_one() -> None:
         nodes = nodes_of(kind, labels)
         incoming = messages_of(labels, nodes)
         outgoing = np.empty_like(incoming)
-        worker_messages(labels, nodes, Messages(incoming, outgoing, nodes.coins))
+        worker_messages(labels, nodes, Messages(incoming, outgoing, nodes.are_coins))
         np.testing.assert_allclose((incoming * np.exp(outgoing)).sum(axis=1), 1, atol=1e-10)
 
 
@@ -124,7 +124,7 @@ def test_lanes_and_threads(kind: str) -> None:
         with use_threads(threads):
             incoming, posterior = messages_of(labels, nodes), np.empty((9_000, 3))
             outgoing = np.empty_like(incoming)
-            messages = Messages(incoming, outgoing, nodes.coins)
+            messages = Messages(incoming, outgoing, nodes.are_coins)
             log_mass, _ = worker_messages(labels, nodes, messages)
             moved, of_tasks = task_messages(labels, TruthPrior(log_prior, NO_GOLD), messages, posterior, 0.0)
             found.append((log_mass, outgoing, np.array(moved), of_tasks, incoming, posterior))

@@ -27,11 +27,11 @@ def test_pair_counts_equal_plain_loops(repeats: bool, chunk: int, monkeypatch: p
     assert list(zip(found.first.tolist(), found.second.tolist(), strict=True)) == sorted(expected)
     for pair, counts in zip(zip(found.first.tolist(), found.second.tolist(), strict=True), found.counts, strict=True):
         np.testing.assert_array_equal(counts, expected[pair])
-    np.testing.assert_array_equal(found.shared, found.counts.sum(axis=(1, 2)))
+    np.testing.assert_array_equal(found.n_shared_tasks, found.counts.sum(axis=(1, 2)))
     first, second, same, shared = pairs.pair_agreements(labels)
     np.testing.assert_array_equal([first, second], [found.first, found.second])
     np.testing.assert_array_equal(same, np.einsum("pkk->p", found.counts))
-    np.testing.assert_array_equal(shared, found.shared)
+    np.testing.assert_array_equal(shared, found.n_shared_tasks)
 
 
 def test_no_pairs() -> None:

@@ -45,7 +45,7 @@ def random_labels(
 def on(name: str, labels: CrowdLabels, n_states: int | None = None) -> Prepared:
     """The labels on one engine, laid out anew."""
     engine = load_engine(name)
-    return engine.prepare(engine.lay_out(labels, n_states))
+    return engine.make_passes(engine.lay_out(labels, n_states))
 
 
 def random_parameters(labels: CrowdLabels, seed: int) -> tuple[Any, Any, Any]:
@@ -83,7 +83,10 @@ def assert_passes_agree(labels: CrowdLabels, seed: int, gold: Any = NO_GOLD) -> 
         np.testing.assert_allclose(stored, posterior, **TOLERANCE)
     values = np.random.default_rng(seed).normal(size=(labels.n_tasks, labels.n_classes))
     assert_same(fast.accumulate(values), plain.accumulate(values))
-    assert_same(fast.accumulate_votes(labels.class_shares, gold), plain.accumulate_votes(labels.class_shares, gold))
+    assert_same(
+        fast.count_against_vote_shares(labels.class_shares, gold),
+        plain.count_against_vote_shares(labels.class_shares, gold),
+    )
     for found, expected_sums in zip(
         fast.posterior_variance(posterior), plain.posterior_variance(posterior), strict=True
     ):
@@ -131,7 +134,7 @@ def test_statistics_of_parts_add_up(name: str) -> None:
 
     whole_and_sum(lambda prepared, mine: prepared.e_step(prior, table, gold[mine]))
     whole_and_sum(lambda prepared, mine: prepared.e_step_votes(prior, bonus, gold[mine]))
-    whole_and_sum(lambda prepared, mine: prepared.accumulate_votes(labels.class_shares, gold[mine]))
+    whole_and_sum(lambda prepared, mine: prepared.count_against_vote_shares(labels.class_shares, gold[mine]))
     values = np.random.default_rng(0).random((60, 4))
     whole_and_sum(lambda prepared, mine: prepared.accumulate(values[mine]))
 
@@ -147,7 +150,7 @@ def test_any_memory_order_of_tables_will_do(name: str) -> None:
 
 def test_tables_go_in_and_out_of_the_compiled_passes_without_a_copy() -> None:
     labels = random_labels(60, 9, 4, 400, 3)
-    counts = on("numba", labels).accumulate_votes(labels.class_shares).counts
+    counts = on("numba", labels).count_against_vote_shares(labels.class_shares).counts
     with use_engine("numba"):
         rows = log_rows(counts, np.ones((1, 4, 4)))
     for table in (counts, rows):
@@ -387,11 +390,11 @@ def test_posterior_variance(n_classes: int, n_tasks: int, n_labels: int) -> None
 def test_accumulate_votes(n_classes: int, n_tasks: int, n_labels: int, gold: bool) -> None:
     labels = random_labels(n_tasks, 9, n_classes, n_labels, 15)
     known = np.random.default_rng(1).integers(-1, n_classes, n_tasks).astype(np.int32) if gold else NO_GOLD
-    expected = on("numpy", labels).accumulate_votes(labels.class_shares, known)
+    expected = on("numpy", labels).count_against_vote_shares(labels.class_shares, known)
     results = []
     for threads in (1, 3):
         with use_threads(threads):
-            results.append(on("numba", labels).accumulate_votes(labels.class_shares, known))
+            results.append(on("numba", labels).count_against_vote_shares(labels.class_shares, known))
     np.testing.assert_allclose(results[0].counts, expected.counts, **TOLERANCE)
     np.testing.assert_allclose(results[0].class_counts, expected.class_counts, **TOLERANCE)
     np.testing.assert_array_equal(results[0].counts, results[1].counts)

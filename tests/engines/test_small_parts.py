@@ -13,8 +13,8 @@ from numba import njit
 from crowdwise.kernels.compiled.exponential import UNDERFLOW, exp_of_nonpositive
 from crowdwise.labels.sorting import (
     codes_by_first_appearance,
+    earlier_edge_of_each_repeat,
     find_repeated_edges,
-    first_repeats,
     group_by,
     group_offsets,
     sort_by_task,
@@ -93,7 +93,7 @@ def test_repeats_are_found(n_tasks: int, n_workers: int, size: int, seed: int) -
         expected[edge] = last.get(pair, -1)
         last[pair] = edge
     offsets = group_offsets(task, n_tasks)
-    np.testing.assert_array_equal(first_repeats(offsets, worker, n_workers), expected)
+    np.testing.assert_array_equal(earlier_edge_of_each_repeat(offsets, worker, n_workers), expected)
     later, earlier = find_repeated_edges(offsets, worker, n_workers)
     np.testing.assert_array_equal(later, np.flatnonzero(expected >= 0))
     np.testing.assert_array_equal(earlier, expected[expected >= 0])

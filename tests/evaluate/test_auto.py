@@ -34,7 +34,7 @@ def test_the_prior_of_workers_by_plain_loops() -> None:
     errors += 0.5
     np.fill_diagonal(errors, 0)
     errors /= errors.sum(axis=1, keepdims=True)
-    counts = prepare(labels).accumulate_votes(labels.class_shares).counts
+    counts = prepare(labels).count_against_vote_shares(labels.class_shares).counts
     found = hierarchical_dawid_skene.prior_pseudo_answers(counts, PriorKnowledge(), 6.0)
     for worker in range(4):
         accuracy = (agrees[worker] + 8 * crowd) / (total[worker] + 8)
@@ -88,7 +88,7 @@ def test_hard_tasks_are_seen() -> None:
 def test_hierarchical_dawid_skene_by_plain_loops() -> None:
     """One EM step after another with dense arrays: the prior is estimated anew in each."""
     labels = tiny_labels(3, 1, n_tasks=12, n_workers=5)
-    found = hierarchical_dawid_skene.HierarchicalDawidSkene(4.0).fit_known(labels, PriorKnowledge())
+    found = hierarchical_dawid_skene.HierarchicalDawidSkene(4.0).fit_with_knowledge(labels, PriorKnowledge())
     shares = np.sqrt(labels.class_shares + 0.01 / 3)
     shares /= shares.sum()
     counts_of_tasks = labels.labels_per_task[:, None]

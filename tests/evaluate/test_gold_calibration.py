@@ -12,8 +12,8 @@ import crowdwise as cw
 from crowdwise.evaluate.gold_calibration import GoldCalibration, calibrate_from_gold
 from crowdwise.evaluate.penalised_logistic import fit_logistic, leave_one_out_scores
 from crowdwise.evaluate.top_label_calibration import find_confidence_levels, set_confidence, shrink_to_levels
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.model import CrowdLabels
 from crowdwise.simulate import simulate
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def too_sure(seed: int, n_tasks: int = 600) -> tuple[CrowdLabels, FloatArray, In
     """A crowd, a posterior that is surer than right (the fourth power of a calibrated one), and the truth."""
     crowd = simulate("dawid-skene", n_tasks=n_tasks, n_workers=12, n_classes=3, labels_per_task=3, random_state=seed)
     right = cw.DawidSkene().fit(crowd.labels, gold=dict(enumerate(crowd.truth.tolist())))
-    posterior = right._compute_posterior(right._align_labels(crowd.labels)) ** 4
+    posterior = right._predict_posterior(right._align_labels(crowd.labels)) ** 4
     return crowd.labels, posterior / posterior.sum(axis=1, keepdims=True), crowd.truth
 
 

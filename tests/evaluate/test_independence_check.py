@@ -96,7 +96,7 @@ def test_the_statistics_by_hand() -> None:
                 sums[0] += excess
                 sums[1] += expected * (1 - expected)
     wanted = [np.mean([a**2 / b for a, b in sums.values()]) for sums in (by_pair, by_task)]
-    found = independence_check._LabelPairs(labels).statistics(labels.label, prior, confusion)
+    found = independence_check._LabelPairs(labels).excess_agreement_statistics(labels.label, prior, confusion)
     np.testing.assert_allclose(found, wanted)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels, InputError, read_labels
-from crowdwise.labels.numeric_values import describe_values, measure_agreement
+from crowdwise.labels.numeric_values import explain_numeric_values, measure_agreement
 from crowdwise.labels.wide_tables import labels_from_nested
 from crowdwise.metrics import krippendorff_alpha
 
@@ -70,7 +70,7 @@ def test_classes_are_hardly_ever_asked_about() -> None:
     asked = 0
     for n_classes, n_tasks in sizes:
         source = classes(n_classes, n_tasks, 3, 0.3, rng)
-        asked += bool(describe_values(read_labels(source, kind="labels")))
+        asked += bool(explain_numeric_values(read_labels(source, kind="labels")))
     assert asked <= 3
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import crowdwise as cw
+from crowdwise.labels.bio_tags import allowed_followers, parse_tag
 from crowdwise.labels.sequences import read_sequences
-from crowdwise.labels.tags import allowed_followers, parse_tag
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -99,7 +99,7 @@ def finite_where_little_is_known(make: Any) -> None:
             crowd = crowd_of(n_classes)
             objective = make(crowd).to(dtype)
             objective.n_epochs = 3
-            objective.begin_epoch(0, lambda crowd=crowd: crowd.votes().clamp(min=1e-3).log())
+            objective.begin_epoch(0, lambda crowd=crowd: crowd.task_vote_shares().clamp(min=1e-3).log())
             for task in (0, 1, 2):
                 seen = seen_of(1, n_classes, dtype)
                 loss = objective.loss(seen, one_task(crowd, task))

@@ -63,7 +63,7 @@ def test_a_workers_matrix_is_the_mean_over_her_labels_of_one_epoch() -> None:
     objective = shaken(CommonObjective(crowd, WIDTH, 6, 0.0))
     seen, batch = seen_of(5, 3), whole(crowd)
     for _ in range(2):
-        objective.begin_epoch(0, crowd.votes)
+        objective.begin_epoch(0, crowd.task_vote_shares)
         objective.loss(seen, batch)
     layers = mix_layers(objective.common_share(seen.features, batch), objective.common, objective.own[batch.worker])
     hers = batch.worker == 2

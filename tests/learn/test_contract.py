@@ -108,7 +108,7 @@ def test_loss_and_gradient_are_finite(entry: LearnerEntry, kind: str) -> None:
     features, crowd = make_features(data.X), Crowd(data.labels)
     torch.manual_seed(0)
     classifier = build_network("linear", features, 3)
-    objective = made(entry, data)._objective(crowd, classifier, features)
+    objective = made(entry, data)._make_objective(crowd, classifier, features)
     objective.n_epochs = 3
     seen = classifier.logits_and_representation(torch.as_tensor(data.X).float())
     objective.begin_epoch(0, lambda: objective.log_f(seen).detach())

@@ -10,7 +10,7 @@ from torch import nn
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, NetworkOutput, batches
 from crowdwise.learn.classifier_trust import clip_probabilities, limit_trust
-from crowdwise.learn.deep_bp import DeepBeliefPropagationObjective, crowd_nodes, propagate_beliefs
+from crowdwise.learn.deep_bp import DeepBeliefPropagationObjective, confusion_quadrature_nodes, propagate_beliefs
 from crowdwise.learn.features import make_features
 from crowdwise.simulate import simulate
 
@@ -80,7 +80,7 @@ def test_second_answers_of_a_worker_are_edges_of_their_own():
 
 def test_the_crowds_prior_has_its_errors_and_its_accuracy_in_the_middle():
     counts = np.array([[60.0, 30.0, 10.0], [5.0, 80.0, 15.0], [0.0, 0.0, 0.0]])
-    nodes, weights = crowd_nodes(counts, (2.0, 1.0))
+    nodes, weights = confusion_quadrature_nodes(counts, (2.0, 1.0))
     np.testing.assert_allclose(nodes.sum(axis=2), 1)
     np.testing.assert_allclose(weights.sum(), 1)
     middle = nodes[len(nodes) // 2]

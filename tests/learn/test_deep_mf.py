@@ -18,8 +18,8 @@ from crowdwise.learn.deep_mf import (
     kl_from_classifier,
 )
 from crowdwise.learn.features import make_features
-from crowdwise.learn.losses import coupled_sum
-from crowdwise.learn.worker_models import log_bayes, soft_counts
+from crowdwise.learn.losses import coupled_cross_entropy
+from crowdwise.learn.worker_models import log_posterior_given_labels, soft_counts
 from crowdwise.simulate import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.learn.identifiability.NotIdentifiable")
@@ -72,7 +72,7 @@ def test_with_points_and_q_of_the_classifier_the_bound_is_what_004_says(n_classe
         for k in range(n_classes)
     )
     np.testing.assert_allclose(float(value), by_hand, atol=1e-10)
-    coupled = coupled_sum(f, matrices, whole(crowd))
+    coupled = coupled_cross_entropy(f, matrices, whole(crowd))
     assert float(value) < -float(coupled) - 0.1  # strictly: the classifier is not sure
 
 
@@ -81,13 +81,13 @@ def test_with_points_and_q_of_the_classifier_the_bound_is_what_004_says(n_classe
 def test_with_points_and_the_best_q_the_bound_is_the_likelihood_of_the_labels(n_classes, labels_per_task):
     crowd, f, matrices = drawn(n_classes, labels_per_task)
     logs = matrices.log()
-    q = log_bayes(f.log(), crowd.task, logs[crowd.worker, :, crowd.label]).exp()
+    q = log_posterior_given_labels(f.log(), crowd.task, logs[crowd.worker, :, crowd.label]).exp()
     value = expected_log_likelihood(crowd, q, logs) - kl_from_classifier(f.log(), q)
     dense = torch.ones_like(f)
     for t, w, label in zip(crowd.task.tolist(), crowd.worker.tolist(), crowd.label.tolist(), strict=True):
         dense[t] *= matrices[w, :, label]
     np.testing.assert_allclose(float(value), float((f * dense).sum(dim=1).log().sum()), atol=1e-10)
-    coupled = -float(coupled_sum(f, matrices, whole(crowd)))
+    coupled = -float(coupled_cross_entropy(f, matrices, whole(crowd)))
     if labels_per_task == 1:
         np.testing.assert_allclose(float(value), coupled, atol=1e-10)  # coupled cross-entropy exactly
     else:
@@ -98,8 +98,8 @@ def test_for_one_label_a_task_the_gradient_is_that_of_coupled_cross_entropy():
     """At the best q, the M-step's gradient of the classifier (30) is coupled cross-entropy's."""
     crowd, f, matrices = drawn(3, 1)
     logits = f.log().requires_grad_()
-    coupled_sum(logits.softmax(dim=1), matrices, whole(crowd)).backward()
-    q = log_bayes(f.log(), crowd.task, matrices.log()[crowd.worker, :, crowd.label]).exp()
+    coupled_cross_entropy(logits.softmax(dim=1), matrices, whole(crowd)).backward()
+    q = log_posterior_given_labels(f.log(), crowd.task, matrices.log()[crowd.worker, :, crowd.label]).exp()
     np.testing.assert_allclose(logits.grad.numpy(), (f - q).numpy(), atol=1e-10)
 
 
@@ -147,7 +147,7 @@ def test_every_update_raises_the_bound(coin, n_classes):
     values = []
     for _ in range(6):
         logs = workers.expected_logs(counts)
-        q = log_bayes(log_f, crowd.task, logs[crowd.worker, :, crowd.label]).exp()
+        q = log_posterior_given_labels(log_f, crowd.task, logs[crowd.worker, :, crowd.label]).exp()
         values.append(float(evidence_lower_bound(crowd, log_f, q, workers, counts)))
         counts = soft_counts(crowd, q)
         values.append(float(evidence_lower_bound(crowd, log_f, q, workers, counts)))

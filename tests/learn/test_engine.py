@@ -72,7 +72,7 @@ def test_batches_are_what_a_plain_loop_gives(data: st.DataObject) -> None:
 
 def test_votes_are_shares_and_even_without_labels() -> None:
     labels = CrowdLabels.from_codes([0, 0, 0, 2], [0, 1, 2, 0], [1, 1, 0, 2], tasks=3, workers=3, classes=3)
-    np.testing.assert_allclose(Crowd(labels).votes(), [[1 / 3, 2 / 3, 0], [1 / 3] * 3, [0, 0, 1]], atol=1e-7)
+    np.testing.assert_allclose(Crowd(labels).task_vote_shares(), [[1 / 3, 2 / 3, 0], [1 / 3] * 3, [0, 0, 1]], atol=1e-7)
 
 
 # ---- which epoch --------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_gradients_are_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_workers_have_a_rate_of_their_own() -> None:
     data = crowded(24)
     still = cw.TraceRegularized(**QUICK, worker_learning_rate=1e-12).fit(data.X, data.labels)
-    start = cw.TraceRegularized(**QUICK)._objective(Crowd(data.labels), None, None).confusion()  # type: ignore[arg-type]
+    start = cw.TraceRegularized(**QUICK)._make_objective(Crowd(data.labels), None, None).confusion()  # type: ignore[arg-type]
     learnt = still.module_.confusion()
     np.testing.assert_allclose(learnt.detach(), start.detach(), atol=1e-5)  # type: ignore[union-attr]
 

@@ -14,8 +14,13 @@ from tests.learn.crowds import crowded
 import crowdwise as cw
 from crowdwise.labels import CrowdLabels
 from crowdwise.learn.identifiability import NotIdentifiable
-from crowdwise.metrics.dominance import contrast, crowd_confusion, find_non_dominant, find_unanchored
-from crowdwise.simulate.annotators import pairwise_flippers
+from crowdwise.metrics.identifiability_conditions import (
+    class_separation,
+    crowd_confusion,
+    find_non_dominant,
+    find_unanchored,
+)
+from crowdwise.simulate.tanno_annotators import pairwise_flippers
 
 QUICK: dict[str, Any] = {"network": "linear", "batch_size": 32, "learning_rate": 0.03, "device": "cpu"}
 
@@ -48,12 +53,12 @@ def test_the_crowds_mean_weighs_workers_by_answers() -> None:
 
 def test_contrast() -> None:
     sure = np.eye(3)[[0, 0, 0, 0, 1, 2]]
-    assert contrast(sure) == pytest.approx(1)  # whatever the shares of the classes
-    assert contrast(np.tile([0.5, 0.3, 0.2], (9, 1))) == pytest.approx(0, abs=1e-12)
-    assert contrast(0.7 * np.eye(3) + 0.1) == pytest.approx(0.7**2)  # whatever K: the square of the gap
-    assert contrast(0.7 * np.eye(10) + 0.03) == pytest.approx(0.7**2)
+    assert class_separation(sure) == pytest.approx(1)  # whatever the shares of the classes
+    assert class_separation(np.tile([0.5, 0.3, 0.2], (9, 1))) == pytest.approx(0, abs=1e-12)
+    assert class_separation(0.7 * np.eye(3) + 0.1) == pytest.approx(0.7**2)  # whatever K: the square of the gap
+    assert class_separation(0.7 * np.eye(10) + 0.03) == pytest.approx(0.7**2)
     merged = np.array([[0.5, 0.5, 0], [0, 0, 1], [0.5, 0.5, 0]])  # two classes that are never told apart
-    assert contrast(merged) == pytest.approx(0, abs=1e-12)
+    assert class_separation(merged) == pytest.approx(0, abs=1e-12)
 
 
 def test_anchors_and_experts() -> None:

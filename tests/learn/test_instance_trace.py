@@ -94,7 +94,7 @@ def test_the_matrices_stand_still_in_the_warm_up_and_the_classifier_does_not() -
     objective.n_epochs = 4
     moved = []
     for epoch in range(4):
-        objective.begin_epoch(epoch, crowd.votes)
+        objective.begin_epoch(epoch, crowd.task_vote_shares)
         logits, bias = torch.autograd.grad(objective.loss(seen, whole(crowd)), [seen.logits, objective.head.bias])
         assert logits.abs().max() > 0
         moved.append(bool(bias.abs().max() > 0))

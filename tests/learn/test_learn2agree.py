@@ -19,8 +19,8 @@ from crowdwise.learn.learn2agree import (
     log_odds,
     mark_positive_labels,
     mean_over_workers,
-    regularise,
-    task_agreement,
+    positive_label_shares,
+    regularise_log_odds,
 )
 from crowdwise.metrics import agreement_ratio, cohen_kappa
 
@@ -140,11 +140,11 @@ def test_regularisation_is_equation_4_and_has_its_properties() -> None:
     p = torch.linspace(0.01, 0.99, 50, dtype=torch.float64)[:, None]
     y = torch.linspace(0, 1, 21, dtype=torch.float64)
     up, down = p * torch.exp(3 * (y - 0.5)), (1 - p) * torch.exp(3 * (0.5 - y))
-    found = regularise(p.logit(), y, 3.0).sigmoid()
+    found = regularise_log_odds(p.logit(), y, 3.0).sigmoid()
     np.testing.assert_allclose(found, up / (up + down), rtol=1e-12)
     np.testing.assert_allclose(found[:, 10], p[:, 0])  # chance level leaves p as it was
     assert (found.diff(dim=1) > 0).all()
-    stronger = regularise(p.logit(), y, 5.0).sigmoid()
+    stronger = regularise_log_odds(p.logit(), y, 5.0).sigmoid()
     assert (stronger[:, 11:] > found[:, 11:]).all()
     assert (stronger[:, :10] < found[:, :10]).all()
 
@@ -164,7 +164,9 @@ def test_log_odds_of_one_class_against_the_rest() -> None:
 
 def test_agreement_divides_by_those_who_labelled() -> None:
     crowd = crowd_of(RAGGED)
-    agreement, labelled = task_agreement(mark_positive_labels(crowd.label, 2).double(), crowd.task, crowd.n_tasks)
+    agreement, labelled = positive_label_shares(
+        mark_positive_labels(crowd.label, 2).double(), crowd.task, crowd.n_tasks
+    )
     np.testing.assert_allclose(agreement[:, 0], [2 / 3, 1 / 2, 0, 0, 1, 1, 1 / 3])
     assert labelled.tolist() == [True, True, False, True, True, True, True]
 

@@ -48,7 +48,7 @@ def test_a_step_is_algorithm_3_s(n_classes: int) -> None:
 def test_loss_and_gradient_are_those_of_the_m_step() -> None:
     crowd = Crowd(ragged())
     objective = MbemObjective(crowd, None, 0.2).double()
-    objective.alternate(logits_of(seed=5).detach())
+    objective.update_posterior_and_confusions(logits_of(seed=5).detach())
     logits = logits_of()
     loss = objective.loss(NetworkOutput(logits, logits), whole(crowd))
     log_f = torch.log(logits.exp() / logits.exp().sum(dim=1, keepdim=True))

@@ -15,7 +15,7 @@ from tests.learn.crowds import N_CLASSES, N_TASKS, N_WORKERS, logits_of, ragged,
 import crowdwise as cw
 from crowdwise.learn.batches import Crowd, NetworkOutput
 from crowdwise.learn.learn_from_all import AllObjective
-from crowdwise.learn.losses import noisy_log_likelihood, winning_classes
+from crowdwise.learn.losses import noisy_log_likelihood, one_hot_winners
 from crowdwise.learn.oracle import OracleObjective
 from crowdwise.learn.single_cm import SingleObjective
 from crowdwise.learn.soft_bootstrap import BootstrapObjective
@@ -56,7 +56,7 @@ def majority(labels: cw.CrowdLabels) -> np.ndarray:
 @SIZES
 def test_votes_are_counted_and_ties_spread(n_classes: int) -> None:
     labels = ragged(n_classes, seed=2)
-    np.testing.assert_allclose(winning_classes(Crowd(labels).votes()), majority(labels), atol=1e-6)
+    np.testing.assert_allclose(one_hot_winners(Crowd(labels).task_vote_shares()), majority(labels), atol=1e-6)
 
 
 @SIZES

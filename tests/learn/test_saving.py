@@ -156,9 +156,9 @@ def test_a_parameter_that_cannot_be_saved(tmp_path: Path) -> None:
     class Needy(TraceRegularized):
         needed: Any = None
 
-        def _objective(self, *given: Any) -> Any:
+        def _make_objective(self, *given: Any) -> Any:
             assert self.needed is not None, "needed is missing"
-            return super()._objective(*given)
+            return super()._make_objective(*given)
 
     model = Needy(**QUICK, needed=[1, 2]).fit(*crowd())
     with pytest.raises(cw.InputError, match=r"cannot be saved: .needed is missing.*cannot hold .* parameter needed is"):
@@ -171,7 +171,7 @@ def test_state_of_tasks_and_labels_is_left_behind(tmp_path: Path, monkeypatch: p
         def __init__(self, crowd: Any, *given: Any, **named: Any) -> None:
             super().__init__(crowd, *given, **named)
             self.odd = nn.Parameter(torch.ones(crowd.n_labels, crowd.n_classes))
-            self.register_buffer("posterior", crowd.votes())
+            self.register_buffer("posterior", crowd.task_vote_shares())
             self.register_buffer("shared", torch.ones(crowd.n_classes))
 
     X, labels = crowd()

@@ -46,7 +46,9 @@ def objective_at(stage: int, n_classes: int) -> tuple[Any, Any]:
 def all_matrices(objective: Any, low: torch.Tensor) -> torch.Tensor:
     """T[task, worker, truth, label] of all pairs."""
     weight, bias = objective.head.weight[objective.source], objective.head.bias[objective.source]
-    return torch.stack([objective.head.rows(torch.einsum("r,wrc->wc", row, weight) + bias) for row in low])
+    return torch.stack(
+        [objective.head.normalise_to_matrices(torch.einsum("r,wrc->wc", row, weight) + bias) for row in low]
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -63,7 +65,7 @@ def test_loss_and_gradient_are_those_of_all_pairs_and_a_mask(stage: int, n_class
         T = all_matrices(objective, objective.low).detach()
         dense = -(said * torch.einsum("tk,twkl->twl", f, T).log()).sum() / said.sum()
     else:
-        T = all_matrices(objective, objective.head.low(seen.features.detach()))
+        T = all_matrices(objective, objective.head.reduce_features(seen.features.detach()))
         rows = torch.stack([T[task, :, int(truth)] for task, truth in enumerate(objective.truth)])
         anchored = said * (objective.truth != NONE)[:, None, None]
         dense = -(anchored * rows.log()).sum() / anchored.sum()

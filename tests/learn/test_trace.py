@@ -15,7 +15,7 @@ from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
 from crowdwise.learn.trace import TraceObjective
 from crowdwise.learn.worker_models import Confusions, LabelEntriesAndDiagonal
-from crowdwise.simulate.annotators import pairwise_flippers
+from crowdwise.simulate.tanno_annotators import pairwise_flippers
 
 if TYPE_CHECKING:
     from torch import Tensor

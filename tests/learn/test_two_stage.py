@@ -25,7 +25,7 @@ HAND = cw.CrowdLabels.from_codes(
 
 def target_of(**parameters: object) -> np.ndarray:
     model = TwoStage(**parameters)
-    return model._objective(Crowd(HAND), None, None).target.numpy()
+    return model._make_objective(Crowd(HAND), None, None).target.numpy()
 
 
 def test_majority_vote_takes_the_winner_and_spreads_ties() -> None:

@@ -296,7 +296,7 @@ MUTATIONS = (
     ),
     Mutation(
         "second answers kept",
-        "labels/model.py",
+        "labels/crowd_labels.py",
         'keep[later if on_duplicate == "first" else earlier] = False',
         'keep[later if on_duplicate == "first" else earlier] = on_duplicate == "first"',
         ("tests/labels/test_read.py::test_duplicates",),
@@ -325,8 +325,8 @@ MUTATIONS = (
     Mutation(
         "E-step without the classifier",
         "learn/em.py",
-        "log_bayes(log_f, crowd.task",
-        "log_bayes(0 * log_f, crowd.task",
+        "log_posterior_given_labels(log_f, crowd.task",
+        "log_posterior_given_labels(0 * log_f, crowd.task",
         (LEARN + "em.py::test_e_step_is_algorithm_2_s",),
     ),
     Mutation(
@@ -367,7 +367,7 @@ MUTATIONS = (
     Mutation(
         "Adam's means laid out otherwise than their parameters",
         "learn/checkpoints.py",
-        "            _lay_out(optimiser)\n",
+        "            _match_memory_layout(optimiser)\n",
         "",
         (LEARN + "contract.py::test_resumed_is_as_if_never_stopped[max-mig]",),
     ),

@@ -120,7 +120,9 @@ def test_more_states_than_classes() -> None:
     log_prior, table = np.log(generator.dirichlet(np.ones(6))), generator.normal(0, 2, (6, 6, 3))
     posterior, slow = np.empty((2, 50, 6))
     gold = np.where(np.arange(50) % 4 == 0, np.arange(50) % 3, -1).astype(np.int32)
-    fast, plain = (engine.prepare(engine.lay_out(labels, 6)) for engine in (load_engine("numba"), load_engine("numpy")))
+    fast, plain = (
+        engine.make_passes(engine.lay_out(labels, 6)) for engine in (load_engine("numba"), load_engine("numpy"))
+    )
     found = fast.e_step(log_prior, table, gold, posterior)
     expected = plain.e_step(log_prior, table, gold, slow)
     np.testing.assert_allclose(posterior, slow, atol=1e-12)
@@ -436,7 +438,7 @@ def test_communities_step_rises() -> None:
         return float(total)
 
     for _ in range(20):
-        risen = cbcc.update_communities(counts, chance, alpha, prior)
+        risen = cbcc.update_community_alpha(counts, chance, alpha, prior)
         assert value(risen) >= value(alpha) - 1e-9
         alpha = risen
 

@@ -11,7 +11,7 @@ from tests.conftest import tiny_labels
 
 import crowdwise as cw
 from crowdwise.aggregate import cnmf, coupled_cpd, multi_spa, spectral, sym_nmf
-from crowdwise.fitting import moment_estimates
+from crowdwise.fitting import moment_method_steps
 from crowdwise.kernels import NO_GOLD, PairCounts, pair_counts
 from crowdwise.labels import CrowdLabels, InputError
 from crowdwise.registry import method
@@ -51,7 +51,7 @@ def test_multi_spa_has_no_error_on_exact_moments(n_classes: int, n_workers: int)
     found, whose = multi_spa.matrices_from_corners(pairs, blurred(confusion), draw=0.0)
     assert whose.all()
     np.testing.assert_allclose(found, confusion, atol=1e-9)
-    np.testing.assert_allclose(moment_estimates.estimate_prior_from_pairs(pairs, confusion), prior, atol=1e-9)
+    np.testing.assert_allclose(moment_method_steps.estimate_prior_from_pairs(pairs, confusion), prior, atol=1e-9)
 
 
 @pytest.mark.parametrize(("n_classes", "n_workers"), [(2, 5), (3, 7), (4, 9)])
@@ -110,7 +110,7 @@ def test_spectral_has_no_error_on_exact_moments(n_classes: int) -> None:
     found = spectral.estimate_third_view(exact)
     assert found is not None
     matrix = found[1].T
-    order = moment_estimates.align_all_rows(matrix[None], views[2][None])
+    order = moment_method_steps.find_common_row_order(matrix[None], views[2][None])
     np.testing.assert_allclose(matrix[order], views[2], atol=1e-9)
     np.testing.assert_allclose(found[0][order], prior, atol=1e-9)
     worker = np.random.default_rng(9).dirichlet(np.ones(n_classes), n_classes)
@@ -271,9 +271,9 @@ def test_rows_are_matched_with_the_reference(n_classes: int) -> None:
     reference = generator.dirichlet(np.ones(n_classes), (4, n_classes))
     orders = [list(order) for order in permutations(range(n_classes))]
     best = max(orders, key=lambda order: (found[:, order] * reference).sum())
-    assert moment_estimates.align_all_rows(found, reference).tolist() == best
+    assert moment_method_steps.find_common_row_order(found, reference).tolist() == best
     for mine, hers, matched in zip(
-        found, reference, moment_estimates.align_rows_of_each(found, reference), strict=True
+        found, reference, moment_method_steps.align_rows_of_each(found, reference), strict=True
     ):
         order = max(orders, key=lambda order: (mine[order] * hers).sum())
         np.testing.assert_array_equal(matched, mine[order])
@@ -295,7 +295,7 @@ def test_prior_of_pairs_is_the_least_squares_fit() -> None:
     best = np.linalg.lstsq(np.array(rows), np.array(targets), rcond=None)[0]
     assert (best > 0).all()
     np.testing.assert_allclose(
-        moment_estimates.estimate_prior_from_pairs(noisy, confusion), best / best.sum(), atol=1e-10
+        moment_method_steps.estimate_prior_from_pairs(noisy, confusion), best / best.sum(), atol=1e-10
     )
 
 
@@ -307,7 +307,7 @@ def test_the_core_is_those_who_answer_beside_others() -> None:
         sum(int((labels.task == task).sum()) - 1 for task in labels.task[labels.worker == worker])
         for worker in range(9)
     ]
-    order, counted = moment_estimates.rank_workers(labels, NO_GOLD)
+    order, counted = moment_method_steps.rank_workers_by_shared_answers(labels, NO_GOLD)
     np.testing.assert_array_equal(counted, beside)
     assert np.array(beside)[order].tolist() == sorted(beside, reverse=True)
 
@@ -318,7 +318,7 @@ def test_workers_outside_the_core_get_an_m_step() -> None:
         "dawid-skene", n_tasks=300, n_workers=8, n_classes=3, labels_per_task=5, random_state=2
     ).labels
     model = cw.MultiSpa(max_workers=3).fit(labels)
-    core = moment_estimates.rank_workers(labels, NO_GOLD)[0][:3]
+    core = moment_method_steps.rank_workers_by_shared_answers(labels, NO_GOLD)[0][:3]
     others = np.setdiff1d(np.arange(8), core)
     votes = labels.vote_counts()
     shares = votes / votes.sum(axis=1, keepdims=True)

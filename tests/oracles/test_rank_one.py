@@ -233,7 +233,7 @@ def test_messages_in_plain_loops(n_classes: int, seed: int, rounds: int) -> None
     merged = rank_one.merge_answers(labels)
     cells = list(zip(merged.task.tolist(), merged.worker.tolist(), strict=True))
     found_x, found_y = kos.pass_messages(
-        merged.task, merged.worker, merged.coded(labels, 0), np.zeros(len(cells), int), rounds=rounds
+        merged.task, merged.worker, merged.sum_coded_answers(labels, 0), np.zeros(len(cells), int), rounds=rounds
     )
     np.testing.assert_allclose(found_y, [y[cell] for cell in cells], atol=1e-10)
     np.testing.assert_allclose(found_x, [x[cell] for cell in cells], atol=1e-10)
@@ -243,7 +243,7 @@ def test_the_decision_of_messages_is_their_sign(crowd: CrowdLabels) -> None:
     """Two classes: the more probable one is the sign of Σ A y, most workers being reliable."""
     two = simulate_workers(symmetric_confusion(np.linspace(0.55, 0.9, 12), 2), 120, 5, random_state=2).labels
     merged = rank_one.merge_answers(two)
-    answer = merged.coded(two, 0)
+    answer = merged.sum_coded_answers(two, 0)
     x, y = kos.pass_messages(merged.task, merged.worker, answer, np.zeros(answer.size, int), rounds=10)
     heard = np.bincount(merged.worker, answer * x)
     score = np.bincount(merged.task, answer * y) * np.sign(np.sign(heard).sum())
@@ -258,7 +258,7 @@ def test_weights_are_the_singular_vector_of_dense_algebra() -> None:
         dense[t, w] = coded(a, 0, 2)
     left, size, right = np.linalg.svd(dense)
     merged = rank_one.merge_answers(labels)
-    cells = merged.task, merged.worker, merged.coded(labels, 0)
+    cells = merged.task, merged.worker, merged.sum_coded_answers(labels, 0)
     weight, _, converged = ghosh_svd.leading_singular_vector(*cells, np.zeros(9, int), max_iter=5000, tol=1e-12)
     assert converged
     wanted = right[0] * 3 * np.sign(right[0].sum())  # mean square 1 over nine workers

@@ -13,7 +13,7 @@ import crowdwise as cw
 from crowdwise.aggregate import confusion_vector, dawid_skene, glad, mace, one_coin
 from crowdwise.engines import prepare
 from crowdwise.kernels import NO_GOLD, worker_answer_sums
-from crowdwise.kernels.glad import ability_posterior
+from crowdwise.kernels.glad import truth_posterior
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +110,7 @@ def test_glad_gradient() -> None:
 
 def test_glad_stays_finite_at_extremes() -> None:
     labels = tiny_labels(3, 4)
-    value, posterior, right = ability_posterior(
+    value, posterior, right = truth_posterior(
         labels, np.array([900.0, -900.0, 0.0]), np.full(5, 50.0), np.log(np.full(3, 1 / 3)), NO_GOLD
     )
     assert np.isfinite(value)

@@ -114,7 +114,7 @@ def test_of_many_workers_the_busiest_of_every_group_are_drawn() -> None:
     assert {0, 1, 2, 3} <= set(graph.workers.tolist())  # the busiest of the first
     one = graph_of([*[0] * 5, *[-1] * 200])
     assert one.workers.tolist() == list(range(5 + MOST_ALONE))
-    assert one.joined.sum() == 5
+    assert one.mark_joined_workers.sum() == 5
 
 
 @pytest.mark.parametrize("groups", [SEVERAL, [0, 0, -1], [0] * 200, np.repeat(np.arange(40), 2).tolist()])
@@ -125,7 +125,7 @@ def test_the_layout_can_be_read(groups: list[int]) -> None:
     assert apart.min() > 0.3
     assert np.isfinite(graph.place).all()
     boxes = [graph.place[graph.group == number] for number in np.unique(graph.group[graph.group >= 0])]
-    boxes += [graph.place[~graph.joined]] if not graph.joined.all() else []
+    boxes += [graph.place[~graph.mark_joined_workers]] if not graph.mark_joined_workers.all() else []
     for one, other in itertools.combinations(boxes, 2):
         gap = np.maximum(one.min(axis=0) - other.max(axis=0), other.min(axis=0) - one.max(axis=0))
         assert gap.max() > 0.7  # beside or below, with room for a number

@@ -13,13 +13,13 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.audit.audit import audit_crowd
-from crowdwise.audit.claims import (
+from crowdwise.audit.consensus_scores import ConsensusScore, score_consensus
+from crowdwise.audit.consensus_sentences import (
     confidence_claims,
     consensus_claims,
     describe_measured_accuracy,
     skill_sentences,
 )
-from crowdwise.audit.consensus_scores import ConsensusScore, score_consensus
 from crowdwise.labels.truth import read_truth
 from crowdwise.metrics import expected_calibration_error
 from crowdwise.report.page import make_report

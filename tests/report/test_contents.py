@@ -122,7 +122,7 @@ def test_the_map_keeps_everyone_flagged_and_some_of_the_others() -> None:
 
 
 def test_examples_are_flagged_worst_and_best(portrait: AuditView) -> None:
-    examples = portrait.examples()
+    examples = portrait.choose_example_workers()
     reasons = [why for why, _ in examples]
     assert reasons[:3] == ["flagged: dependent workers", "flagged: spammer", "flagged: dependent workers"]
     best = [who for why, who in examples if why == "among the most skilled"]

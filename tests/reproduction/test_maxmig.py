@@ -11,7 +11,7 @@ import pytest
 from crowdwise.datasets.pictures import Pictures
 from crowdwise.labels.errors import InputError
 from crowdwise.reproduction import problems, run_table, table_files, verdicts
-from crowdwise.simulate.annotators import CIFAR10
+from crowdwise.simulate.tanno_annotators import CIFAR10
 
 if TYPE_CHECKING:
     from pathlib import Path

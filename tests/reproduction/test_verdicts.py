@@ -54,10 +54,12 @@ def test_mean_spread_and_interval() -> None:
     cell = one(parse_table(SMALL, "mine"), rows({("few", "vote"): [0.6, 0.7, 0.8]}), "few", "vote")
     assert cell.mean == pytest.approx(70)
     assert cell.deviation == pytest.approx(10)
-    assert cell.half == pytest.approx(9.9248 * 10 / math.sqrt(3), rel=1e-4)  # Student's t, 2 degrees of freedom
+    assert cell.interval_half_width == pytest.approx(
+        9.9248 * 10 / math.sqrt(3), rel=1e-4
+    )  # Student's t, 2 degrees of freedom
     single = one(parse_table(SMALL, "mine"), rows({("few", "vote"): [0.6]}), "few", "vote")
     assert math.isnan(single.deviation)
-    assert math.isnan(single.half)
+    assert math.isnan(single.interval_half_width)
 
 
 def test_not_run_and_not_published() -> None:

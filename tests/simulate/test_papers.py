@@ -7,8 +7,8 @@ import pytest
 
 from crowdwise.metrics import cohen_kappa
 from crowdwise.simulate import CROWDS, simulate
-from crowdwise.simulate.annotators import CIFAR10, cifar_confusion
 from crowdwise.simulate.experts import senior_confusion
+from crowdwise.simulate.tanno_annotators import CIFAR10, cifar_confusion
 from crowdwise.simulate.workers import draw_flipper_confusion
 
 

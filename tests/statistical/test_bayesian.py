@@ -10,7 +10,7 @@ from scipy import stats
 from tests.statistical.test_coverage import coins, coverage, covered, matrices, spammers
 
 import crowdwise as cw
-from crowdwise.aggregate.bcc import generate_sweeps
+from crowdwise.aggregate.bcc import generate_gibbs_sweeps
 from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate_workers
@@ -36,7 +36,7 @@ def test_ranks_of_the_sampler_are_uniform(cell: tuple[int, int]) -> None:
     """Simulation-based calibration (Talts et al. 2018): the rank of the true cell among draws is uniform."""
     n_crowds, n_draws, thin = 1500, 19, 12
     labels, prior, shares, rows = crowds_of_the_prior(n_crowds, seed=1)
-    chain = generate_sweeps(
+    chain = generate_gibbs_sweeps(
         labels,
         PriorKnowledge(class_prior=shares),
         rows_prior=prior[None],
@@ -56,7 +56,7 @@ def test_ranks_of_the_sampler_are_uniform(cell: tuple[int, int]) -> None:
 def test_ranks_of_a_wrong_sampler_are_not_uniform() -> None:
     """The test above can fail: with a prior that is wrong by one pseudo-count it does."""
     labels, prior, shares, rows = crowds_of_the_prior(1500, seed=1)
-    chain = generate_sweeps(
+    chain = generate_gibbs_sweeps(
         labels,
         PriorKnowledge(class_prior=shares),
         rows_prior=prior[None] + np.eye(2),

@@ -21,7 +21,7 @@ from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import grade_by_posterior
 from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.fitting.shared_errors import task_effect_evidence
-from crowdwise.fitting.skill_posterior import beta_moments, calibrate_skill
+from crowdwise.fitting.skill_posterior import beta_moments, skill_from_calibrated_posterior
 from crowdwise.fitting.skill_sampler import sample_coin_skill, sample_skill
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels import CrowdLabels
@@ -234,8 +234,8 @@ def test_calibrated_posterior_is_taken_at_its_word() -> None:
     labels, skill = hard_crowd(0, 0.0)
     known, posterior = PriorKnowledge(), cw.DawidSkene().fit(labels).posterior_
     doubtful = 0.8 * posterior + 0.2 / 3
-    mean, beta = calibrate_skill(labels, known, posterior, posterior.mean(axis=0))
-    lower, wider = calibrate_skill(labels, known, doubtful, doubtful.mean(axis=0))
+    mean, beta = skill_from_calibrated_posterior(labels, known, posterior, posterior.mean(axis=0))
+    lower, wider = skill_from_calibrated_posterior(labels, known, doubtful, doubtful.mean(axis=0))
     assert np.abs(mean - skill).mean() < 0.05
     assert (mean - lower).mean() > 0.05
     assert (beta_moments(wider())[1] > 2 * beta_moments(beta())[1]).mean() > 0.9

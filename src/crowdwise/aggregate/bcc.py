@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["BayesianClassifierCombination"]
@@ -74,7 +74,7 @@ def draw_confusion_rows(counts: FloatArray, generator: np.random.Generator) -> F
     return drawn
 
 
-def generate_sweeps(
+def generate_gibbs_sweeps(
     labels: CrowdLabels,
     known: PriorKnowledge,
     *,
@@ -116,7 +116,7 @@ def fit_gibbs(
 ) -> Fit:
     """Means over `n_sweeps` sweeps after `burn_in` others; the skill's Beta has its mean and variance over sweeps."""
     rows_prior = confusion_priors(confusion, known)
-    chain = generate_sweeps(
+    chain = generate_gibbs_sweeps(
         labels, known, rows_prior=rows_prior, share_prior=share_prior, generator=np.random.default_rng(seed)
     )
     posterior = np.zeros((labels.n_tasks, labels.n_classes))
@@ -230,7 +230,7 @@ class BayesianClassifierCombination(BayesianAggregator):
                 known,
                 confusion=confusion,
                 shares=self.share_prior,
-                **self._limits,
+                **self._climb_options,
             )
         return fit_gibbs(
             labels,
@@ -243,7 +243,7 @@ class BayesianClassifierCombination(BayesianAggregator):
             name=self.slug,
         )
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         if "confusion_counts" in self.extra_:
             return predict_mean_field(labels, self.prior_, self.extra_, self.labels_per_worker_)
-        return super()._compute_posterior(labels)
+        return super()._predict_posterior(labels)

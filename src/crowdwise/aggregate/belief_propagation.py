@@ -47,7 +47,7 @@ from crowdwise.labels.errors import InputError, quote
 if TYPE_CHECKING:
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.kernels import NodeSets
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["BeliefPropagation"]
@@ -70,7 +70,7 @@ def draw_class_wise_matrices(right: float, wrong: float, n_classes: int, n_sampl
 
 def skill_moments_at_nodes(nodes: NodeSets, prior: FloatArray) -> FloatArray:
     """What to average over a worker's posterior of the nodes: skill, its square, and, but for coins, the matrix."""
-    if nodes.coins:
+    if nodes.are_coins:
         skill = nodes.table[0, 0]
         return np.stack([skill, skill**2], axis=1)
     skill = np.einsum("kks,k->s", nodes.table, prior)
@@ -164,7 +164,7 @@ class BeliefPropagation(Aggregator):
 
         posterior = np.empty((labels.n_tasks, labels.n_classes))
         incoming, outgoing = np.zeros((2, labels.n_labels, nodes.table.shape[1]))
-        messages = Messages(incoming, outgoing, nodes.coins)
+        messages = Messages(incoming, outgoing, nodes.are_coins)
         given = TruthPrior(log_prior, known.gold)
         task_messages(labels, given, messages, posterior, 0.0)
         values: list[float] = []
@@ -185,7 +185,7 @@ class BeliefPropagation(Aggregator):
         return Fit(
             posterior=posterior,
             prior=prior,
-            confusion=_posterior_mean_confusion(means, nodes.coins, labels.n_classes),
+            confusion=_posterior_mean_confusion(means, nodes.are_coins, labels.n_classes),
             skill=means[:, 0],
             skill_beta=match_beta(means[:, 0], means[:, 1] - means[:, 0] ** 2),
             log_likelihood=np.array(values),

@@ -10,8 +10,8 @@ E. D. Simpson and I. Gurevych (2019), "A Bayesian approach for sequence tagging 
 
 | in the paper | here |
 |---|---|
-| the sequential worker model | `previous_labels`, `labels_by_previous_label` |
-| E[ln T], E[ln π] from Dirichlet posteriors | `fitting.priors.dirichlet_logs` |
+| the sequential worker model | `previous_labels`, `split_workers_by_previous_label` |
+| E[ln T], E[ln π] from Dirichlet posteriors | `fitting.priors.dirichlet_expected_logs` |
 | q(t): forward–backward | `fitting.structured_em.label_evidence`, `kernels.chain_pass` |
 | q(T), q(π): prior plus expected counts | `BayesianSequenceCombination._fit` |
 | rules of the tagging scheme in the prior of T | `transition_prior` |
@@ -38,13 +38,13 @@ from crowdwise.fitting.base import Fit
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import SequenceAggregator
 from crowdwise.fitting.parameter_checks import check_number
-from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
 from crowdwise.fitting.skill_intervals import confusion_skill
-from crowdwise.fitting.structured_em import estimate_skill_beta, label_evidence
+from crowdwise.fitting.structured_em import estimate_worker_skill_betas, label_evidence
 from crowdwise.fitting.transitions import allowed_transitions, expected_transitions
 from crowdwise.fitting.variational import confusion_priors, diagonal_prior
 from crowdwise.kernels import NO_GOLD, chain_pass, vote_shares
-from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.sequences import read_sequences, rule_for_new_tasks
 
 if TYPE_CHECKING:
@@ -86,14 +86,14 @@ def previous_labels(labels: CrowdLabels, sequences: Sequences) -> IntArray:
     return before
 
 
-def labels_by_previous_label(labels: CrowdLabels, sequences: Sequences) -> tuple[IntArray, CrowdLabels]:
+def split_workers_by_previous_label(labels: CrowdLabels, sequences: Sequences) -> tuple[IntArray, CrowdLabels]:
     """Pairs of worker and previous label, as worker × (K + 1) + label, and the labels with habits for workers."""
     keys = labels.worker.astype(np.int64) * (labels.n_classes + 1) + previous_labels(labels, sequences)
     habits, codes = np.unique(keys, return_inverse=True)
-    return habits, _labels_by_code(codes, habits.size, labels)
+    return habits, _replace_workers_by_codes(codes, habits.size, labels)
 
 
-def _labels_by_code(codes: IntArray, n_codes: int, labels: CrowdLabels) -> CrowdLabels:
+def _replace_workers_by_codes(codes: IntArray, n_codes: int, labels: CrowdLabels) -> CrowdLabels:
     return CrowdLabels.from_codes(
         labels.task,
         codes,
@@ -195,7 +195,7 @@ class BayesianSequenceCombination(SequenceAggregator):
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         sequences = read_sequences(self.sequences, labels.tasks)
-        habits, by_habit = labels_by_previous_label(labels, sequences)
+        habits, by_habit = split_workers_by_previous_label(labels, sequences)
         who = habits // (labels.n_classes + 1)
         prepared = prepare(by_habit)
         allowed = allowed_transitions(labels, sequences, self.bio)
@@ -210,17 +210,17 @@ class BayesianSequenceCombination(SequenceAggregator):
 
         def e_step(log_table: FloatArray, parameters: SequenceParameters) -> tuple[float, FloatArray, FloatArray]:
             value, posterior = label_evidence(prepared, log_table, known.gold)
-            found = chain_pass(sequences, np.exp(dirichlet_logs(parameters.steps)), posterior)
+            found = chain_pass(sequences, np.exp(dirichlet_expected_logs(parameters.steps)), posterior)
             return value + found.log_likelihood, posterior, found.steps
 
         def step(parameters: SequenceParameters) -> tuple[float, float, SequenceParameters]:
-            value, posterior, taken = e_step(dirichlet_logs(parameters.answers), parameters)
+            value, posterior, taken = e_step(dirichlet_expected_logs(parameters.answers), parameters)
             return evidence_lower_bound(value, parameters, answers, steps), value, m_step(posterior, taken)
 
         votes = vote_shares(labels, known.gold)
         start = m_step(votes, np.where(allowed, expected_transitions(sequences, votes), 0.0))
         ended = self._climb(start, step, labels)
-        _, posterior, _ = e_step(dirichlet_logs(ended.parameters.answers), ended.parameters)
+        _, posterior, _ = e_step(dirichlet_expected_logs(ended.parameters.answers), ended.parameters)
         counts = prepare(labels).accumulate(posterior).counts
         confusion = (per_worker + counts) / (per_worker + counts).sum(axis=2, keepdims=True)
         prior = posterior.mean(axis=0)
@@ -229,7 +229,7 @@ class BayesianSequenceCombination(SequenceAggregator):
             prior=prior,
             confusion=confusion,
             skill=confusion_skill(confusion, counts, prior),
-            skill_beta=estimate_skill_beta(
+            skill_beta=estimate_worker_skill_betas(
                 labels, counts, posterior, prior, lambda rows: e_step(rows[who], ended.parameters)[1]
             ),
             extra={
@@ -237,16 +237,16 @@ class BayesianSequenceCombination(SequenceAggregator):
                 "answers": ended.parameters.answers,
                 "steps": ended.parameters.steps,
             },
-        ).after(ended)
+        ).attach_climb_history(ended)
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         """The last E-step's tables along the new tasks' sequences; strangers are the last worker."""
         sequences = read_sequences(rule_for_new_tasks(self.sequences), labels.tasks)
         met: IntArray = self.extra_["habits"].astype(np.int64)
-        table = np.concatenate([dirichlet_logs(self.extra_["answers"]), self._log_confusion_table()])
+        table = np.concatenate([dirichlet_expected_logs(self.extra_["answers"]), self._log_confusion_table()])
         keys = labels.worker.astype(np.int64) * (labels.n_classes + 1) + previous_labels(labels, sequences)
         place = np.minimum(np.searchsorted(met, keys), met.size - 1)
         rows = np.where(met[place] == keys, place, met.size + labels.worker)
-        _, posterior = label_evidence(prepare(_labels_by_code(rows, table.shape[0], labels)), table, NO_GOLD)
-        chain_pass(sequences, np.exp(dirichlet_logs(self.extra_["steps"])), posterior)
+        _, posterior = label_evidence(prepare(_replace_workers_by_codes(rows, table.shape[0], labels)), table, NO_GOLD)
+        chain_pass(sequences, np.exp(dirichlet_expected_logs(self.extra_["steps"])), posterior)
         return posterior

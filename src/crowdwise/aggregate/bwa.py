@@ -40,7 +40,7 @@ from crowdwise.kernels import NO_GOLD
 
 if TYPE_CHECKING:
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["BayesianWeightedAverage"]
@@ -222,9 +222,9 @@ class BayesianWeightedAverage(ClimbingAggregator):
             skill=skill,
             skill_beta=skill_beta,
             extra={"precision": weights, "mean": mean},
-        ).after(ended)
+        ).attach_climb_history(ended)
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         weights = self._append_unknown_worker(self.precision_)
         mean: FloatArray = self.extra_["mean"]
         return _normalise_scores(average_votes(merge_repeated_labels(labels), weights, mean, self.shrinkage), mean)

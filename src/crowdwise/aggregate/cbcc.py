@@ -11,7 +11,7 @@ crowdsourcing", WWW.
 |---|---|
 | q(community of w), q(A[w] given the community), best given expected answers | `membership_posterior` |
 | q(truths) | the engine's `e_step` on E[log A], averaged over communities |
-| community matrices, highest posterior | `update_communities` |
+| community matrices, highest posterior | `update_community_alpha` |
 | the evidence bound, which every iteration raises | `step` in `CommunityBcc._fit` |
 
 Departures: the inference is variational EM. Rows are Dirichlet around α[c] where the paper has soft-max of Gaussian
@@ -34,18 +34,18 @@ from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import BayesianAggregator
 from crowdwise.fitting.parameter_checks import check_count, check_number
-from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
 from crowdwise.fitting.variational import (
     compute_skill,
     diagonal_prior,
-    expected_log_class_shares,
+    make_log_class_share_function,
     predict_new,
 )
 from crowdwise.kernels import expected_logs
 
 if TYPE_CHECKING:
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["CommunityBcc"]
@@ -87,7 +87,7 @@ def assign_communities_by_agreement(counts: FloatArray, n_communities: int) -> F
     return groups
 
 
-def pool_members(counts: FloatArray, chance: FloatArray, prior: FloatArray) -> FloatArray:
+def community_alpha_from_members(counts: FloatArray, chance: FloatArray, prior: FloatArray) -> FloatArray:
     """α (C, K, K) with the mean of the members' answers and the spread of the prior (K, K) [truth, label]."""
     answers = np.einsum("wc,wkl->ckl", chance, counts) + prior
     alpha: FloatArray = answers / answers.sum(axis=2, keepdims=True) * prior.sum(axis=1, keepdims=True)
@@ -130,14 +130,14 @@ def log_density(alpha: FloatArray, prior: FloatArray) -> float:
     return float(cells.sum())
 
 
-def update_communities(counts: FloatArray, chance: FloatArray, alpha: FloatArray, prior: FloatArray) -> FloatArray:
+def update_community_alpha(counts: FloatArray, chance: FloatArray, alpha: FloatArray, prior: FloatArray) -> FloatArray:
     """α of a higher posterior given who is a member, by Minka's fixed point; each community by itself."""
     rate = SHAPE / prior
     risen = np.empty_like(alpha)
     for c, current in enumerate(alpha):
         weight = chance[:, c]
 
-        def value(trial: FloatArray, weight: FloatArray = weight) -> float:
+        def log_posterior_of_alpha(trial: FloatArray, weight: FloatArray = weight) -> float:
             cells = (gammaln(trial + counts) - gammaln(trial)).sum(axis=(1, 2))
             mass = trial.sum(axis=1)
             rows = (gammaln(mass) - gammaln(mass + counts.sum(axis=2))).sum(axis=1)
@@ -147,11 +147,11 @@ def update_communities(counts: FloatArray, chance: FloatArray, alpha: FloatArray
         up = np.einsum("w,wkl->kl", weight, digamma(current + counts) - digamma(current))
         down = np.einsum("w,wk->k", weight, digamma(mass + counts.sum(axis=2)) - digamma(mass))
         goal = np.log((SHAPE - 1 + current * up) / (rate + down[:, None]))
-        before, height = np.log(current), value(current)
+        before, height = np.log(current), log_posterior_of_alpha(current)
         risen[c] = current
         for halving in range(HALVINGS):
             trial = np.exp(before + 0.5**halving * (goal - before))
-            if value(trial) >= height:
+            if log_posterior_of_alpha(trial) >= height:
                 risen[c] = trial
                 break
     return risen
@@ -224,12 +224,12 @@ class CommunityBcc(BayesianAggregator):
         prepared, n_classes = prepare(labels), labels.n_classes
         prior = diagonal_prior(self.right, self.wrong, n_classes)
         pseudo = np.full(n_classes, float(self.share_prior))
-        prior_of = expected_log_class_shares(pseudo, known)
+        prior_of = make_log_class_share_function(pseudo, known)
         given = np.zeros((1, 1, 1)) if known.worker_counts is None else known.worker_counts
 
         def step(current: CommunityState) -> tuple[float, float, CommunityState]:
             log_prior, loss = prior_of(current.tasks)
-            log_shares = dirichlet_logs(current.sizes)
+            log_shares = dirichlet_expected_logs(current.sizes)
             chance, divergence = membership_posterior(current.counts, current.alpha, log_shares)
             table = expected_log_rows(current.counts, current.alpha, chance)
             found = prepared.e_step(log_prior, table, known.gold)
@@ -238,19 +238,22 @@ class CommunityBcc(BayesianAggregator):
             height = value - loss + log_density(current.alpha, prior)
             counts = found.counts + given
             chance, _ = membership_posterior(counts, current.alpha, log_shares)
-            alpha = update_communities(counts, chance, current.alpha, prior)
+            alpha = update_community_alpha(counts, chance, current.alpha, prior)
             sizes = self.community_prior + chance.sum(axis=0)
             return height, value, CommunityState(found.class_counts, counts, alpha, sizes)
 
-        votes = prepared.accumulate_votes(labels.class_shares, known.gold)
+        votes = prepared.count_against_vote_shares(labels.class_shares, known.gold)
         counts = votes.counts + given
         chance = assign_communities_by_agreement(counts, self.n_communities)
         start = CommunityState(
-            votes.class_counts, counts, pool_members(counts, chance, prior), self.community_prior + chance.sum(axis=0)
+            votes.class_counts,
+            counts,
+            community_alpha_from_members(counts, chance, prior),
+            self.community_prior + chance.sum(axis=0),
         )
         ended = self._climb(start, step, labels)
         last = ended.parameters
-        chance, _ = membership_posterior(last.counts, last.alpha, dirichlet_logs(last.sizes))
+        chance, _ = membership_posterior(last.counts, last.alpha, dirichlet_expected_logs(last.sizes))
         table = expected_log_rows(last.counts, last.alpha, chance)
         log_prior, _ = prior_of(last.tasks)
         posterior = np.empty((labels.n_tasks, n_classes))
@@ -272,9 +275,9 @@ class CommunityBcc(BayesianAggregator):
                 "log_table": table,
                 "log_prior": log_prior,
             },
-        ).after(ended)
+        ).attach_climb_history(ended)
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         sizes = self.extra_["sizes"]
         stranger = np.einsum("c,ckl->kl", sizes / sizes.sum(), self.community_confusion_)
         table = np.concatenate([self.extra_["log_table"], np.log(stranger)[None]])

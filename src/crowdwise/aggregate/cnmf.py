@@ -31,11 +31,11 @@ from crowdwise.aggregate import multi_spa
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator, MomentAggregator
-from crowdwise.fitting.moment_estimates import (
+from crowdwise.fitting.moment_method_steps import (
     CoreEstimate,
-    align_all_rows,
     apply_floor,
     estimate_prior_from_pairs,
+    find_common_row_order,
     fit_core,
     normalise_rows,
 )
@@ -44,9 +44,9 @@ from crowdwise.kernels import PairCounts, pair_e_step
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.em import Climb
-    from crowdwise.fitting.moment_estimates import CoreAnswers
+    from crowdwise.fitting.moment_method_steps import CoreAnswers
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["CoupledNmf"]
@@ -67,7 +67,7 @@ def kl_divergence(pairs: PairCounts, factors: Factors) -> float:
 
 def _negative_entropy(pairs: PairCounts) -> float:
     """Σ counts log R̂: what the log-likelihood of the pairs cannot exceed."""
-    return float(xlogy(pairs.counts, pairs.counts).sum() - xlogy(pairs.shared, pairs.shared).sum())
+    return float(xlogy(pairs.counts, pairs.counts).sum() - xlogy(pairs.n_shared_tasks, pairs.n_shared_tasks).sum())
 
 
 def starting_factors(shared: CoreAnswers, prior: FloatArray | None) -> Factors:
@@ -135,16 +135,16 @@ class CoupledNmf(MomentAggregator, ClimbingAggregator):
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
 
-        def estimate(shared: CoreAnswers) -> tuple[CoreEstimate, Climb[Factors]]:
+        def estimate_core_confusions(shared: CoreAnswers) -> tuple[CoreEstimate, Climb[Factors]]:
             given = known.class_prior if known.class_prior is None else apply_floor(known.class_prior[shared.classes])
             ended = update_factors(
                 shared.pairs,
                 starting_factors(shared, given),
                 fixed=given is not None,
-                **self._limits,
+                **self._climb_options,
             )
             prior, confusion = ended.parameters
-            order = align_all_rows(confusion, shared.reference) if given is None else np.arange(prior.size)
+            order = find_common_row_order(confusion, shared.reference) if given is None else np.arange(prior.size)
             return CoreEstimate(shared.workers, prior[order], confusion[:, order]), ended
 
-        return fit_core(labels, known, self.max_workers, estimate)
+        return fit_core(labels, known, self.max_workers, estimate_core_confusions)

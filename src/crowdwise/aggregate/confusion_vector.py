@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["ConfusionVector"]
@@ -97,9 +97,9 @@ class ConfusionVector(SmoothingAggregator):
             labels,
             known,
             starts=lambda prepared: [
-                m_step(prepared.accumulate_votes(labels.class_shares, known.gold), self.smoothing)
+                m_step(prepared.count_against_vote_shares(labels.class_shares, known.gold), self.smoothing)
             ],
             m_step=lambda found: m_step(found, self.smoothing),
             log_density=lambda parameters: log_density(parameters, self.smoothing),
-            **self._limits,
+            **self._climb_options,
         )

@@ -31,13 +31,13 @@ import numpy as np
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator, MomentAggregator
-from crowdwise.fitting.moment_estimates import (
+from crowdwise.fitting.moment_method_steps import (
     ENOUGH,
     FEWEST,
     CoreEstimate,
-    align_all_rows,
     apply_floor,
     estimate_prior_from_pairs,
+    find_common_row_order,
     fit_core,
 )
 from crowdwise.fitting.parameter_checks import check_count
@@ -46,9 +46,9 @@ from crowdwise.kernels import PairCounts, Triples, triple_counts, triple_error, 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.em import Climb
-    from crowdwise.fitting.moment_estimates import CoreAnswers
+    from crowdwise.fitting.moment_method_steps import CoreAnswers
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["CoupledCpd"]
@@ -67,7 +67,7 @@ class Factors(NamedTuple):
 def choose_triplets(pairs: PairCounts, n_workers: int, each: int) -> IntArray:
     """For each worker the triplets (T, 3) with her in which even the pair that shares least shares most."""
     shared = np.zeros((n_workers, n_workers))
-    shared[pairs.first, pairs.second] = shared[pairs.second, pairs.first] = pairs.shared
+    shared[pairs.first, pairs.second] = shared[pairs.second, pairs.first] = pairs.n_shared_tasks
     above = np.triu_indices(n_workers, 1)
     chosen = set()
     for worker in range(n_workers):
@@ -154,7 +154,7 @@ class CoupledCpd(MomentAggregator, ClimbingAggregator):
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
 
-        def estimate(shared: CoreAnswers) -> tuple[CoreEstimate | None, Climb[Factors] | None]:
+        def estimate_core_confusions(shared: CoreAnswers) -> tuple[CoreEstimate | None, Climb[Factors] | None]:
             chosen = count_triplets(labels, shared, self.triplets)
             if chosen is None:
                 return None, None
@@ -165,10 +165,10 @@ class CoupledCpd(MomentAggregator, ClimbingAggregator):
                 triples,
                 Factors(prior, shared.reference),
                 fixed=given is not None,
-                **self._limits,
+                **self._climb_options,
             )
             prior, confusion = ended.parameters
-            order = align_all_rows(confusion, shared.reference) if given is None else np.arange(prior.size)
+            order = find_common_row_order(confusion, shared.reference) if given is None else np.arange(prior.size)
             return CoreEstimate(shared.workers[enough], prior[order], confusion[enough][:, order]), ended
 
-        return fit_core(labels, known, self.max_workers, estimate)
+        return fit_core(labels, known, self.max_workers, estimate_core_confusions)

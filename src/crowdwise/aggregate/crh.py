@@ -14,7 +14,7 @@ and source reliability estimation", SIGMOD. The tutorial (Ibrahim et al. 2025) g
 | (1) the objective | `objective` |
 | (5) weight = -log(loss / Σ loss) | `optimal_weights` |
 | (7) truth under 0-1 loss: the weighted vote | `kernels.vote_shares` |
-| section 2.5, sources that say little: loss over number of claims | `constraint_counts` |
+| section 2.5, sources that say little: loss over number of claims | `constraint_coefficients` |
 
 Departures: where workers have given different numbers of labels, the constraint counts each as often as she has
 answered, Σ_w c[w] exp(-weight[w]) = 1 with c = labels over mean labels. That is the paper's where all have the same
@@ -37,7 +37,7 @@ from crowdwise.kernels import NO_GOLD, vote_shares, worker_sums
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Crh"]
@@ -50,7 +50,7 @@ def worker_losses(labels: CrowdLabels, truths: IntArray, smoothing: float) -> Fl
     return worker_sums(labels, truths[labels.task] != labels.label) + smoothing
 
 
-def constraint_counts(labels: CrowdLabels, smoothing: float) -> FloatArray:
+def constraint_coefficients(labels: CrowdLabels, smoothing: float) -> FloatArray:
     """How often each worker counts in the constraint, c (M,): 1 on average."""
     answers = labels.labels_per_worker + 2 * smoothing
     shares: FloatArray = answers / answers.mean()
@@ -119,7 +119,7 @@ class Crh(WeightedVoteAggregator):
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
-        counted = constraint_counts(labels, self.smoothing)
+        counted = constraint_coefficients(labels, self.smoothing)
         weights = np.ones(labels.n_workers)
         values: list[float] = []
         converged = False
@@ -134,5 +134,5 @@ class Crh(WeightedVoteAggregator):
         ended = {"objective": np.array(values), "n_iter": len(values), "converged": converged}
         return self._make_fit_from_votes(labels, known, posterior, {"weight": weights}, **ended)
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         return vote_shares(labels, NO_GOLD, np.maximum(self._append_unknown_worker(self.weights_), WHISPER))

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.fitting.rank_one import PairValues
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Dalvi"]
@@ -75,16 +75,16 @@ def scaled_leading_eigenvector(
     Power iteration from equal entries. 0 for a part whose highest eigenvalue is not positive.
     """
 
-    def by_part(values: FloatArray) -> FloatArray:
+    def sum_over_part(values: FloatArray) -> FloatArray:
         return np.bincount(part, values).astype(np.float64)[part]
 
-    unit: FloatArray = 1 / np.sqrt(by_part(np.ones(part.size)))
-    factor = np.sqrt(np.maximum(by_part(unit * (matrix @ unit)), 0)) * unit
+    unit: FloatArray = 1 / np.sqrt(sum_over_part(np.ones(part.size)))
+    factor = np.sqrt(np.maximum(sum_over_part(unit * (matrix @ unit)), 0)) * unit
     for n_iter in range(1, max_iter + 1):
         product = matrix @ unit + diagonal(factor) * unit
-        before, factor = factor, np.sqrt(np.maximum(by_part(unit * product), 0)) * unit
+        before, factor = factor, np.sqrt(np.maximum(sum_over_part(unit * product), 0)) * unit
         product += shift * unit
-        size = np.sqrt(by_part(product * product))
+        size = np.sqrt(sum_over_part(product * product))
         following: FloatArray = np.where(size > 0, product / np.where(size > 0, size, 1), unit)
         moved = max(float(np.abs(following - unit).max()), float(np.abs(factor - before).max()))
         unit = following
@@ -97,24 +97,29 @@ def eigenvector_ratio_skills(pairs: PairValues, *, max_iter: int, tol: float) ->
     """Skills (M,), 0 for a worker who met nobody; iterations of the longer search; whether both converged."""
     part = pairs.parts()
 
-    def over(agreements: FloatArray) -> FloatArray:
+    def divide_by_meetings(agreements: FloatArray) -> FloatArray:
         ratio: FloatArray = np.divide(agreements, meetings, out=np.zeros(part.size), where=meetings > 0)
         return ratio
 
-    def met_herself(factor: FloatArray) -> FloatArray:
+    def diagonal_of_meetings(factor: FloatArray) -> FloatArray:
         return np.minimum(factor * factor, 1)
 
-    def agreed_with_herself(factor: FloatArray) -> FloatArray:
-        return met_herself(meetings) * met_herself(over(factor))
+    def diagonal_of_agreements(factor: FloatArray) -> FloatArray:
+        return diagonal_of_meetings(meetings) * diagonal_of_meetings(divide_by_meetings(factor))
 
     meetings, *met = scaled_leading_eigenvector(
-        pairs.matrix(np.ones(pairs.value.size)), met_herself, np.zeros(part.size), part, max_iter=max_iter, tol=tol
+        pairs.matrix(np.ones(pairs.value.size)),
+        diagonal_of_meetings,
+        np.zeros(part.size),
+        part,
+        max_iter=max_iter,
+        tol=tol,
     )
     half = np.bincount(part, meetings * meetings)[part] / 2  # no eigenvalue of C is beyond the highest of S
     agreements, *agreed = scaled_leading_eigenvector(
-        pairs.matrix(pairs.value), agreed_with_herself, half, part, max_iter=max_iter, tol=tol
+        pairs.matrix(pairs.value), diagonal_of_agreements, half, part, max_iter=max_iter, tol=tol
     )
-    return over(agreements), max(met[0], agreed[0]), bool(met[1] and agreed[1])
+    return divide_by_meetings(agreements), max(met[0], agreed[0]), bool(met[1] and agreed[1])
 
 
 @estimator

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from crowdwise.engines import Prepared, Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["DawidSkene"]
@@ -151,7 +151,7 @@ class DawidSkene(SmoothingAggregator):
             starts=lambda prepared: self._starting_points(labels, known.gold, prepared, pseudo),
             m_step=lambda found: m_step(found, pseudo),
             log_density=lambda parameters: log_density(parameters, pseudo),
-            **self._limits,
+            **self._climb_options,
         )
 
     def _starting_points(
@@ -160,7 +160,7 @@ class DawidSkene(SmoothingAggregator):
         if isinstance(self.init, str):
             check_choice("init", self.init, ("majority", "random", *MOMENT_STARTS))
             if self.init == "majority":
-                yield m_step(prepared.accumulate_votes(labels.class_shares, gold), pseudo)
+                yield m_step(prepared.count_against_vote_shares(labels.class_shares, gold), pseudo)
                 return
             if self.init in MOMENT_STARTS:
                 module, _, name = MOMENT_STARTS[self.init].partition(":")

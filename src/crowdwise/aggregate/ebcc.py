@@ -31,10 +31,10 @@ import numpy as np
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.estimator_decorator import estimator
+from crowdwise.fitting.estimator_parameters import clone
 from crowdwise.fitting.family_bases import BayesianAggregator
-from crowdwise.fitting.model_parameters import clone
 from crowdwise.fitting.parameter_checks import check_count, check_number
-from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
 from crowdwise.fitting.variational import (
     VariationalState,
     compute_skill,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from crowdwise.engines import Prepared
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["EnhancedBcc"]
@@ -103,7 +103,7 @@ def expected_log_subtype_prior(
         Logarithm of class shares that are known.
     """
 
-    def prior_of(tasks: FloatArray) -> tuple[FloatArray, float]:
+    def log_prior_and_divergence(tasks: FloatArray) -> tuple[FloatArray, float]:
         by_class = tasks.reshape(classes.size, -1)
         in_use = by_class.shape[1]
         within = np.tile(subtype, (classes.size, 1))
@@ -113,10 +113,10 @@ def expected_log_subtype_prior(
         if logs is None:
             shape = classes + by_class.sum(axis=1)
             loss += dirichlet_divergence(shape, classes)
-            logs = dirichlet_logs(shape)
-        return (logs[:, None] + dirichlet_logs(within)[:, :in_use]).reshape(-1), loss
+            logs = dirichlet_expected_logs(shape)
+        return (logs[:, None] + dirichlet_expected_logs(within)[:, :in_use]).reshape(-1), loss
 
-    return prior_of
+    return log_prior_and_divergence
 
 
 @estimator
@@ -211,7 +211,7 @@ class EnhancedBcc(BayesianAggregator):
             starts=self._starts(prepared, begin, rows_prior),
             prior_of=prior_of,
             rows_prior=rows_prior,
-            **self._limits,
+            **self._climb_options,
             tidy=lambda beliefs: drop_empty_subtypes(beliefs, n_classes),
         )
         tasks = ended.parameters.tasks.reshape(n_classes, -1)
@@ -233,7 +233,7 @@ class EnhancedBcc(BayesianAggregator):
                 "subtype_counts": subtype_counts,
                 "log_prior": prior_of(ended.parameters.tasks)[0],
             },
-        ).after(ended)
+        ).attach_climb_history(ended)
 
     def _starts(self, prepared: Prepared, begin: list[Any], rows_prior: FloatArray) -> Iterator[VariationalState]:
         """The votes, split at random; every second time the posterior of the model without subtypes."""
@@ -242,7 +242,7 @@ class EnhancedBcc(BayesianAggregator):
                 prepared, split_at_random(begin[number % 2], self.n_subtypes, generator), rows_prior
             )
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         posterior: FloatArray = self._predict_subtypes(labels).reshape(labels.n_tasks, labels.n_classes, -1).sum(axis=2)
         return posterior
 

@@ -35,14 +35,19 @@ from crowdwise.fitting.rank_one import (
     fit_given_accuracies,
     majority_signs,
     merge_answers,
-    scale_by_part,
+    normalise_within_parts,
 )
-from crowdwise.fitting.score_aggregator import ScoreAggregator, estimate_score_skills, scale_by_edges, score_posterior
+from crowdwise.fitting.score_aggregator import (
+    ScoreAggregator,
+    estimate_score_skills,
+    normalise_columns_within_parts,
+    posterior_from_scores,
+)
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["GhoshSvd"]
@@ -64,7 +69,7 @@ def leading_singular_vector(
     for n_iter in range(1, max_iter + 1):
         score = np.bincount(task, answer * weight[worker])
         product = np.bincount(worker, answer * score[task], part.size).astype(np.float64)
-        following, _ = scale_by_part(product, part)
+        following, _ = normalise_within_parts(product, part)
         moved = float(np.abs(following - weight).max())
         weight = following
         if moved <= tol:
@@ -122,17 +127,17 @@ class GhoshSvd(ScoreAggregator):
         heard = np.empty_like(weights)
         ends = []
         for kind in range(labels.n_classes):
-            coded = answers.coded(labels, kind)
+            coded = answers.sum_coded_answers(labels, kind)
             weight, *end = leading_singular_vector(*cells, coded, part, max_iter=self.max_iter, tol=self.tol)
             weights[:, kind] = weight * majority_signs(weight, part)
             heard[:, kind] = agreement_with_others(*cells, coded, weights[:, kind])
             ends.append(end)
         found = estimate_score_skills(labels, heard, part)
-        weights = found.scale[:, None] * scale_by_edges(weights, answers.worker, part)
+        weights = found.scale[:, None] * normalise_columns_within_parts(weights, answers.worker, part)
         fit = fit_given_accuracies(labels, known, found.accuracy, name=self.slug)
         return replace(
             fit,
-            posterior=score_posterior(labels, fit.prior, weights),
+            posterior=posterior_from_scores(labels, fit.prior, weights),
             n_iter=max(end[0] for end in ends),
             converged=all(end[1] for end in ends),
             extra={"weights": weights},

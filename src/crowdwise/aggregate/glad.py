@@ -31,15 +31,15 @@ from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import EM
-from crowdwise.fitting.skill_intervals import share_skill_beta
+from crowdwise.fitting.skill_intervals import skill_beta_given_variance
 from crowdwise.fitting.skill_posterior import beta_moments, subtract_shared_errors
 from crowdwise.kernels import NO_GOLD, worker_sums
-from crowdwise.kernels.glad import ability_gradient, ability_posterior
+from crowdwise.kernels.glad import ability_gradient, truth_posterior
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["Glad"]
@@ -74,14 +74,14 @@ def m_step(labels: CrowdLabels, right: FloatArray, current: GladParameters) -> G
     """Climb Q from the current parameters."""
     n_workers = labels.n_workers
 
-    def negative(flat: FloatArray) -> tuple[float, FloatArray]:
+    def negative_objective(flat: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = expected_objective(labels, right, GladParameters(flat[:n_workers], flat[n_workers:]))
         return -value, -gradient
 
     start = np.concatenate([current.ability, current.log_ease])
     from scipy.optimize import minimize
 
-    found = minimize(negative, start, jac=True, method="L-BFGS-B", options={"maxiter": CLIMB_STEPS})
+    found = minimize(negative_objective, start, jac=True, method="L-BFGS-B", options={"maxiter": CLIMB_STEPS})
     return GladParameters(found.x[:n_workers], found.x[n_workers:])
 
 
@@ -97,7 +97,7 @@ def compute_skill(labels: CrowdLabels, right: FloatArray, parameters: GladParame
     skill = np.divide(correct, total, out=np.full(total.size, guess), where=total > 0)
     chance = expit(parameters.ability[labels.worker] * np.exp(parameters.log_ease)[labels.task])
     noise = worker_sums(labels, chance * (1 - chance) + right * (1 - right))
-    return skill, share_skill_beta(correct, total, noise)
+    return skill, skill_beta_given_variance(correct, total, noise)
 
 
 @estimator
@@ -146,7 +146,7 @@ class Glad(ClimbingAggregator):
         log_prior = np.full(n_classes, -np.log(n_classes)) if known.log_prior is None else known.log_prior
 
         def step(parameters: GladParameters) -> tuple[float, float, GladParameters]:
-            log_likelihood, _, right = ability_posterior(
+            log_likelihood, _, right = truth_posterior(
                 labels, parameters.ability, np.exp(parameters.log_ease), log_prior, known.gold
             )
             objective = log_likelihood + log_density(parameters)
@@ -157,7 +157,7 @@ class Glad(ClimbingAggregator):
         with threadpool_limits(1, user_api="blas"):
             ended = self._climb(start, step, labels)
         ability, log_ease = ended.parameters.ability, ended.parameters.log_ease
-        _, posterior, right = ability_posterior(labels, ability, np.exp(log_ease), log_prior, known.gold)
+        _, posterior, right = truth_posterior(labels, ability, np.exp(log_ease), log_prior, known.gold)
         skill, skill_beta = compute_skill(labels, right, ended.parameters)
         confusion = np.repeat(((1 - skill) / max(n_classes - 1, 1))[:, None], n_classes**2, axis=1)
         confusion = confusion.reshape(-1, n_classes, n_classes)
@@ -170,13 +170,13 @@ class Glad(ClimbingAggregator):
             skill_beta=lambda: subtract_shared_errors(labels, known.gold, posterior, *beta_moments(skill_beta)),
             worker_columns={"ability": ability},
             task_columns={"ease": np.exp(log_ease)},
-        ).after(ended)
+        ).attach_climb_history(ended)
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         known = positions(labels.tasks, self._names.tasks)
         ease = np.where(known >= 0, self.ease_[known], np.exp(np.log(self.ease_).mean()))
         ability = self._append_unknown_worker(self.ability_)
         with np.errstate(divide="ignore"):
             log_prior = np.log(self.prior_)
-        _, posterior, _ = ability_posterior(labels, ability, ease, log_prior, NO_GOLD)
+        _, posterior, _ = truth_posterior(labels, ability, ease, log_prior, NO_GOLD)
         return posterior

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.task_graph import TaskGraph
     from crowdwise.labels.types import FloatArray
 
@@ -72,11 +72,11 @@ def update_class_prior(graph: TaskGraph, coupling: float, believed: FloatArray, 
     shares = believed.mean(axis=0)
     near = np.diff(graph.ptr) @ believed
 
-    def gain(prior: FloatArray) -> float:
+    def bound_at_prior(prior: FloatArray) -> float:
         pull = graph.n_pairs * (prior @ prior) - near @ prior
         return float(believed.shape[0] * xlogy(shares, prior).sum() + coupling * pull)
 
-    if graph.n_pairs and gain(shares) < gain(np.exp(log_prior)):
+    if graph.n_pairs and bound_at_prior(shares) < bound_at_prior(np.exp(log_prior)):
         return log_prior
     with np.errstate(divide="ignore"):
         logs: FloatArray = np.log(shares)
@@ -188,6 +188,6 @@ class GraphDawidSkene(ClimbingAggregator):
             m_step=m_step,
             with_rows=lambda parameters, rows: replace(parameters, log_table=rows),
             log_density=lambda parameters: dawid_skene.log_density(parameters, pseudo),
-            **self._limits,
+            **self._climb_options,
         )
         return fit

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from crowdwise.engines import Prepared
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["GroupDawidSkene"]
@@ -217,15 +217,15 @@ class GroupDawidSkene(GroupAggregator, SmoothingAggregator):
         laid = PreparedGroups.of(labels, groups)
         pseudo = np.full((1, labels.n_classes, labels.n_classes), float(self.smoothing))
 
-        def told(parameters: GroupParameters) -> GroupParameters:
+        def use_known_prior(parameters: GroupParameters) -> GroupParameters:
             return parameters if known.log_prior is None else replace(parameters, log_prior=known.log_prior)
 
         def step(parameters: GroupParameters) -> tuple[float, float, GroupParameters]:
             value, posterior, believed, counts = e_step(laid, parameters, known.gold)
-            following = told(m_step(laid, posterior, believed, counts, pseudo))
+            following = use_known_prior(m_step(laid, posterior, believed, counts, pseudo))
             return value + log_density(parameters, pseudo), value, following
 
-        first = told(start_from_votes(laid, labels, known.gold, pseudo))
+        first = use_known_prior(start_from_votes(laid, labels, known.gold, pseudo))
         ended = self._climb(first, step, labels)
         last = ended.parameters
         _, posterior, *_ = e_step(laid, last, known.gold)
@@ -238,9 +238,9 @@ class GroupDawidSkene(GroupAggregator, SmoothingAggregator):
             prior=np.exp(last.log_prior),
             worker_columns={"group": groups.astype(np.float64)},
             extra={"groups": last.groups, "log_table": last.log_table},
-        ).after(ended)
+        ).attach_climb_history(ended)
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         table = np.concatenate([self.extra_["log_table"], self._log_confusion_table()[-1:]])
         with np.errstate(divide="ignore"):
             parameters = GroupParameters(np.log(self.prior_), table, self.group_confusion_)

@@ -24,7 +24,7 @@ from crowdwise.fitting.family_bases import GroupAggregator, VoteAggregator
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["GroupMajorityVote"]
@@ -88,5 +88,5 @@ class GroupMajorityVote(GroupAggregator, VoteAggregator):
         posterior = group_vote_shares(labels, groups, labels.class_shares)
         return self._make_fit_from_votes(labels, known, posterior, {"group": groups.astype(np.float64)})
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         return group_vote_shares(labels, np.append(self.group_, -1), self.label_shares_)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
 __all__ = ["HmmCrowd"]
@@ -171,11 +171,11 @@ class HmmCrowd(SequenceAggregator):
             m_step=lambda found, _, steps: m_step(found, steps, allowed, pseudo),
             with_rows=lambda parameters, rows: replace(parameters, log_table=rows),
             log_density=lambda parameters: dawid_skene.log_density(parameters, pseudo),
-            **self._limits,
+            **self._climb_options,
         )
         return replace(fit, extra={"steps": ended.steps})
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         """Forward and backward along the new tasks' sequences; strangers are the last worker."""
         _, posterior = label_evidence(prepare(labels), self._log_confusion_table(), NO_GOLD)
         chain_pass(read_sequences(rule_for_new_tasks(self.sequences), labels.tasks), self.extra_["steps"], posterior)

@@ -38,14 +38,14 @@ from crowdwise.fitting.rank_one import (
     given_or_uniform_log_prior,
     majority_signs,
     merge_answers,
-    scale_by_part,
+    normalise_within_parts,
 )
-from crowdwise.fitting.score_aggregator import ScoreAggregator, estimate_score_skills, scale_by_edges
+from crowdwise.fitting.score_aggregator import ScoreAggregator, estimate_score_skills, normalise_columns_within_parts
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Kos"]
@@ -68,7 +68,7 @@ def pass_messages(
         said = answer * to_task
         to_worker = np.bincount(task, said)[task] - said
         fitted = answer * to_worker
-        following, there = scale_by_part(np.bincount(worker, fitted)[worker] - fitted, part)
+        following, there = normalise_within_parts(np.bincount(worker, fitted)[worker] - fitted, part)
         to_task = np.where(there, following, to_task)
     return to_worker, to_task
 
@@ -115,7 +115,7 @@ class Kos(ScoreAggregator):
         heard = np.empty((labels.n_workers, labels.n_classes))
         score = np.empty((labels.n_tasks, labels.n_classes))
         for kind in range(labels.n_classes):
-            answer = answers.coded(labels, kind)
+            answer = answers.sum_coded_answers(labels, kind)
             to_worker, to_task = pass_messages(task, worker, answer, part[worker], rounds=self.max_iter)
             heard[:, kind] = np.bincount(worker, answer * to_worker, labels.n_workers)
             sign = majority_signs(heard[:, kind], part)
@@ -124,7 +124,7 @@ class Kos(ScoreAggregator):
         found = estimate_score_skills(labels, heard, part)
         scale = np.zeros(labels.n_tasks + labels.n_workers)
         scale[part] = found.scale
-        weights = found.scale[:, None] * scale_by_edges(heard, worker, part)
+        weights = found.scale[:, None] * normalise_columns_within_parts(heard, worker, part)
         posterior = softmax(given_or_uniform_log_prior(labels, known) + scale[task_part][:, None] * score, axis=1)
         fit = fit_given_accuracies(labels, known, found.accuracy, name=self.slug)
         return replace(fit, posterior=posterior, n_iter=self.max_iter, extra={"weights": weights})

@@ -37,7 +37,7 @@ from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.fitting.skill_intervals import confusion_skill
 from crowdwise.kernels import NO_GOLD
-from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.crowd_labels import CrowdLabels
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray
@@ -189,13 +189,15 @@ class LfcBinary(ClimbingAggregator):
         return fit_confusions(
             labels,
             known,
-            starts=lambda prepared: [m_step(prepared.accumulate_votes(labels.class_shares, known.gold), pseudo)],
+            starts=lambda prepared: [
+                m_step(prepared.count_against_vote_shares(labels.class_shares, known.gold), pseudo)
+            ],
             m_step=lambda found: m_step(found, pseudo),
             log_density=lambda parameters: log_density(parameters, pseudo),
-            **self._limits,
+            **self._climb_options,
         )
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         rates = self._append_unknown_worker(np.stack([self.specificity_, self.sensitivity_], axis=2))
         chance = np.empty((labels.n_tasks, labels.n_classes))
         for k in range(labels.n_classes):

@@ -37,8 +37,8 @@ from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.fitting.rank_one import (
     fit_given_accuracies,
     majority_signs,
+    normalise_within_parts,
     pairwise_agreement,
-    scale_by_part,
     skills_to_accuracies,
 )
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.fitting.rank_one import PairValues
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["MMsr"]
@@ -116,7 +116,7 @@ def estimate_skill_signs(pairs: PairValues) -> FloatArray:
     vector = np.ones(pairs.n_workers)
     for _ in range(SIGN_ROUNDS):
         half_way = 0.5 * (vector + (matrix @ vector) / degree)  # so that a negative eigenvalue cannot lead
-        vector, _ = scale_by_part(half_way, part)
+        vector, _ = normalise_within_parts(half_way, part)
     signs: FloatArray = np.where(vector < -UNDECIDED, -1.0, 1.0)
     return signs * majority_signs(signs, part)
 

@@ -31,7 +31,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import BAYESIAN
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
-from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
 from crowdwise.kernels import worker_answer_sums
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["Mace"]
@@ -108,7 +108,7 @@ def map_step(found: Statistics, current: MaceParameters, answers: FloatArray, sm
     return make_parameters(np.clip(competence, 0, 1), habit)
 
 
-def map_density(parameters: MaceParameters, smoothing: float) -> float:
+def log_prior_density(parameters: MaceParameters, smoothing: float) -> float:
     """Log-density of θ and ξ under their priors, constants included; 0 without smoothing."""
     if smoothing == 0:
         return 0.0
@@ -129,8 +129,8 @@ def variational_step(found: Statistics, current: MaceParameters, answers: FloatA
 
 def posterior_parameters(competence: FloatArray, habit: FloatArray, log_prior: FloatArray) -> MaceParameters:
     """Vote parameters from expectations under Beta (M, 2) and Dirichlet (M, K) posteriors."""
-    logs = dirichlet_logs(competence)
-    log_right, log_wrong = _log_label_probabilities(logs[:, 0], logs[:, 1], dirichlet_logs(habit))
+    logs = dirichlet_expected_logs(competence)
+    log_right, log_wrong = _log_label_probabilities(logs[:, 0], logs[:, 1], dirichlet_expected_logs(habit))
     return MaceParameters(log_prior, log_right, log_wrong, logs[:, 0], competence, habit)
 
 
@@ -208,7 +208,7 @@ class Mace(ClimbingAggregator):
             return map_step(found, current, answers, self.smoothing)
 
         def log_density(parameters: MaceParameters) -> float:
-            return negative_divergence(parameters) if variational else map_density(parameters, self.smoothing)
+            return negative_divergence(parameters) if variational else log_prior_density(parameters, self.smoothing)
 
         fit, ended = fit_votes(
             labels,
@@ -216,7 +216,7 @@ class Mace(ClimbingAggregator):
             starts=lambda: self._starts(answers),
             m_step=m_step,
             log_density=log_density,
-            **self._limits,
+            **self._climb_options,
         )
         competence = ended.competence[:, 0] / ended.competence.sum(axis=1)
         habit = ended.habit / ended.habit.sum(axis=1, keepdims=True)

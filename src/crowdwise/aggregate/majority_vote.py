@@ -23,7 +23,7 @@ from crowdwise.kernels import NO_GOLD, vote_shares
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["MajorityVote"]
@@ -70,7 +70,7 @@ class MajorityVote(VoteAggregator):
         posterior = vote_shares(labels, known.gold)
         return self._make_fit_from_votes(labels, known, posterior, {})
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         return vote_shares(labels, NO_GOLD)
 
     def _decide(self, posterior: FloatArray) -> IntArray:

@@ -12,7 +12,7 @@ T. Tian and J. Zhu (2015), "Max-margin majority voting for learning from crowds"
 | crowdsourcing margin, ζ | `margin_shortfall` |
 | M3V: min ½ ‖η‖² / v + 2c Σ max(0, ζ) | `margin_objective`, `MaxMarginMajorityVote._fit_point_estimate` |
 | CrowdSVM: Φ given y, Dirichlet | `draw_log_confusions` |
-| η given y and λ, Gaussian | `kernels.margin.gibbs_update_weights` |
+| η given y and λ, Gaussian | `kernels.max_margin_votes.gibbs_update_weights` |
 | 1/λ given η and y, inverse Gaussian | `draw_augmentation_weights` |
 | y given η and Φ | `MaxMarginMajorityVote._fit_by_gibbs` |
 
@@ -38,12 +38,12 @@ from crowdwise.fitting.prior_knowledge import GOLD, PRIOR
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.fitting.progress_bar import show_progress
 from crowdwise.kernels import draw_gammas, sum_votes_and_logs, vote_shares
-from crowdwise.kernels.margin import Margins, gibbs_update_weights
+from crowdwise.kernels.max_margin_votes import Margins, gibbs_update_weights
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["MaxMarginMajorityVote"]
@@ -277,7 +277,7 @@ class MaxMarginMajorityVote(Aggregator):
             chance[gold >= 0] = np.eye(log_prior.size)[gold[gold >= 0]]
         return chance
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         table = self._log_confusion_table()
         with np.errstate(divide="ignore"):
             log_prior = np.log(self.prior_)

@@ -33,14 +33,14 @@ from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, one_coin
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import BayesianAggregator
 from crowdwise.fitting.parameter_checks import as_numbers, check_number
-from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
 from crowdwise.fitting.variational import (
     compute_skill,
     confusion_priors,
     diagonal_prior,
-    expected_log_class_shares,
     expected_logs_with_average,
     fit_dirichlets,
+    make_log_class_share_function,
     maximise_evidence_bound,
     predict_new,
 )
@@ -49,7 +49,7 @@ from crowdwise.labels.errors import InputError, quote
 if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["MeanField", "fit_mean_field", "predict_mean_field"]
@@ -71,13 +71,13 @@ def fit_mean_field(
     prepared = prepare(labels)
     rows_prior = confusion_priors(confusion, known)
     pseudo = np.full(labels.n_classes, float(shares))
-    start = fit_dirichlets(prepared.accumulate_votes(labels.class_shares, known.gold), rows_prior)
+    start = fit_dirichlets(prepared.count_against_vote_shares(labels.class_shares, known.gold), rows_prior)
     ended, posterior, _ = maximise_evidence_bound(
         labels,
         prepared,
         known.gold,
         starts=[start],
-        prior_of=expected_log_class_shares(pseudo, known),
+        prior_of=make_log_class_share_function(pseudo, known),
         rows_prior=rows_prior,
         max_iter=max_iter,
         tol=tol,
@@ -94,7 +94,7 @@ def fit_mean_field(
         skill=skill,
         skill_beta=skill_beta,
         extra={"confusion_counts": rows} | ({"class_counts": class_counts} if known.class_prior is None else {}),
-    ).after(ended)
+    ).attach_climb_history(ended)
 
 
 def predict_mean_field(
@@ -102,7 +102,7 @@ def predict_mean_field(
 ) -> FloatArray:
     """Posterior of new tasks under the posteriors of matrices and shares."""
     with np.errstate(divide="ignore"):
-        log_prior = dirichlet_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
+        log_prior = dirichlet_expected_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
     return predict_new(labels, log_prior, expected_logs_with_average(extra["confusion_counts"], answers))
 
 
@@ -125,7 +125,7 @@ class CoinPosterior(VoteParameters):
 def make_coin_posterior(coins: FloatArray, tasks: FloatArray, log_prior: FloatArray) -> CoinPosterior:
     """The expected logarithms: of being right, and of each wrong label."""
     n_classes = tasks.size
-    logs = dirichlet_logs(coins)
+    logs = dirichlet_expected_logs(coins)
     right, wrong = logs[:, 0], logs[:, 1] - np.log(max(n_classes - 1, 1))
     shape = (coins.shape[0], n_classes)
     return CoinPosterior(
@@ -151,7 +151,7 @@ def fit_one_coin_mean_field(
         right = np.einsum("wkk->w", known.worker_counts)
         before += np.stack([right, known.worker_counts.sum(axis=(1, 2)) - right], axis=1)
     pseudo = np.full(labels.n_classes, float(shares))
-    prior_of = expected_log_class_shares(pseudo, known)
+    prior_of = make_log_class_share_function(pseudo, known)
 
     def update_coins(correct: FloatArray, tasks: FloatArray) -> CoinPosterior:
         coins = before + np.stack([correct, answers - correct], axis=1)
@@ -160,10 +160,10 @@ def fit_one_coin_mean_field(
     def m_step(found: Statistics, _: CoinPosterior) -> CoinPosterior:
         return update_coins(np.minimum(found.counts.sum(axis=1), answers), found.class_counts)
 
-    def cost(beliefs: CoinPosterior) -> float:
+    def negative_divergence(beliefs: CoinPosterior) -> float:
         return -prior_of(beliefs.tasks)[1] - dirichlet_divergence(beliefs.coins, before)
 
-    def at_accuracies(accuracies: FloatArray, now: CoinPosterior) -> CoinPosterior:
+    def replace_accuracies(accuracies: FloatArray, now: CoinPosterior) -> CoinPosterior:
         other = one_coin_parameters(accuracies, now.log_prior)
         return replace(now, log_right=other.log_right, log_wrong=other.log_wrong)
 
@@ -174,11 +174,11 @@ def fit_one_coin_mean_field(
         known,
         starts=lambda: [start],
         m_step=m_step,
-        log_density=cost,
+        log_density=negative_divergence,
         max_iter=max_iter,
         tol=tol,
         name=name,
-        of_accuracies=at_accuracies,
+        of_accuracies=replace_accuracies,
     )
     class_counts = pseudo + ended.tasks
     skill = ended.coins[:, 0] / ended.coins.sum(axis=1)
@@ -196,10 +196,10 @@ def predict_one_coin_mean_field(
 ) -> FloatArray:
     """Posterior of new tasks under the posteriors of accuracies and shares; strangers are the crowd's average."""
     with np.errstate(divide="ignore"):
-        log_prior = dirichlet_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
+        log_prior = dirichlet_expected_logs(extra["class_counts"]) if "class_counts" in extra else np.log(prior)
     coins = extra["coin_counts"]
     average = np.average(coins[:, 0] / coins.sum(axis=1), weights=answers)
-    logs = np.concatenate([dirichlet_logs(coins), np.log([[average, 1 - average]])])
+    logs = np.concatenate([dirichlet_expected_logs(coins), np.log([[average, 1 - average]])])
     n_classes = log_prior.size
     wrong = logs[:, 1:, None] - np.log(max(n_classes - 1, 1))
     table = np.where(np.eye(n_classes, dtype=np.bool_), logs[:, :1, None], wrong)
@@ -281,7 +281,7 @@ class MeanField(BayesianAggregator):
             labels, known, confusion=self._confusion_pseudo_counts(labels.n_classes), name=self.slug, **climb
         )
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         if "coin_counts" in self.extra_:
             return predict_one_coin_mean_field(labels, self.prior_, self.extra_, self.labels_per_worker_)
         return predict_mean_field(labels, self.prior_, self.extra_, self.labels_per_worker_)

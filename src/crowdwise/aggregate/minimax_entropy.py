@@ -49,7 +49,7 @@ from crowdwise.labels.vocabulary import positions
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["MinimaxEntropy"]
@@ -243,7 +243,7 @@ class MinimaxEntropy(ClimbingAggregator):
             "worker_effects": ended.parameters.worker,
             "regularisation": np.array(regularisation),
         }
-        return replace(fit_from_posterior(labels, known, log_prior, posterior), extra=extra).after(ended)
+        return replace(fit_from_posterior(labels, known, log_prior, posterior), extra=extra).attach_climb_history(ended)
 
     def _resolve_regularisation(self, labels: CrowdLabels, log_prior: FloatArray, gold: IntArray) -> float:
         if isinstance(self.regularisation, str):
@@ -264,7 +264,7 @@ class MinimaxEntropy(ClimbingAggregator):
         foretold: FloatArray = np.einsum("ek,ekl->el", self.posterior_[task], softmax(effects, axis=2))
         return foretold
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         known = positions(labels.tasks, self._names.tasks)
         task = np.where((known >= 0)[:, None, None], self.task_effects_[known], 0.0)
         worker = self._append_unknown_worker(self.worker_effects_)

@@ -12,13 +12,13 @@ algorithms", NeurIPS 32.
 |---|---|
 | Z_m = [R_m1, R_m2, …], columns made to sum to 1 | `stack_joint_answers` |
 | MultiSPA: the longest column, project it away, again | `find_corners` |
-| rows of all workers in one order | `fitting.moment_estimates.align_rows_of_each` |
-| d from R = A D Bᵀ | `fitting.moment_estimates.estimate_prior_from_pairs` |
+| rows of all workers in one order | `fitting.moment_method_steps.align_rows_of_each` |
+| d from R = A D Bᵀ | `fitting.moment_method_steps.estimate_prior_from_pairs` |
 
 Departures: a column seen n times counts `DRAW` answers of the worker's own shares of labels beside, as the longest of
 many noisy columns is else always one that was seen once; what this changes goes with 1/n.
 The order of the columns is the one most like the worker's confusions against the majority vote. Only workers with
-enough answers beside others' are estimated; the rest are completed as `fitting.moment_estimates` says.
+enough answers beside others' are estimated; the rest are completed as `fitting.moment_method_steps` says.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ import numpy as np
 
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import MomentAggregator
-from crowdwise.fitting.moment_estimates import CoreEstimate, align_rows_of_each, estimate_prior_from_pairs, fit_core
+from crowdwise.fitting.moment_method_steps import CoreEstimate, align_rows_of_each, estimate_prior_from_pairs, fit_core
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
-    from crowdwise.fitting.moment_estimates import CoreAnswers
+    from crowdwise.fitting.moment_method_steps import CoreAnswers
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.kernels import PairCounts
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["MultiSpa"]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.categorical_em import VoteParameters
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["OneCoin"]
@@ -93,7 +93,7 @@ class OneCoin(SmoothingAggregator):
             starts=lambda: [m_step(starting_vote_counts(labels, known.gold), answers, self.smoothing)],
             m_step=lambda found, _: m_step(found, answers, self.smoothing),
             log_density=lambda parameters: log_density(parameters, self.smoothing),
-            **self._limits,
+            **self._climb_options,
             of_accuracies=lambda accuracies, now: one_coin_parameters(accuracies, now.log_prior),
         )
         return fit

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.em import Climb
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.fitting.rank_one import PairValues
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["RankOneCompletion"]
@@ -116,6 +116,6 @@ class RankOneCompletion(AccuracyAggregator, ClimbingAggregator):
         low = -1 / (labels.n_classes - 1)
         ended = fit_rank_one(pairs, low=low, max_iter=self.max_iter, tol=self.tol * labels.n_labels, name=self.slug)
         skill = ended.parameters * majority_signs(ended.parameters, pairs.parts())
-        return fit_given_accuracies(labels, known, skills_to_accuracies(labels, pairs, skill), name=self.slug).after(
-            ended
-        )
+        return fit_given_accuracies(
+            labels, known, skills_to_accuracies(labels, pairs, skill), name=self.slug
+        ).attach_climb_history(ended)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.kernels import PairCounts
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["SpectralMetaLearner"]
@@ -70,7 +70,7 @@ def answer_covariances(found: PairCounts, share: FloatArray, kind: int) -> PairV
     share : (M,)
         Share of each worker's answers that name the class; her mean is 2 share - 1, on all her tasks.
     """
-    shared = found.shared
+    shared = found.n_shared_tasks
     one, other = share[found.first], share[found.second]
     both = found.counts[:, kind, kind]
     named, named_by_other = found.counts[:, kind, :].sum(axis=1), found.counts[:, :, kind].sum(axis=1)
@@ -166,7 +166,7 @@ class SpectralMetaLearner(Aggregator):
                 equal_starting_skills(pairs), max_iter=self.max_iter, tol=self.tol
             )
             ends.append(end)
-            part, paired = pairs.parts(), pairs.paired
+            part, paired = pairs.parts(), pairs.has_partner
             vectors[:, kind] = vector = np.where(paired, vector * majority_signs(vector, part), 0.0)
             mean = 2 * shares[:, kind] - 1
             if known.class_prior is None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from crowdwise.engines import Prepared, Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["SpammerEm"]
@@ -190,7 +190,7 @@ class SpammerEm(ClimbingAggregator):
         precision = np.zeros(labels.n_workers)
 
         def starts(prepared: Prepared) -> Iterator[ConfusionParameters]:
-            found = prepared.accumulate_votes(labels.class_shares, known.gold)
+            found = prepared.count_against_vote_shares(labels.class_shares, known.gold)
             for _ in range(min(LEARNING, self.max_iter)):
                 precision[:] = prior_precisions(found.counts, habits)
                 if labels.labels_per_worker @ np.isinf(precision) > MOST * labels.n_labels:
@@ -206,7 +206,7 @@ class SpammerEm(ClimbingAggregator):
             starts=starts,
             m_step=lambda found: m_step(found, habits, precision),
             log_density=lambda parameters: log_density(parameters, habits, precision),
-            **self._limits,
+            **self._climb_options,
         )
         scores = np.zeros(labels.n_workers) if fit.confusion is None else spammer_scores(fit.confusion)
         columns = {"spammer": scores, "pruned": np.isinf(precision).astype(np.float64)}

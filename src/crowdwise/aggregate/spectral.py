@@ -37,13 +37,13 @@ from crowdwise.fitting.categorical_em import fit_confusions
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import MOMENTS
-from crowdwise.fitting.moment_estimates import (
+from crowdwise.fitting.moment_method_steps import (
     ENOUGH,
     CoreEstimate,
-    align_all_rows,
     complete_parameters,
+    find_common_row_order,
     normalise_rows,
-    rank_workers,
+    rank_workers_by_shared_answers,
     starting_counts,
 )
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.categorical_em import ConfusionParameters
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["SpectralDawidSkene"]
@@ -167,7 +167,7 @@ def estimate_group_matrices(views: FloatArray, references: FloatArray) -> tuple[
         if found is None:
             return None
         prior, matrix = found[0], normalise_rows(found[1].T)
-        order = align_all_rows(matrix[None], references[group][None])
+        order = find_common_row_order(matrix[None], references[group][None])
         priors.append(prior[order])
         matrices.append(matrix[order])
     prior = np.mean(priors, axis=0)
@@ -195,7 +195,7 @@ def estimate_confusions(
     `votes` (M, K, K) [worker, truth, label] counts answers against the majority vote.
     """
     classes = np.flatnonzero(labels.class_shares)
-    order, beside_others = rank_workers(labels, known.gold)
+    order, beside_others = rank_workers_by_shared_answers(labels, known.gold)
     group = deal_into_three_groups(order)
     views = group_views(labels, group, classes)
     named = votes[:, classes[:, None], classes]
@@ -277,5 +277,5 @@ class SpectralDawidSkene(ClimbingAggregator):
             starts=starts,
             m_step=lambda found: m_step(found, no_pseudo),
             log_density=lambda _: 0.0,
-            **self._limits,
+            **self._climb_options,
         )

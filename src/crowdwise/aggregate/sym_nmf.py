@@ -30,11 +30,11 @@ import numpy as np
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator, MomentAggregator
-from crowdwise.fitting.moment_estimates import (
+from crowdwise.fitting.moment_method_steps import (
     CoreEstimate,
-    align_all_rows,
     apply_floor,
     estimate_prior_from_pairs,
+    find_common_row_order,
     fit_core,
     normalise_rows,
 )
@@ -42,10 +42,10 @@ from crowdwise.fitting.moment_estimates import (
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.em import Climb
-    from crowdwise.fitting.moment_estimates import CoreAnswers
+    from crowdwise.fitting.moment_method_steps import CoreAnswers
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.kernels import PairCounts
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["SymmetricNmf"]
@@ -82,10 +82,13 @@ def collect_observed_blocks(pairs: PairCounts, n_workers: int) -> ObservedBlocks
     worker, other = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
     order = np.lexsort((other, worker))
     share = np.concatenate([pairs.counts, np.moveaxis(pairs.counts, 1, 2)])[order]
-    shared = np.tile(pairs.shared, 2)[order]
+    shared = np.tile(pairs.n_shared_tasks, 2)[order]
     share /= shared[:, None, None]
     return ObservedBlocks(
-        np.searchsorted(worker[order], np.arange(n_workers + 1)), other[order], share, shared / pairs.shared.sum()
+        np.searchsorted(worker[order], np.arange(n_workers + 1)),
+        other[order],
+        share,
+        shared / pairs.n_shared_tasks.sum(),
     )
 
 
@@ -151,7 +154,7 @@ def confusion_from_factor(
 ) -> tuple[FloatArray, FloatArray]:
     """Prior (K,) and matrices (C, K, K) [worker, truth, label] from a factor, classes as in the reference."""
     confusion = normalise_rows(np.einsum("wlk->wkl", rotate_to_nonnegative(factor)))
-    confusion = confusion[:, align_all_rows(confusion, reference)]
+    confusion = confusion[:, find_common_row_order(confusion, reference)]
     return estimate_prior_from_pairs(pairs, confusion), confusion
 
 
@@ -194,15 +197,15 @@ class SymmetricNmf(MomentAggregator, ClimbingAggregator):
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
 
-        def estimate(shared: CoreAnswers) -> tuple[CoreEstimate, Climb[FloatArray]]:
+        def estimate_core_confusions(shared: CoreAnswers) -> tuple[CoreEstimate, Climb[FloatArray]]:
             ended = fit_factor(
                 collect_observed_blocks(shared.pairs, shared.n_workers),
                 starting_factor(shared),
-                hold=DRAW / float(shared.pairs.shared.sum()),
-                **self._limits,
+                hold=DRAW / float(shared.pairs.n_shared_tasks.sum()),
+                **self._climb_options,
             )
             return CoreEstimate(
                 shared.workers, *confusion_from_factor(shared.pairs, ended.parameters, shared.reference)
             ), ended
 
-        return fit_core(labels, known, self.max_workers, estimate)
+        return fit_core(labels, known, self.max_workers, estimate_core_confusions)

@@ -27,7 +27,7 @@ from crowdwise.labels.vocabulary import as_vocabulary, positions
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["WeightedMajorityVote"]
@@ -97,7 +97,7 @@ class WeightedMajorityVote(WeightedVoteAggregator):
             weights = agreement_with_winners(labels, winners)
         return weights, self.max_iter, False
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         return vote_shares(labels, NO_GOLD, self._append_unknown_worker(self.weights_))
 
 

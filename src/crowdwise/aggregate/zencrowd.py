@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["ZenCrowd"]
@@ -102,7 +102,7 @@ class ZenCrowd(ClimbingAggregator):
             starts=lambda: [start],
             m_step=lambda found, _: m_step(found, answers, log_prior, self.reliability),
             log_density=lambda _: 0.0,
-            **self._limits,
+            **self._climb_options,
             of_accuracies=lambda accuracies, now: one_coin_parameters(accuracies, now.log_prior),
         )
         return fit

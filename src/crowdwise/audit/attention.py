@@ -5,7 +5,7 @@ In the model of `find_spammers` a worker gives the class with chance s, their *a
 | quantity | here |
 |---|---|
 | attention as a slope, Σ_k cov(1[label = k], q_k) / Σ_k var(q_k), the mean of s in the model | `attention_slopes` |
-| attention of the others on a worker's tasks: a ratio of weighted sums, shrunk to the crowd's | `usual_attention` |
+| attention of the others on a worker's tasks: a ratio of weighted sums, shrunk to the crowd's | `attention_of_others` |
 | share of the crowd with each relative attention, by EM (nonparametric empirical Bayes) | `fit_attention_mixture` |
 | do the labels depend on the others': (n - 1) × Pillai's trace of labels against q, χ² | `measure_label_dependence` |
 | worse than chance: the slope against its exact mean and variance over all orders | `measure_label_dependence` |
@@ -23,17 +23,17 @@ from crowdwise.audit.leave_out_consensus import one_hot
 from crowdwise.kernels import outer_sums, worker_answer_sums, worker_sums
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = [
     "AttentionSlopes",
     "LabelDependence",
+    "attention_of_others",
     "attention_slopes",
     "fit_attention_mixture",
     "mean_posterior_of_others",
     "measure_label_dependence",
-    "usual_attention",
 ]
 
 STEADY = 5.0  # spread that a slope is shrunk by: that of about ten labels on tasks that the others are sure of
@@ -82,7 +82,7 @@ def attention_slopes(labels: CrowdLabels, said: FloatArray) -> AttentionSlopes:
     return AttentionSlopes(above, spread, slope)
 
 
-def usual_attention(labels: CrowdLabels, found: AttentionSlopes) -> tuple[FloatArray, float]:
+def attention_of_others(labels: CrowdLabels, found: AttentionSlopes) -> tuple[FloatArray, float]:
     """Attention of the others on each worker's tasks (M,), and of the crowd on all tasks.
 
     A ratio of sums over the others' labels, each weighted by the attention of its worker on *other* tasks, so that

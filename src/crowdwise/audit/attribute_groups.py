@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from crowdwise.audit.leave_out_consensus import CrowdReference
     from crowdwise.labels.attributes import Attribute
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "SignedLabels",
     "estimate_effect",
     "make_worker_groups",
-    "runs_of_groups",
+    "runs_of_same_attribute",
 ]
 
 BUSIEST = 20  # workers who are groups of their own where no attribute of workers is given
@@ -73,12 +73,12 @@ class GroupEffect(NamedTuple):
     where: tuple[str, Any] | None = None
 
     @property
-    def own_gap(self) -> float:
+    def group_gap_between_task_groups(self) -> float:
         """The group's own difference between the groups of tasks."""
         return self.each[0] - self.each[1]
 
     @property
-    def other_gap(self) -> float:
+    def others_gap_between_task_groups(self) -> float:
         """The others' difference between the groups of tasks."""
         return self.each[2] - self.each[3]
 
@@ -103,7 +103,7 @@ def make_worker_groups(
             yield Group(ONESELF, labels.workers[int(worker)].as_py(), mine, active & ~mine)
 
 
-def runs_of_groups(groups: list[Group]) -> Iterator[tuple[int, int]]:
+def runs_of_same_attribute(groups: list[Group]) -> Iterator[tuple[int, int]]:
     """Runs of groups that one finding is about: those of one attribute; each worker who is one by themself."""
     first = 0
     for last in range(1, len(groups) + 1):

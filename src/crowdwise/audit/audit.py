@@ -23,13 +23,13 @@ from crowdwise.fitting.base import check_enough_labels
 from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.fitting.progress_bar import show_progress_of
 from crowdwise.labels.attributes import usable_attributes
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import quote
-from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import read_truth
 from crowdwise.labels.vocabulary import positions
-from crowdwise.metrics.dominance import crowd_confusion
+from crowdwise.metrics.identifiability_conditions import crowd_confusion
 from crowdwise.registry import method as method_called
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from crowdwise.audit.claims import Claim
+    from crowdwise.audit.consensus_sentences import Claim
     from crowdwise.audit.finding_types import Finding, Screen
     from crowdwise.dependence.effective_size import EffectiveSize
     from crowdwise.dependence.groups import Dependence

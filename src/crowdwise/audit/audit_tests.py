@@ -27,10 +27,18 @@ if TYPE_CHECKING:
     from crowdwise.audit.leave_out_consensus import CrowdReference
     from crowdwise.dependence.groups import Dependence
     from crowdwise.labels.attributes import Attribute
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.truth import Truth
 
-__all__ = ["AuditTest", "CrowdContext", "FindingKind", "audit_tests", "finding_kind", "select_tests", "with_crowd"]
+__all__ = [
+    "AuditTest",
+    "CrowdContext",
+    "FindingKind",
+    "audit_tests",
+    "fill_arguments_from_crowd",
+    "finding_kind",
+    "select_tests",
+]
 
 
 @dataclass(frozen=True)
@@ -131,7 +139,7 @@ class CrowdContext:
     screens: dict[str, Screen] = field(default_factory=dict)
 
     @property
-    def share(self) -> float:
+    def level_per_accusing_test(self) -> float:
         """The level of each test that accuses."""
         return self.level / self.n_accusing
 
@@ -143,16 +151,16 @@ class CrowdContext:
     @cached_property
     def dependence(self) -> Dependence | None:
         """Which workers depend on each other given the truth."""
-        return detect_groups(self.labels, self.share)
+        return detect_groups(self.labels, self.level_per_accusing_test)
 
     def run(self, test: AuditTest) -> Screen:
         """What a test says, at its share of the level; it is run once, whoever asks first."""
         if test.kind not in self.screens:
-            self.screens[test.kind] = test.run(self, self.share if test.accuses else self.level)
+            self.screens[test.kind] = test.run(self, self.level_per_accusing_test if test.accuses else self.level)
         return self.screens[test.kind]
 
 
-def with_crowd(find: Callable[..., Screen]) -> Callable[[CrowdContext, float], Screen]:
+def fill_arguments_from_crowd(find: Callable[..., Screen]) -> Callable[[CrowdContext, float], Screen]:
     """Run a function on what the crowd has under the names of its parameters, at a level."""
     names = [name for name in inspect.signature(find).parameters if name != "level"]
     return lambda crowd, level: find(level=level, **{name: getattr(crowd, name) for name in names})

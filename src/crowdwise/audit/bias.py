@@ -44,9 +44,9 @@ from crowdwise.audit.attribute_groups import (
     SignedLabels,
     estimate_effect,
     make_worker_groups,
-    runs_of_groups,
+    runs_of_same_attribute,
 )
-from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, fill_arguments_from_crowd
 from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, solve_rates, true_or_probable_classes
 from crowdwise.audit.resampling import (
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
     from crowdwise.audit.leave_out_consensus import CrowdReference
     from crowdwise.labels.attributes import Attribute
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["TEST", "find_bias"]
@@ -120,7 +120,7 @@ def find_bias(
     reference = fit_reference(labels, truth, reference)
     if truth is not None:
         known = reference.truth[labels.task] >= 0
-        labels, reference = labels.keep(known), reference.keep(known)
+        labels, reference = labels.keep(known), reference.restrict_to_labels(known)
     findings = [
         *_find_overall_bias(labels, reference, of_workers, level, random_state, times),
         *_find_bias_on_task_groups(labels, reference, of_tasks, of_workers, level, random_state, times),
@@ -150,7 +150,7 @@ def _find_overall_bias(
         tested = groups_to_test(code, len(attribute.values))
         usable = np.repeat(
             has_enough_counts(code, np.einsum("wkk->wk", gram), tested, ENOUGH), size, axis=1
-        ) & _informative_rates(size)
+        ) & _mark_informative_rates(size)
         contrasts.append(GroupContrast([table], code, np.zeros_like(code), tested, usable))
     for attribute, contrast, (t, p) in zip(
         attributes, contrasts, max_statistic_test(contrasts, random_state=random_state), strict=True
@@ -205,14 +205,14 @@ def _find_bias_on_task_groups(
             np.repeat(
                 np.logical_and.reduce([has_enough_counts(code, count, tested, ENOUGH) for count in each]), size, axis=1
             )
-            & _informative_rates(size)
+            & _mark_informative_rates(size)
             for each in counts
         ]
         contrasts.append(GroupContrast(tables, code, classes, tested, np.concatenate(usable, axis=1)))
     for attribute, contrast, (t, p) in zip(
         of_tasks, contrasts, max_statistic_test(contrasts, random_state=random_state), strict=True
     ):
-        for first, last in runs_of_groups(groups):
+        for first, last in runs_of_same_attribute(groups):
             columns = slice(first * size**2, last * size**2)
             place = find_strongest(t[:, columns], p[:, columns] * times, level)
             if place is None:
@@ -225,7 +225,9 @@ def _find_bias_on_task_groups(
                 labels, reference, attribute, value, groups[number], cell, random_state
             )
             # Of two groups of workers, that is meant which treats tasks less alike.
-            if last - first == 2 and abs(found.other_gap) > abs(found.own_gap):
+            if last - first == 2 and abs(found.others_gap_between_task_groups) > abs(
+                found.group_gap_between_task_groups
+            ):
                 found = _estimate_worker_group_effect(
                     labels, reference, attribute, value, groups[first + last - 1 - number], cell, random_state
                 )
@@ -247,7 +249,7 @@ def _estimate_worker_group_effect(
     units = ((labels.task[corners.edges], labels.n_tasks), (labels.worker[corners.edges], labels.n_workers))
     code, mine = attribute.code[units[0][0]], corners.mine
 
-    def effect(z: int) -> GroupEffect:
+    def effect_on_task_group(z: int) -> GroupEffect:
         sides = [SignedLabels(1, mine & (code == z)), SignedLabels(-1, mine & (code >= 0) & (code != z))]
         if not alone:
             sides += [SignedLabels(-1, ~mine & (code == z)), SignedLabels(1, ~mine & (code >= 0) & (code != z))]
@@ -255,13 +257,13 @@ def _estimate_worker_group_effect(
             group=group, where=(attribute.name, attribute.values[z])
         )
 
-    found = effect(value)
+    found = effect_on_task_group(value)
     if len(attribute.values) != 2:
         return found
     # Of two groups of tasks, that is meant on which the workers are further from the others, or from the truth.
     right = float(cell[0] == cell[1])
     there, elsewhere = (abs(found.each[i] - (right if alone else found.each[i + 2])) for i in (0, 1))
-    return effect(1 - value) if elsewhere > there else found
+    return effect_on_task_group(1 - value) if elsewhere > there else found
 
 
 def _has_enough_permutations(attribute: Attribute, n_labels: IntArray, level: float) -> bool:
@@ -326,7 +328,7 @@ def _expand_rows_to_tasks(counts: FloatArray, rows: IntArray, n_tasks: int) -> F
     return full
 
 
-def _informative_rates(size: int) -> BoolArray:
+def _mark_informative_rates(size: int) -> BoolArray:
     """Rates that say something of their own: with two classes, the errors; the rest is their complement."""
     return ~np.eye(size, dtype=np.bool_).ravel() if size == 2 else np.ones(size**2, np.bool_)
 
@@ -379,7 +381,7 @@ TEST = AuditTest(
         FindingKind("bias of groups", "Bias", "bias of a group", "biases of groups"),
     ),
     question="Do workers, or groups of them, label unlike the others?",
-    run=with_crowd(find_bias),
+    run=fill_arguments_from_crowd(find_bias),
     accuses=True,
     needs=("task_attributes", "worker_attributes"),
 )

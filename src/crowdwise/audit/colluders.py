@@ -48,7 +48,7 @@ from scipy.special import betainc
 from crowdwise.audit.audit_tests import AuditTest, FindingKind
 from crowdwise.audit.covariance_spammers import label_covariances
 from crowdwise.audit.finding_types import Finding, Screen
-from crowdwise.audit.leave_out_consensus import consensus_without_held_out
+from crowdwise.audit.leave_out_consensus import smoothed_consensus
 from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.kernels import pair_agreements, worker_answer_sums
 from crowdwise.labels.errors import InputError, listing
@@ -56,7 +56,7 @@ from crowdwise.labels.errors import InputError, listing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["TEST", "find_colluders"]
@@ -124,7 +124,7 @@ def unexplained_agreement(
     The members' confusion matrices are counted against what the outsiders say.
     """
     theirs = block[labels.worker]
-    posterior = consensus_without_held_out(labels.keep(~theirs))
+    posterior = smoothed_consensus(labels.keep(~theirs))
     members = labels.keep(theirs)
     said = posterior[members.task]
     counts = np.stack([worker_answer_sums(members, column) for column in said.T], axis=1)[block]

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, fill_arguments_from_crowd
 from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, solve_rates
 from crowdwise.audit.parametric_bootstrap import TOGETHER, affordable_draws, max_statistic_p_values
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.audit.leave_out_consensus import CrowdReference
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
 __all__ = ["TEST", "find_confused_classes"]
@@ -92,7 +92,7 @@ def find_confused_classes(
     rng = np.random.default_rng(random_state)
     draws = affordable_draws(errors.size)
 
-    def dealt() -> Iterator[tuple[slice, FloatArray]]:
+    def permute_wrong_classes() -> Iterator[tuple[slice, FloatArray]]:
         for first in range(0, draws, TOGETHER):
             some = slice(first, min(first + TOGETHER, draws))
             yield (
@@ -100,7 +100,7 @@ def find_confused_classes(
                 np.array([rng.permuted(errors, axis=2).sum(axis=0) / spread[:, None] for _ in range(draws)[some]]),
             )
 
-    p_value = max_statistic_p_values(t, dealt(), draws, level)
+    p_value = max_statistic_p_values(t, permute_wrong_classes(), draws, level)
     findings = []
     for row, place in zip(*np.nonzero((p_value <= level) & (t > 0)), strict=True):
         k, label = int(usable[row]), int(wrong[row, place])
@@ -145,12 +145,12 @@ def _make_finding(
     k, label = cell
     n_others = int((labels.class_shares > 0).sum()) - 1
 
-    def rate(weights: FloatArray) -> FloatArray:
+    def confusion_rate(weights: FloatArray) -> FloatArray:
         found: FloatArray = solve_rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))[:, k, label]
         return found
 
-    crowd = float(np.clip(rate(np.ones((1, labels.n_workers)))[0], 0, 1))
-    low, high = bootstrap_interval(rate, labels.n_workers, random_state=random_state)
+    crowd = float(np.clip(confusion_rate(np.ones((1, labels.n_workers)))[0], 0, 1))
+    low, high = bootstrap_interval(confusion_rate, labels.n_workers, random_state=random_state)
     own = solve_rates(gram[met], cross[met])
     share = int((own[:, k, label] > (1 - own[:, k, k]) / n_others).sum())
     true, said = (quote(labels.classes[place].as_py()) for place in cell)
@@ -186,5 +186,5 @@ TEST = AuditTest(
         ),
     ),
     question="Which classes do many mix up?",
-    run=with_crowd(find_confused_classes),
+    run=fill_arguments_from_crowd(find_confused_classes),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.truth import truth_codes
 from crowdwise.labels.vocabulary import positions
 from crowdwise.metrics.calibration import bin_predictions, mean_gap, wilson_interval
@@ -77,7 +77,7 @@ class ConsensusScore(NamedTuple):
         """Mean distance of confidence to the share that is right, in bins of confidence."""
         return mean_gap(bin_predictions(self.sure, self.right, ERROR_BINS))
 
-    def facts(self) -> dict[str, Any]:
+    def to_json_dict(self) -> dict[str, Any]:
         """The same numbers for programs, by the names that `aggregate --json` has for them."""
         return {"n_truth": int(self.right.size), "accuracy": self.accuracy, "ece": self.calibration_error}
 
@@ -112,7 +112,9 @@ def score_posterior(decided: pa.Table, posterior: FloatArray, classes: pa.Array,
     """How good decisions (a column label) and a posterior are, where the truth is known (not -1)."""
     known = truth >= 0
     predicted = positions(decided["label"].combine_chunks(), classes)
-    found = ConsensusScore(np.minimum(posterior[known].max(axis=1), 1.0), predicted[known] == truth[known]).facts()
+    found = ConsensusScore(
+        np.minimum(posterior[known].max(axis=1), 1.0), predicted[known] == truth[known]
+    ).to_json_dict()
     ece = found.pop("ece")
     return found | {"log_loss": log_loss(truth, posterior), "brier": brier(truth, posterior), "ece": ece}
 

@@ -39,7 +39,7 @@ from crowdwise.kernels import pair_counts, worker_answer_sums
 from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
 __all__ = ["MOST_WORKERS", "find_covariance_spammers", "label_covariances", "recover_low_rank_rows"]
@@ -53,7 +53,7 @@ def label_covariances(labels: CrowdLabels) -> tuple[FloatArray, FloatArray]:
     Both (M, M) and symmetric, 0 on the diagonal and where no task is shared.
     """
     pairs = pair_counts(labels)
-    shared = pairs.shared
+    shared = pairs.n_shared_tasks
     joint = pairs.counts / shared[:, None, None]
     by_chance = (joint.sum(axis=2) * joint.sum(axis=1)).sum(axis=1)
     values = np.zeros((labels.n_workers, labels.n_workers))

@@ -31,7 +31,7 @@ from crowdwise.fitting.parameter_checks import check_count, check_number
 
 if TYPE_CHECKING:
     from crowdwise.dependence.groups import Dependence
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["TEST", "find_dependence", "screen_from_dependence"]
@@ -97,13 +97,17 @@ def _kappa_with_rest_of_group(dependence: Dependence, rows: IntArray) -> FloatAr
 def _make_finding(labels: CrowdLabels, dependence: Dependence, members: IntArray, rows: IntArray) -> Finding:
     upper = np.triu_indices(rows.size, 1)
 
-    def total(table: FloatArray) -> float:
+    def sum_over_pairs(table: FloatArray) -> float:
         return float(table[np.ix_(rows, rows)][upper].sum())
 
-    shared, same, expected = total(dependence.shared), total(dependence.same), total(dependence.expected)
+    shared, same, expected = (
+        sum_over_pairs(dependence.shared),
+        sum_over_pairs(dependence.same),
+        sum_over_pairs(dependence.expected),
+    )
     strength = float(np.clip((same - expected) / max(shared - expected, 1e-9), 0, 1))
-    wrong, alike = total(dependence.wrong), total(dependence.same_wrong)
-    usual_wrong, usual_alike = total(dependence.expected_wrong), total(dependence.expected_same_wrong)
+    wrong, alike = sum_over_pairs(dependence.wrong), sum_over_pairs(dependence.same_wrong)
+    usual_wrong, usual_alike = sum_over_pairs(dependence.expected_wrong), sum_over_pairs(dependence.expected_same_wrong)
     who = "They" if members.size == 2 else "Two of them"
     evidence = (
         f"{who} give the same answer to {same / shared:.0%} of the tasks they share; independent workers as good "

@@ -29,20 +29,26 @@ from scipy.special import logsumexp
 from crowdwise.audit.gold_doubt import (
     PULLS,
     SPREADS,
-    count_log_matrices,
-    grid_of_shares,
+    estimate_log_confusions,
+    grid_of_misleading_and_wrong_shares,
     log_likelihoods_if_wrong,
-    log_prior_of_pulls,
+    log_prior_of_misleading_pulls,
     misleading_task_likelihoods,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["DrawPlan", "TaskDifficulty", "fit_difficulty", "likeliest_log_matrices_by_level", "plan_draws"]
+__all__ = [
+    "DrawPlan",
+    "TaskDifficulty",
+    "allocate_draws_over_grid",
+    "fit_difficulty",
+    "likeliest_log_matrices_by_level",
+]
 
 NONE = 0.5  # prior weight of no hard task
 CELLS = np.array([(0.0, 0.0), *((share, h) for share in (0.05, 0.1, 0.2, 0.3, 0.45) for h in (0.3, 0.5, 0.7, 0.9))])
@@ -80,12 +86,12 @@ def fit_difficulty(labels: CrowdLabels, given: IntArray) -> TaskDifficulty:
     edges = np.flatnonzero(place[labels.task] >= 0)
     row, worker, g = place[labels.task[edges]], labels.worker[edges], given[labels.task[edges]]
     right = labels.label[edges] == g
-    pulls = log_prior_of_pulls()[np.repeat(PULLS, SPREADS.size) >= LEAST_PULL]
+    pulls = log_prior_of_misleading_pulls()[np.repeat(PULLS, SPREADS.size) >= LEAST_PULL]
     prior = np.log(np.array([NONE, *np.full(len(CELLS) - 1, (1 - NONE) / (len(CELLS) - 1))]))
     weight = np.zeros((labels.n_tasks, labels.n_classes))
     weight[tasks, given[tasks]] = 1
     for _ in range(ROUNDS):
-        log_prior, table = count_log_matrices(labels, weight)
+        log_prior, table = estimate_log_confusions(labels, weight)
         wrong = logsumexp(log_likelihoods_if_wrong(labels, given, log_prior, table), axis=1)
         steps, plain = misleading_task_likelihoods(labels, given, log_prior, table)
         misled = logsumexp(steps[:, None, :] + pulls, axis=(1, 2)) - np.log(len(pulls))
@@ -99,7 +105,9 @@ def fit_difficulty(labels: CrowdLabels, given: IntArray) -> TaskDifficulty:
             ]
             with np.errstate(divide="ignore"):  # nothing is hard in the first
                 mixed[cell] = np.logaddexp(np.log1p(-share) + by_level[0], np.log(share) + by_level[1])
-            evidence[cell], ordinary[cell] = _average_over_kinds(np.stack([mixed[cell], wrong - plain, misled - plain]))
+            evidence[cell], ordinary[cell] = _average_over_shares_of_kinds(
+                np.stack([mixed[cell], wrong - plain, misled - plain])
+            )
         log_posterior = prior + evidence - logsumexp(prior + evidence)
         before, after = weight[tasks, given[tasks]], np.exp(log_posterior) @ ordinary
         weight[tasks, given[tasks]] = after
@@ -129,7 +137,7 @@ class DrawPlan(NamedTuple):
     share: float
 
 
-def plan_draws(labels: CrowdLabels, found: TaskDifficulty, draws: int) -> Iterator[DrawPlan]:
+def allocate_draws_over_grid(labels: CrowdLabels, found: TaskDifficulty, draws: int) -> Iterator[DrawPlan]:
     """Share draws out among all pairs of the grid by their weight."""
     ends = np.floor(draws * np.cumsum(found.weight) / found.weight.sum() + 0.5).astype(np.int64)
     numbers = np.diff(ends, prepend=0)
@@ -158,9 +166,9 @@ def matrices_by_level(labels: CrowdLabels, found: TaskDifficulty, cell: int) -> 
     return np.concatenate(levels, axis=1)
 
 
-def _average_over_kinds(log_likelihood: FloatArray) -> tuple[float, FloatArray]:
+def _average_over_shares_of_kinds(log_likelihood: FloatArray) -> tuple[float, FloatArray]:
     """Log-likelihood (3, G) of the kinds summed up, over all shares of kinds; chances of the first (G,)."""
-    misled, wrong, log_prior = grid_of_shares(SHARES)
+    misled, wrong, log_prior = grid_of_misleading_and_wrong_shares(SHARES)
     shares = np.stack([1 - misled - wrong, wrong, misled])
     scale = log_likelihood.max(axis=0)
     likelihood = np.exp(log_likelihood - scale)

@@ -35,17 +35,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, fill_arguments_from_crowd
 from crowdwise.audit.finding_types import Finding, Screen, holm_correction
 from crowdwise.audit.leave_out_consensus import fit_reference
-from crowdwise.labels.arrays import as_column
+from crowdwise.labels.arrow_columns import as_column
 from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     from crowdwise.audit.leave_out_consensus import CrowdReference
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray
 
 __all__ = ["TEST", "find_drift", "label_times"]
@@ -145,7 +145,7 @@ def find_drift(
     changes: dict[int, tuple[float, float, Any]] = {}
     edge, ptr = labels.by_worker
 
-    def tested(worker: int, d: FloatArray) -> float:
+    def compute_drift_p_value(worker: int, d: FloatArray) -> float:
         mine = edge[ptr[worker] : ptr[worker + 1]]
         mine = mine[timed[mine]]
         mine = mine[np.argsort(when[mine], kind="stable")]
@@ -163,13 +163,13 @@ def find_drift(
         return found
 
     for worker in np.flatnonzero(counts >= FEWEST):
-        p_value[worker] = tested(int(worker), d)
+        p_value[worker] = compute_drift_p_value(int(worker), d)
     corrected = holm_correction(p_value)
     findings: list[Finding] = []
     yardstick = "The others' consensus" if truth is None else "The truth, and where it is not known the consensus,"
     for worker in np.lexsort((-score, corrected))[: int((corrected <= level).sum())]:
         if findings:  # Beside one who drifts, the steady seem to drift the other way: they are left out.
-            again = tested(int(worker), _subtract_others(labels, reference, beyond, steady)) * (
+            again = compute_drift_p_value(int(worker), _subtract_others(labels, reference, beyond, steady)) * (
                 n_tested - len(findings)
             )
             corrected[worker] = max(corrected[worker], np.fmin(again, 1.0))  # 1 where nobody is left to compare with
@@ -294,7 +294,7 @@ TEST = AuditTest(
         ),
     ),
     question="Does anyone get better or worse on the way?",
-    run=with_crowd(find_drift),
+    run=fill_arguments_from_crowd(find_drift),
     accuses=True,
     needs=("time",),
 )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, fill_arguments_from_crowd
 from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.resampling import (
@@ -42,7 +42,7 @@ from crowdwise.labels.errors import quote
 if TYPE_CHECKING:
     from crowdwise.audit.leave_out_consensus import CrowdReference
     from crowdwise.labels.attributes import Attribute
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["TEST", "find_disparity"]
@@ -154,14 +154,14 @@ def _make_finding(
     among, hits = (part[:, c] for part in counted)
     sides = (contrast.code == group, (contrast.code >= 0) & (contrast.code != group))
 
-    def each(weights: FloatArray) -> list[FloatArray]:
+    def shares_in_and_outside_group(weights: FloatArray) -> list[FloatArray]:
         return [weighted_shares(weights, among * side, among * hits * side) for side in sides]
 
     def difference(weights: FloatArray) -> FloatArray:
-        inside, outside = each(weights)
+        inside, outside = shares_in_and_outside_group(weights)
         return inside - outside
 
-    inside, outside = (float(share[0]) for share in each(np.ones((1, labels.n_tasks))))
+    inside, outside = (float(share[0]) for share in shares_in_and_outside_group(np.ones((1, labels.n_tasks))))
     low, high = bootstrap_interval(difference, labels.n_tasks, random_state=random_state)
     name, where = quote(labels.classes[c].as_py()), f"tasks with {attribute.name} = {quote(attribute.values[group])}"
     more = "more" if inside > outside else "less"
@@ -202,7 +202,7 @@ TEST = AuditTest(
         ),
     ),
     question="Does the consensus treat groups of tasks differently?",
-    run=with_crowd(find_disparity),
+    run=fill_arguments_from_crowd(find_disparity),
     accuses=True,
     needs=("task_attributes",),
     citation="Hardt, Price & Srebro 2016, NeurIPS (equal opportunity)",

@@ -28,16 +28,16 @@ import numpy as np
 from scipy.special import logsumexp
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
     "GoldTaskProbabilities",
     "classify_gold",
-    "count_log_matrices",
-    "grid_of_shares",
+    "estimate_log_confusions",
+    "grid_of_misleading_and_wrong_shares",
     "log_likelihoods_if_wrong",
-    "log_prior_of_pulls",
+    "log_prior_of_misleading_pulls",
     "misleading_task_likelihoods",
 ]
 
@@ -73,7 +73,7 @@ class GoldTaskProbabilities(NamedTuple):
     table: FloatArray
 
 
-def count_log_matrices(labels: CrowdLabels, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+def estimate_log_confusions(labels: CrowdLabels, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Log class shares and log matrices of workers, counted by the weights (N, K) of the classes of the tasks.
 
     Matrices are drawn to the crowd's own by as many labels as there are classes, and that towards uniform by one.
@@ -148,10 +148,10 @@ def classify_gold(labels: CrowdLabels, given: IntArray, if_right: FloatArray | N
     weight = np.zeros((labels.n_tasks, size))
     votes = labels.vote_counts()[tasks]
     weight[tasks, g] = votes[np.arange(tasks.size), g] == votes.max(axis=1)  # at first, those that nobody disputes
-    pulls = log_prior_of_pulls()
-    log_shares = grid_of_shares()
+    pulls = log_prior_of_misleading_pulls()
+    log_shares = grid_of_misleading_and_wrong_shares()
     for _ in range(ROUNDS):
-        log_prior, table = count_log_matrices(labels, weight)
+        log_prior, table = estimate_log_confusions(labels, weight)
         others = log_likelihoods_if_wrong(labels, given, log_prior, table)
         wrong = logsumexp(others, axis=1)
         steps, plain = misleading_task_likelihoods(labels, given, log_prior, table)
@@ -167,7 +167,7 @@ def classify_gold(labels: CrowdLabels, given: IntArray, if_right: FloatArray | N
     return GoldTaskProbabilities(out[0], out[1], likeliest, log_prior, table)
 
 
-def log_prior_of_pulls() -> FloatArray:
+def log_prior_of_misleading_pulls() -> FloatArray:
     """Log-weights (C, len(STEPS)) of the pulls for every pair of mean and concentration."""
     edges = np.linspace(0, 1, STEPS.size + 1)
     from scipy.stats import beta  # takes most of a second to import
@@ -176,16 +176,16 @@ def log_prior_of_pulls() -> FloatArray:
     return np.asarray(np.log(np.array(rows) + 1e-12), np.float64)
 
 
-def grid_of_shares(grid: FloatArray = SHARES) -> tuple[FloatArray, FloatArray, FloatArray]:
+def grid_of_misleading_and_wrong_shares(grid: FloatArray = SHARES) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Shares of misleading tasks and of wrong answers, every pair (P,), and the log of the prior."""
 
-    def prior(usual: float) -> FloatArray:
+    def log_share_prior(usual: float) -> FloatArray:
         dense = grid[1:] * (1 - grid[1:]) ** (usual - 1)  # per unit of log share, on which the grid is even
         weights = np.concatenate([[NONE], (1 - NONE) * dense / dense.sum()])
         return np.asarray(np.log(weights), np.float64)
 
     misled, wrong = (each.ravel() for each in np.meshgrid(grid, grid, indexing="ij"))
-    weights = (prior(USUAL_MISLEADING)[:, None] + prior(USUAL_WRONG)).ravel()
+    weights = (log_share_prior(USUAL_MISLEADING)[:, None] + log_share_prior(USUAL_WRONG)).ravel()
     return misled, wrong, weights
 
 

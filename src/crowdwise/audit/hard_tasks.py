@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, fill_arguments_from_crowd
 from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.audit.parametric_bootstrap import (
     affordable_label_draws,
     class_log_scores,
-    drawn_again,
     max_statistic_p_values,
+    simulate_scores_in_chunks,
 )
 from crowdwise.kernels.grouped_sums import sum_groups
 from crowdwise.labels.engine_choice import choose_engine
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.audit.leave_out_consensus import CrowdReference
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["TEST", "excess_disagreement", "find_hard_tasks"]
@@ -73,20 +73,24 @@ def find_hard_tasks(
     table, flat = np.log(model.confusion), np.zeros(labels.n_classes)
     judged = n >= FEWEST_LABELS
 
-    def truths(tasks: slice) -> IntArray:
+    def draw_truths(tasks: slice) -> IntArray:
         drawn: IntArray = rng.choice(labels.n_classes, tasks.stop - tasks.start, p=prior / prior.sum())
         return drawn
 
-    def drawn(draws: int) -> Iterator[tuple[slice, slice, FloatArray]]:
-        for some, tasks, (best, _) in drawn_again(labels, truths, model.confusion, flat, table, rng, draws):
+    def simulate_misfits(draws: int) -> Iterator[tuple[slice, slice, FloatArray]]:
+        for some, tasks, (best, _) in simulate_scores_in_chunks(
+            labels, draw_truths, model.confusion, flat, table, rng, draws
+        ):
             yield some, tasks, -best
 
     mean = np.zeros(labels.n_tasks)
-    for _, tasks, worst in drawn(MOMENTS):
+    for _, tasks, worst in simulate_misfits(MOMENTS):
         mean[tasks] += worst.sum(axis=0) / MOMENTS
     draws = affordable_label_draws(labels)
     h = np.where(judged, -class_log_scores(labels, labels.label, flat, table).max(axis=1) - mean, np.nan)
-    beyond = ((some, np.where(judged[tasks], worst - mean[tasks], -np.inf)) for some, tasks, worst in drawn(draws))
+    beyond = (
+        (some, np.where(judged[tasks], worst - mean[tasks], -np.inf)) for some, tasks, worst in simulate_misfits(draws)
+    )
     p_value = max_statistic_p_values(h, beyond, draws, level)
     if not (p_value <= level).any():
         return Screen(KIND)
@@ -113,7 +117,7 @@ def find_hard_tasks(
 def disagreement_share(labels: CrowdLabels, label: IntArray) -> FloatArray:
     """Share of the pairs of each task's labels that differ (N,); NaN under three labels.
 
-    >>> from crowdwise.labels.model import CrowdLabels
+    >>> from crowdwise.labels.crowd_labels import CrowdLabels
     >>> one = CrowdLabels.from_codes([0, 0, 0, 0], [0, 1, 2, 3], [1, 1, 1, 0], tasks=1, workers=4, classes=2)
     >>> disagreement_share(one, one.label).tolist()
     [0.5]
@@ -162,5 +166,5 @@ TEST = AuditTest(
         ),
     ),
     question="On which tasks do workers differ more than skill explains?",
-    run=with_crowd(find_hard_tasks),
+    run=fill_arguments_from_crowd(find_hard_tasks),
 )

@@ -30,18 +30,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, fill_arguments_from_crowd
 from crowdwise.audit.finding_types import FACT, Finding, Screen
 from crowdwise.audit.leave_out_consensus import fit_reference, one_hot, solve_rates
 from crowdwise.audit.resampling import bayesian_bootstrap
 from crowdwise.kernels import outer_sums
 from crowdwise.labels.describe import find_connected_parts
 from crowdwise.labels.errors import listing
-from crowdwise.metrics.dominance import contrast, find_unanchored
+from crowdwise.metrics.identifiability_conditions import class_separation, find_unanchored
 
 if TYPE_CHECKING:
     from crowdwise.audit.leave_out_consensus import CrowdReference
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
     Sums = tuple[FloatArray, FloatArray]
@@ -251,12 +251,12 @@ def check_dominance(
     gram, cross = regression_sums(q, said, labels.task, labels.n_tasks)
     others = ~np.eye(used.size, dtype=np.bool_)
 
-    def margins(weights: FloatArray) -> FloatArray:
+    def dominance_margins(weights: FloatArray) -> FloatArray:
         mean = solve_rates(np.tensordot(weights, gram, 1), np.tensordot(weights, cross, 1))
         rest = np.where(others, mean, -np.inf).max(axis=1)
         return np.asarray(np.einsum("bkk->bk", mean) - rest)
 
-    found = bayesian_bootstrap(margins, labels.n_tasks, random_state=random_state)
+    found = bayesian_bootstrap(dominance_margins, labels.n_tasks, random_state=random_state)
     low, high = np.quantile(found, [level / used.size / 2, 1 - level / used.size / 2], axis=0)
     names = [labels.classes[int(k)].as_py() for k in used]
     weak = [name for name, most in zip(names, high, strict=True) if most < 0]
@@ -287,7 +287,7 @@ def check_class_separation(labels: CrowdLabels, reference: CrowdReference, used:
         return ConditionAnswer(
             APART, None, "The labels do not show it.", "The consensus hardly ever gives a second class."
         )
-    found = contrast(reference.posterior[labels.labels_per_task > 0][:, used])
+    found = class_separation(reference.posterior[labels.labels_per_task > 0][:, used])
     if found >= FLAT:
         return ConditionAnswer(APART, True, "Yes.", "The classes are different things to this crowd.")
     return ConditionAnswer(
@@ -332,6 +332,6 @@ TEST = AuditTest(
         ),
     ),
     question="Can the truth and the workers be told from these labels at all?",
-    run=with_crowd(find_unidentifiable),
+    run=fill_arguments_from_crowd(find_unidentifiable),
     nothing="they suffice",
 )

@@ -18,7 +18,7 @@ from crowdwise.labels.vocabulary import positions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
 
 __all__ = ["KnownInputs", "read_known_inputs", "screens_of_skipped_inputs"]
 

@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from crowdwise.fitting.categorical_em import ConfusionParameters
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "CrowdReference",
-    "consensus_without_held_out",
     "fit_reference",
     "one_hot",
     "pooled_consensus",
     "posterior_from_others",
+    "smoothed_consensus",
     "solve_rates",
     "true_or_probable_classes",
 ]
@@ -114,7 +114,7 @@ class CrowdReference(NamedTuple):
         q[known >= 0] = np.eye(labels.n_classes)[known[known >= 0]]
         return q
 
-    def keep(self, edges: BoolArray) -> CrowdReference:
+    def restrict_to_labels(self, edges: BoolArray) -> CrowdReference:
         """The same model for some of the labels."""
         names, pair = np.unique(self.pair[edges], return_inverse=True)
         return self._replace(support=self.support[edges], pair=pair, n_pairs=names.size)
@@ -133,7 +133,7 @@ def fit_crowd_model(
         found = prepared.e_step(parameters.log_prior, parameters.log_table, NO_GOLD)
         return found.log_likelihood + log_density(parameters, pseudo), found.log_likelihood, m_step(found, pseudo)
 
-    start = m_step(prepared.accumulate_votes(labels.class_shares, NO_GOLD), pseudo)
+    start = m_step(prepared.count_against_vote_shares(labels.class_shares, NO_GOLD), pseudo)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StillImproving)  # a last digit of the consensus changes nothing here
         ended = climb([start], step, max_iter=steps, tol=tolerance * labels.n_labels, name="consensus").parameters
@@ -156,7 +156,7 @@ def fit_reference(labels: CrowdLabels, truth: Any = None, fitted: CrowdReference
     return CrowdReference(log_prior, confusion, posterior, support, pair, names.size, known)
 
 
-def consensus_without_held_out(labels: CrowdLabels) -> FloatArray:
+def smoothed_consensus(labels: CrowdLabels) -> FloatArray:
     """Posterior of each task (N, K) by workers without those who are held out.
 
     One answer of each kind to each class is added: workers of few labels are not taken for perfect.

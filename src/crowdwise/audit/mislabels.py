@@ -29,15 +29,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
-from crowdwise.audit.difficulty import DrawPlan, fit_difficulty, likeliest_log_matrices_by_level, plan_draws
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, fill_arguments_from_crowd
+from crowdwise.audit.difficulty import (
+    DrawPlan,
+    allocate_draws_over_grid,
+    fit_difficulty,
+    likeliest_log_matrices_by_level,
+)
 from crowdwise.audit.finding_types import Finding, Screen
-from crowdwise.audit.gold_doubt import classify_gold, count_log_matrices
+from crowdwise.audit.gold_doubt import classify_gold, estimate_log_confusions
 from crowdwise.audit.parametric_bootstrap import (
     affordable_label_draws,
     class_log_scores,
-    drawn_again,
     max_statistic_p_values,
+    simulate_scores_in_chunks,
 )
 from crowdwise.labels.errors import quote
 from crowdwise.labels.truth import truth_codes
@@ -45,10 +50,10 @@ from crowdwise.labels.truth import truth_codes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["TEST", "find_mislabels", "given_labels", "label_doubts"]
+__all__ = ["TEST", "find_mislabels", "given_or_majority_labels", "label_doubts"]
 
 KIND = "mislabel"
 DISPUTE = "disputed answer"
@@ -60,8 +65,8 @@ def label_doubts(labels: CrowdLabels, truth: Any = None) -> FloatArray:
 
     NaN for tasks without labels, and for those without a given label where labels are given.
     """
-    given = given_labels(labels, truth)
-    scores = class_log_scores(labels, labels.label, *_count_log_matrices(labels, given))
+    given = given_or_majority_labels(labels, truth)
+    scores = class_log_scores(labels, labels.label, *_estimate_log_confusions(labels, given))
     right = np.exp(scores[np.arange(given.size), given] - logsumexp(scores, axis=1))
     return np.where(given >= 0, 1 - right, np.nan)
 
@@ -84,17 +89,17 @@ def find_mislabels(labels: CrowdLabels, *, truth: Any = None, level: float = 0.0
         return Screen(KIND, skipped="Mislabels need two workers and two classes.")
     if truth is None and labels.labels_per_task.max(initial=0) < 2:
         return Screen(KIND, skipped="No task has two labels.")
-    given, draws = given_labels(labels, truth), affordable_label_draws(labels)
+    given, draws = given_or_majority_labels(labels, truth), affordable_label_draws(labels)
     if not (given >= 0).any():
         return Screen(KIND, skipped="No task with labels has a truth.")
     if truth is None:
-        log_prior, table = _count_log_matrices(labels, given)
+        log_prior, table = _estimate_log_confusions(labels, given)
         plans: Iterable[DrawPlan] = [DrawPlan(draws, np.exp(table), 0.0)]
         wrong = label_doubts(labels)
     else:
         difficulty = fit_difficulty(labels, given)
         log_prior, table = likeliest_log_matrices_by_level(labels, difficulty)
-        plans = plan_draws(labels, difficulty, draws)
+        plans = allocate_draws_over_grid(labels, difficulty, draws)
         wrong = classify_gold(labels, given, difficulty.if_right).wrong
     scores = (
         class_log_scores(labels, labels.label, log_prior, table)
@@ -176,16 +181,18 @@ def simulate_if_labels_right(
     first = 0
     for plan in plans:
 
-        def states(tasks: slice, share: float = plan.share) -> IntArray:
+        def draw_task_states(tasks: slice, share: float = plan.share) -> IntArray:
             hard = rng.random(tasks.stop - tasks.start) < share
             return np.asarray(right[tasks] + labels.n_classes * hard, np.int64)
 
-        for some, tasks, (best, own) in drawn_again(labels, states, plan.matrices, *scored_by, rng, plan.draws):
+        for some, tasks, (best, own) in simulate_scores_in_chunks(
+            labels, draw_task_states, plan.matrices, *scored_by, rng, plan.draws
+        ):
             yield slice(first + some.start, first + some.stop), np.where(given[tasks] >= 0, best - own, -np.inf)
         first += plan.draws
 
 
-def given_labels(labels: CrowdLabels, truth: Any = None) -> IntArray:
+def given_or_majority_labels(labels: CrowdLabels, truth: Any = None) -> IntArray:
     """The label of each task that is doubted: the one given, else the majority's; -1 where there is none."""
     asked = labels.labels_per_task > 0
     if truth is not None:
@@ -194,12 +201,12 @@ def given_labels(labels: CrowdLabels, truth: Any = None) -> IntArray:
     return np.where(asked, votes.argmax(axis=1), -1)
 
 
-def _count_log_matrices(labels: CrowdLabels, given: IntArray) -> tuple[FloatArray, FloatArray]:
+def _estimate_log_confusions(labels: CrowdLabels, given: IntArray) -> tuple[FloatArray, FloatArray]:
     """Log of class shares and of the workers' matrices [worker, truth, label], counted against the given labels."""
     known = np.flatnonzero(given >= 0)
     weight = np.zeros((labels.n_tasks, labels.n_classes))
     weight[known, given[known]] = 1.0
-    return count_log_matrices(labels, weight)
+    return estimate_log_confusions(labels, weight)
 
 
 def _quote_class(labels: CrowdLabels, k: int) -> str:
@@ -227,5 +234,5 @@ TEST = AuditTest(
         ),
     ),
     question="Which labels, given as true or by the majority, are probably wrong?",
-    run=with_crowd(find_mislabels),
+    run=fill_arguments_from_crowd(find_mislabels),
 )

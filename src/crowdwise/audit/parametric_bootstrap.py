@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.kernels.block_layout import order_by_label
+from crowdwise.kernels.block_layout import transpose_truth_and_label
 from crowdwise.kernels.simulated_scores import AnswerModel, simulate_scores
 from crowdwise.simulate.draws import cumulate_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "affordable_draws",
     "affordable_label_draws",
     "class_log_scores",
-    "drawn_again",
     "max_statistic_p_values",
+    "simulate_scores_in_chunks",
 ]
 
 TOGETHER = 50  # draws
@@ -49,7 +49,7 @@ def class_log_scores(labels: CrowdLabels, label: IntArray, log_prior: FloatArray
     return found
 
 
-def drawn_again(
+def simulate_scores_in_chunks(
     labels: CrowdLabels,
     truths: Callable[[slice], IntArray],
     confusion: FloatArray,
@@ -59,7 +59,7 @@ def drawn_again(
     draws: int,
 ) -> Iterator[tuple[slice, slice, tuple[FloatArray, FloatArray]]]:
     """Draw labels anew, some draws and some tasks at a time: `simulate_scores` of each."""
-    model = AnswerModel(np.ascontiguousarray(cumulate_rows(confusion)), log_prior, order_by_label(table))
+    model = AnswerModel(np.ascontiguousarray(cumulate_rows(confusion)), log_prior, transpose_truth_and_label(table))
     for first in range(0, draws, TOGETHER):
         some = slice(first, min(first + TOGETHER, draws))
         last = 0

@@ -8,13 +8,13 @@ import numpy as np
 
 from crowdwise.audit.dependent_workers import KIND as DEPENDENT
 from crowdwise.labels.errors import InputError, listing
-from crowdwise.labels.tables import native_table
+from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from crowdwise.audit.finding_types import Finding
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
 
 __all__ = ["prune"]
 

@@ -15,10 +15,10 @@ judged by that measure.
 
 | step | here |
 |---|---|
-| attention of the others on a worker's tasks | `attention.usual_attention` |
+| attention of the others on a worker's tasks | `attention.attention_of_others` |
 | likelihood of r = s / that, on a grid, with the best habit for each | `kernels.habits` |
 | how r is spread over this crowd (nonparametric empirical Bayes) | `attention.fit_attention_mixture` |
-| chance that a worker is *not* a spammer, P(r ≥ bound given the labels) | `judge_workers` |
+| chance that a worker is *not* a spammer, P(r ≥ bound given the labels) | `worker_attention_posterior` |
 | whom to flag: the mean of that chance over all who are flagged is at most the level | `cumulative_mean_chances` |
 
 So the crowd itself says how unusual a spammer is in it: among workers who all do well, one who does badly needs more
@@ -51,11 +51,11 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, xlogy
 
 from crowdwise.audit.attention import (
+    attention_of_others,
     attention_slopes,
     fit_attention_mixture,
     mean_posterior_of_others,
     measure_label_dependence,
-    usual_attention,
 )
 from crowdwise.audit.audit_tests import AuditTest, FindingKind
 from crowdwise.audit.colluders import TEST as COLLUDERS
@@ -69,7 +69,7 @@ from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit_tests import CrowdContext
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["TEST", "find_spammers"]
@@ -99,12 +99,12 @@ def bits_to_attention(bits: float, n_classes: int) -> float:
     [0.33, 0.29, 0.25]
     """
 
-    def told(share: float) -> float:
+    def label_information_bits(share: float) -> float:
         rest = (1 - share) / n_classes
         entropy = -xlogy(share + rest, share + rest) - (n_classes - 1) * xlogy(rest, rest)
         return float((np.log(n_classes) - entropy) / np.log(2))
 
-    return float(brentq(lambda share: told(share) - bits, 0.0, 1.0))
+    return float(brentq(lambda share: label_information_bits(share) - bits, 0.0, 1.0))
 
 
 class WorkerJudgements(NamedTuple):
@@ -125,7 +125,9 @@ class WorkerJudgements(NamedTuple):
     attention: FloatArray
 
 
-def judge_workers(labels: CrowdLabels, beside: FloatArray, usual: FloatArray, bound: FloatArray) -> WorkerJudgements:
+def worker_attention_posterior(
+    labels: CrowdLabels, beside: FloatArray, usual: FloatArray, bound: FloatArray
+) -> WorkerJudgements:
     """Posterior of each worker's attention, with the spread of attention over this crowd for a prior.
 
     Parameters
@@ -204,17 +206,17 @@ def find_spammers(
     if not enough.any():
         return Screen(KIND, skipped=f"No worker has {FEWEST} labels on tasks that others have labelled too.")
     found = attention_slopes(kept, said)
-    usual, _ = usual_attention(kept, found)
+    usual, _ = attention_of_others(kept, found)
     tested = enough & (usual >= LEAST_USUAL)
     if not tested.any():
         return Screen(KIND, skipped="The workers agree too little with each other to be sure of one.")
     used = max(int((kept.class_shares > 0).sum()), 2)
     bound = np.minimum(SHARE * usual, bits_to_attention(TOLD * np.log2(used), used))
-    judged = judge_workers(kept, said[np.arange(kept.n_labels), kept.label], usual, bound)
+    judged = worker_attention_posterior(kept, said[np.arange(kept.n_labels), kept.label], usual, bound)
     spam = cumulative_mean_chances(np.where(tested, judged.honest, np.nan))
     depends = measure_label_dependence(kept, said, found)
     opposite = holm_correction(np.where(enough, ndtr(depends.z), np.nan))
-    swaps = depends.p_value(_trace_at_bound(kept, said, bound)) < SWAPS
+    swaps = depends.p_value(_pillai_trace_at_bound(kept, said, bound)) < SWAPS
     worse = enough & (opposite <= (level / 3 if opposite_level is None else opposite_level))
     sure = (spam <= level) & (judged.honest <= DOUBT) & (judged.factor >= OWN)
     flagged = tested & sure & ~swaps & ~worse
@@ -271,7 +273,7 @@ def _format_small_chance(chance: float) -> str:
     return f"{chance:.1%}" if chance >= 0.001 else "below 0.1 %"
 
 
-def _trace_at_bound(labels: CrowdLabels, said: FloatArray, bound: FloatArray) -> FloatArray:
+def _pillai_trace_at_bound(labels: CrowdLabels, said: FloatArray, bound: FloatArray) -> FloatArray:
     """What a worker at the bound adds to Pillai's trace (M,)."""
     mean = mean_posterior_of_others(labels, said)
     variance = np.stack(

@@ -15,7 +15,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from crowdwise.audit.audit_tests import audit_tests, finding_kind
-from crowdwise.audit.claims import (
+from crowdwise.audit.consensus_scores import mark_gold_tasks
+from crowdwise.audit.consensus_sentences import (
     COUNTED,
     SURE,
     TRUTH,
@@ -27,11 +28,10 @@ from crowdwise.audit.claims import (
     task_confidences,
     whole_number_interval,
 )
-from crowdwise.audit.consensus_scores import mark_gold_tasks
 from crowdwise.audit.finding_types import FINE
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.source_location import format_count
-from crowdwise.metrics.dominance import find_non_dominant
+from crowdwise.metrics.identifiability_conditions import find_non_dominant
 from crowdwise.registry import learner, method
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ __all__ = [
     "describe_consensus_basis",
     "describe_false_alarm_rate",
     "describe_tests_basis",
-    "headline_figures",
+    "headline_numbers",
     "list_citations",
     "list_tests",
     "summarise",
 ]
 
 
-def headline_figures(audit: Audit) -> list[tuple[str, str]]:
+def headline_numbers(audit: Audit) -> list[tuple[str, str]]:
     """The few figures at the top: a number, and what it counts."""
     labels = audit.labels
     flagged = sum(verdict != FINE for verdict in audit.verdicts)

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.audit.audit_tests import AuditTest, FindingKind, with_crowd
+from crowdwise.audit.audit_tests import AuditTest, FindingKind, fill_arguments_from_crowd
 from crowdwise.audit.finding_types import Finding, Screen
-from crowdwise.audit.mislabels import given_labels
+from crowdwise.audit.mislabels import given_or_majority_labels
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
 
 __all__ = ["TEST", "find_strange_truth"]
 
@@ -44,7 +44,7 @@ def find_strange_truth(labels: CrowdLabels, *, truth: Any, level: float = 0.05, 
     random_state
         Not used: nothing here is random.
     """
-    given, majority = given_labels(labels, truth), given_labels(labels)
+    given, majority = given_or_majority_labels(labels, truth), given_or_majority_labels(labels)
     known = given >= 0
     n = int(known.sum())
     if n < FEWEST:
@@ -87,6 +87,6 @@ TEST = AuditTest(
         ),
     ),
     question="Is the truth about these labels at all?",
-    run=with_crowd(find_strange_truth),
+    run=fill_arguments_from_crowd(find_strange_truth),
     needs=("truth",),
 )

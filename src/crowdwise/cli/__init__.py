@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     from crowdwise.cli.app import app
 
-    _prepare_streams()
+    _repair_standard_streams()
     try:
         code = app(args=arguments, prog_name="crowdwise", standalone_mode=False)
         sys.stdout.flush()
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else OK
 
 
-def _prepare_streams() -> None:
+def _repair_standard_streams() -> None:
     """Stand in for streams that the caller closed; write what an encoding lacks as an escape, not as an error."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

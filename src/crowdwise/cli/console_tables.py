@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from crowdwise.audit.claims import Claim
-    from crowdwise.cli.fitted_models import FittedResult
+    from crowdwise.audit.consensus_sentences import Claim
+    from crowdwise.cli.fitted_model_output import FittedResult
     from crowdwise.report.task_items import TaskItems
 
 __all__ = [

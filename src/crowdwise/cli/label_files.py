@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.cli import console_tables
-from crowdwise.cli.options import ColumnOptions, TimedColumnOptions, option_words
+from crowdwise.cli.options import ColumnOptions, TimedColumnOptions, build_option_arguments
 from crowdwise.labels.errors import InputError, InputWarning, quote
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ __all__ = [
     "announce_compilation",
     "collect_warnings",
     "describe_files",
-    "read_file_items",
     "read_files",
+    "read_task_items",
     "read_timed_files",
     "split_names",
 ]
@@ -58,16 +58,16 @@ class LabelFiles:
             "classes": None if columns.classes is None else split_names(columns.classes),
         }
 
-    def option_words(self) -> list[str]:
+    def build_column_arguments(self) -> list[str]:
         """Give the options on a command line."""
         given = asdict(self.columns)
-        return option_words(
+        return build_option_arguments(
             given | {"on_duplicate": None if given["on_duplicate"] == "error" else given["on_duplicate"]}
         )
 
-    def command_words(self) -> list[str]:
+    def build_command_arguments(self) -> list[str]:
         """Give files and options on a command line."""
-        return [*self.files, *self.option_words()]
+        return [*self.files, *self.build_column_arguments()]
 
 
 def read_files(given: LabelFiles) -> CrowdLabels:
@@ -99,7 +99,7 @@ def describe_files(given: LabelFiles) -> Description:
     return replace(found, warnings=[*(note for note in notes if note not in already), *found.warnings])
 
 
-def read_file_items(file: str | None, labels: CrowdLabels) -> TaskItems | None:
+def read_task_items(file: str | None, labels: CrowdLabels) -> TaskItems | None:
     """Read what the tasks show, where a table of it is given."""
     from crowdwise.report.task_items import read_items
 

@@ -36,9 +36,9 @@ __all__ = [
     "TaskColumn",
     "TimedColumnOptions",
     "WorkerColumn",
+    "build_option_arguments",
     "expand_option_groups",
     "make_option",
-    "option_words",
 ]
 
 
@@ -170,13 +170,15 @@ class AuditOptions(ConsensusOptions):
         """The files that are read besides the labels."""
         return [self.truth, self.gold, self.items, self.task_attributes, self.worker_attributes]
 
-    def command_words(self) -> list[str]:
+    def build_command_arguments(self) -> list[str]:
         """Give the same on a command line; defaults are left out."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
-        return option_words({name: value for name, value in given.items() if value != getattr(type(self), name)})
+        return build_option_arguments(
+            {name: value for name, value in given.items() if value != getattr(type(self), name)}
+        )
 
 
-def option_words(given: Mapping[str, Any]) -> list[str]:
+def build_option_arguments(given: Mapping[str, Any]) -> list[str]:
     """Options and their values as words of a command line; None is left out.
 
     >>> option_words({"max_iter": 5, "gold": None})
@@ -198,14 +200,14 @@ def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(own.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
 
     @wraps(command)
-    def run(**given: Any) -> None:
+    def call_with_option_groups(**given: Any) -> None:
         for name, group in groups.items():
             given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
         command(**given)
 
-    run.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    return run
+    call_with_option_groups.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+    call_with_option_groups.__annotations__ = {each.name: each.annotation for each in parameters}
+    return call_with_option_groups
 
 
 def _group_parameters(group: Any) -> list[Parameter]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from crowdwise.cli.fitted_models import FittedResult
+    from crowdwise.cli.fitted_model_output import FittedResult
 
 __all__ = [
     "check_file",
@@ -71,7 +71,7 @@ def check_file(out: str, option: str, inputs: Iterable[str | None]) -> None:
 
 def write_results(result: FittedResult, place: Path, **more: pa.Table) -> None:
     """Write consensus.csv, workers.csv, `more` tables and model/ into the folder: all of them, or none."""
-    from crowdwise.labels.tables import replace_folder, write_csv
+    from crowdwise.labels.table_output import replace_folder, write_csv
 
     with replace_folder(place) as draft:
         try:
@@ -84,7 +84,7 @@ def write_results(result: FittedResult, place: Path, **more: pa.Table) -> None:
 
 def write_text(text: str, path: Path) -> None:
     """Write a file, whole or not at all."""
-    from crowdwise.labels.tables import replace_file
+    from crowdwise.labels.table_output import replace_file
 
     with replace_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
@@ -92,7 +92,7 @@ def write_text(text: str, path: Path) -> None:
 
 def output_csv(table: pa.Table, out: str) -> None:
     """Write a table to a file, or to standard output if that is "-"."""
-    from crowdwise.labels.tables import write_csv
+    from crowdwise.labels.table_output import write_csv
 
     if out == "-":
         print_csv(table)
@@ -105,7 +105,7 @@ def print_csv(table: pa.Table) -> None:
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    from crowdwise.labels.tables import defuse_text
+    from crowdwise.labels.table_output import defuse_text
 
     safe = pa.table([defuse_text(column) for column in table.columns], names=table.column_names)
     for number, batch in enumerate(safe.combine_chunks().to_batches(max_chunksize=BATCH)):
@@ -123,10 +123,10 @@ def print_json(facts: Any) -> None:
 def json_values(facts: dict[str, Any]) -> dict[str, Any]:
     """The same in what JSON has: no NaN, names that are no text or number as text."""
 
-    def one(value: Any) -> Any:
+    def to_json_value(value: Any) -> Any:
         if isinstance(value, float) and not math.isfinite(value):
             return None
         return value if isinstance(value, str | int | float | bool) or value is None else str(value)
 
-    return {name: [one(each) for each in value] if isinstance(value, tuple | list) else one(value)
+    return {name: [to_json_value(each) for each in value] if isinstance(value, tuple | list) else to_json_value(value)
             for name, value in facts.items()}  # fmt: skip

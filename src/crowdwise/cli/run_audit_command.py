@@ -6,7 +6,7 @@ import warnings
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.cli.label_files import announce_compilation, read_file_items, read_timed_files, split_names
+from crowdwise.cli.label_files import announce_compilation, read_task_items, read_timed_files, split_names
 from crowdwise.labels.errors import InputError, listing
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run_audit(files: LabelFiles, options: AuditOptions) -> tuple[TimedLabels, Au
     timed = read_timed_files(files)
     announce_compilation(timed.labels)
     given = asdict(options) | {"trusted": _find_trusted(options.trusted, timed.labels.workers)}
-    items = read_file_items(given.pop("items"), timed.labels)
+    items = read_task_items(given.pop("items"), timed.labels)
     given["random_state"] = given.pop("seed")
     del given["engine"]
     with warnings.catch_warnings():

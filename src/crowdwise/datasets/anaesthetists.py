@@ -7,7 +7,7 @@ NumPyro's example "Bayesian models of annotation" and D. Card's `dawid_skene`, w
 
 from __future__ import annotations
 
-from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.crowd_labels import CrowdLabels
 
 __all__ = ["anaesthetists"]
 

@@ -87,11 +87,13 @@ def _align_features(file: dict[str, Any], dataset: Dataset) -> TaskFeatures:
     if (at < 0).any():
         missing = dataset.labels.tasks.filter(pa.array(at < 0)).to_pylist()
         raise InputError(f"{dataset.name} has no features of {len(missing)} of its tasks: {listing(missing)}.")
-    parts = [_part(file, name, dataset) if f"X_{name}" in file else None for name in ("valid", "test")]
+    parts = [
+        _read_valid_or_test_part(file, name, dataset) if f"X_{name}" in file else None for name in ("valid", "test")
+    ]
     return TaskFeatures(file["X_train"][at], *parts)
 
 
-def _part(file: dict[str, Any], name: str, dataset: Dataset) -> tuple[Any, IntArray]:
+def _read_valid_or_test_part(file: dict[str, Any], name: str, dataset: Dataset) -> tuple[Any, IntArray]:
     numbers = file[f"y_{name}"]
     said = file["classes"][numbers] if "classes" in file else numbers
     codes = positions(pa.array(said), dataset.labels.classes)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import Duplicates, IntArray
 
 __all__ = ["Dataset", "available", "load", "names"]
@@ -106,26 +106,26 @@ def load(name: str) -> Dataset:
     truth_file = find_file(folder, "truth")
     truth = read_truth(truth_file) if truth_file else None
     if name not in CATALOGUE:
-        return _make_dataset(name, _read(labels_file, truth, "error"), truth)
+        return _make_dataset(name, _read_labels(labels_file, truth, "error"), truth)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # names of a known set are as its authors wrote them
-        labels = _read(labels_file, truth, CATALOGUE[name].on_duplicate)
+        labels = _read_labels(labels_file, truth, CATALOGUE[name].on_duplicate)
     return _make_dataset(name, labels, truth)
 
 
-def _read(file: Path, truth: pa.Table | None, on_duplicate: Duplicates) -> CrowdLabels:
+def _read_labels(file: Path, truth: pa.Table | None, on_duplicate: Duplicates) -> CrowdLabels:
     from crowdwise.labels.read import read_labels
 
-    def read(classes: list[Any] | None = None) -> CrowdLabels:
+    def read_with_classes(classes: list[Any] | None = None) -> CrowdLabels:
         return read_labels(
             file, task="task", worker="worker", label="label", classes=classes, on_duplicate=on_duplicate
         )
 
-    labels = read()
+    labels = read_with_classes()
     unsaid = None if truth is None else find_unknown_classes(truth, labels)
     if unsaid:  # rare: read once more, with the classes of both in one order
         classes = parse_integers(as_text(union([labels.classes, unsaid]))).to_pylist()
-        labels = read(sorted(classes))
+        labels = read_with_classes(sorted(classes))
     return labels
 
 

@@ -33,7 +33,7 @@ class Pictures:
     y_test: npt.NDArray[np.int64]
     classes: tuple[str, ...]
 
-    def only(self, names: Sequence[str]) -> Pictures:
+    def keep_only(self, names: Sequence[str]) -> Pictures:
         """The images of some classes, numbered as the names are given."""
         strange = [name for name in names if name not in self.classes]
         if strange:

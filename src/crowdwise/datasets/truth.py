@@ -15,7 +15,7 @@ from crowdwise.labels.vocabulary import parse_integers, positions
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import IntArray
 
 __all__ = ["align_truth", "find_unknown_classes", "read_truth"]

@@ -15,7 +15,7 @@ Its mean is at most 1 for any two whom no more than κ joins, and so is the mean
 by Markov's inequality, for any number of tasks (an e-value; V. Vovk and R. Wang 2021, "E-values: calibration,
 combination and applications", Annals of Statistics 49). Unlike the test of groups (`dependence.groups`) it loses no
 task to choosing whom to test, and answers that nobody else gives weigh most. It is corrected for all pairs that share
-enough tasks (`pair_weights`).
+enough tasks (`bonferroni_pair_weights`).
 
 What it cannot see is the copy of somebody who is nearly always right, nor several copies of one worker where tasks have
 so few other labels that the copies pass for the truth. Labels alone cannot tell either from experts.
@@ -68,7 +68,7 @@ def copy_p_values(model: IndependenceModel, tasks: IntArray, place: IntArray, su
     ratio = np.concatenate([ratio, np.moveaxis(ratio, 1, 2)])  # either may be the copy
     most = ratio.max(axis=0)
     log_mean = most + np.log(np.exp(ratio - most).mean(axis=0))
-    weight = pair_weights(shared, count_answers(model, tasks, place))
+    weight = bonferroni_pair_weights(shared, count_answers(model, tasks, place))
     found[alike] = np.exp(-np.maximum(log_mean[alike] + np.log(weight[alike]), 0.0))
     return found
 
@@ -81,7 +81,7 @@ def count_answers(model: IndependenceModel, tasks: IntArray, place: IntArray) ->
     return np.bincount(mine[mine >= 0], minlength=int(place.max()) + 1)
 
 
-def pair_weights(shared: FloatArray, answers: IntArray) -> FloatArray:
+def bonferroni_pair_weights(shared: FloatArray, answers: IntArray) -> FloatArray:
     """Share (m, m) of the level that each pair has, 0 where two share too few tasks; all pairs together have 1.
 
     A copy has done the same tasks as its source: the weights go by the square of the shared tasks (no more of them than

@@ -9,7 +9,7 @@ Sampling"). Pairs count by the tasks that they share, so that all is O(labels).
 
 | what is known | r̄ | here |
 |---|---|---|
-| labels alone | posterior of a joint model of truth and families, for the partitions that fit best | `sample_sizes` |
+| labels alone | posterior of truth and families together, for the partitions that fit best | `draw_log_effective_sizes` |
 | true answers of some tasks | counted on these tasks, weights of tasks drawn anew | `log_sizes_on_gold` |
 | both | the two, weighed by their precision, on the scale of log n_eff | `pool_sizes` |
 
@@ -33,7 +33,7 @@ import numpy as np
 
 from crowdwise.dependence.family_model import arrange_edges, error_correlation, limit_classes, sample_correlations
 from crowdwise.dependence.family_search import sample_tasks, search_families
-from crowdwise.dependence.groups import detect_groups, select_testable
+from crowdwise.dependence.groups import detect_groups, find_testable_workers
 from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.old_names import accept_seed
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from crowdwise.dependence.family_search import Partition
     from crowdwise.dependence.groups import Dependence
     from crowdwise.kernels.family_model import FamilyEdges
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["EffectiveSize", "effective_size", "estimate_size", "kish_effective_size"]
@@ -171,7 +171,7 @@ def estimate_size(
     partitions = search_families(narrow, told, rng, most=PARTITIONS, within=WITHIN)
     best = partitions[0].family
     dominated = _is_dominated(best)
-    drawn = sample_sizes(narrow, told, partitions, rng)
+    drawn = draw_log_effective_sizes(narrow, told, partitions, rng)
     model_error = DOMINATED_ERROR if dominated else MODEL_ERROR
     spread = float(np.hypot(np.subtract(*np.quantile(drawn, [0.95, 0.05])) / (2 * NORMAL), model_error))
     middle = float(np.median(drawn))
@@ -206,7 +206,7 @@ def estimate_size(
 
 def select_testable_workers(labels: CrowdLabels) -> tuple[IntArray, CrowdLabels]:
     """Positions of the busiest workers with enough answers beside others', and their labels as a crowd."""
-    judged = select_testable(labels)
+    judged = find_testable_workers(labels)
     place = np.full(labels.n_workers, -1)
     place[judged] = np.arange(judged.size)
     kept = labels.keep(place[labels.worker] >= 0)
@@ -242,7 +242,7 @@ def _is_dominated(family: IntArray) -> bool:
     return bool(independent < FEWEST_INDEPENDENT or largest >= DOMINATES * family.size)
 
 
-def sample_sizes(
+def draw_log_effective_sizes(
     labels: CrowdLabels, gold: IntArray, partitions: list[Partition], rng: np.random.Generator
 ) -> FloatArray:
     """Draws from the posterior of log n_eff, of every partition as many as its weight."""

@@ -16,11 +16,11 @@ __all__ = [
     "MARGIN",
     "agreement_z_scores",
     "background_kappa",
-    "cluster_pairs",
+    "cluster_agreeing_workers",
     "excess_agreement_kappa",
+    "find_members_sharing_errors",
     "hoeffding_p_values",
     "select_partners",
-    "share_errors",
 ]
 
 MARGIN = 0.1  # κ by which a group must stand out from the background
@@ -87,7 +87,7 @@ def hoeffding_p_values(sums: FloatArray, background: float) -> FloatArray:
     return np.where(shared > 0, p_value, np.nan)
 
 
-def cluster_pairs(
+def cluster_agreeing_workers(
     sums: FloatArray, members: IntArray, background: float, margin: float = MARGIN, fewest: int = 1
 ) -> list[IntArray]:
     """Clusters of the members (rows of the sums): the two that agree most are joined as long as they stand out.
@@ -115,7 +115,7 @@ def cluster_pairs(
     return [np.sort(part) for part in parts.values() if part.size > 1]
 
 
-def share_errors(sums: FloatArray, rows: IntArray) -> BoolArray:
+def find_members_sharing_errors(sums: FloatArray, rows: IntArray) -> BoolArray:
     """Whether each of a cluster gives the same wrong answers as the rest of it, more than independent workers do.
 
     This is what difficulty cannot feign: on hard tasks many are wrong, but not in the same way.

@@ -37,7 +37,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from crowdwise.kernels.family_model import FamilyEdges, FamilyParameters, expected_family_counts, sample_hidden
-from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.crowd_labels import CrowdLabels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,10 +49,10 @@ __all__ = [
     "arrange_edges",
     "draw_truths",
     "error_correlation",
+    "initialise_family_parameters",
     "limit_classes",
     "run_family_em",
     "sample_correlations",
-    "start_families",
 ]
 
 LIKE_OTHERS = 8.0  # pseudo-labels by which a worker's accuracy is drawn to the crowd's
@@ -77,14 +77,14 @@ def limit_classes(labels: CrowdLabels, truth: IntArray, rng: np.random.Generator
     found, inverse, times = np.unique(key, return_inverse=True, return_counts=True)
     task = found // size
 
-    def rank(order: IntArray) -> IntArray:
+    def rank_within_task(order: IntArray) -> IntArray:
         """Number of each entry among those of its task, in this order (sorted by task first)."""
         place = np.empty(found.size, np.int64)
         first = np.searchsorted(task[order], task[order], side="left")
         place[order] = np.arange(found.size) - first
         return place
 
-    common = np.minimum(rank(np.lexsort((rng.random(found.size), -times, task))), MOST_CLASSES - 1)
+    common = np.minimum(rank_within_task(np.lexsort((rng.random(found.size), -times, task))), MOST_CLASSES - 1)
     shuffled = rng.permuted(np.tile(np.arange(MOST_CLASSES), (labels.n_tasks, 1)), axis=1)
     code = shuffled[task, common][inverse]
     narrow = CrowdLabels.from_codes(
@@ -156,7 +156,7 @@ def _draw_parameters(counts: FamilyCounts, family: IntArray, rng: np.random.Gene
     return _normalise(prior, matrices, np.where(family >= 0, follow, 0.0), hidden)
 
 
-def start_families(edges: FamilyEdges, n_classes: int) -> FamilyParameters:
+def initialise_family_parameters(edges: FamilyEdges, n_classes: int) -> FamilyParameters:
     """Begin with the truth that a vote gives in which every family counts once."""
     n_workers, n_tasks = edges.family.size, edges.task_ptr.size - 1
     n_families = int(edges.family.max(initial=-1)) + 1

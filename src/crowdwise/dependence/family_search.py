@@ -24,14 +24,14 @@ from scipy import sparse
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
-from crowdwise.dependence.family_model import arrange_edges, draw_truths, run_family_em, start_families
+from crowdwise.dependence.family_model import arrange_edges, draw_truths, initialise_family_parameters, run_family_em
 
 if TYPE_CHECKING:
     from crowdwise.kernels.family_model import FamilyEdges, FamilyParameters
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Partition", "excess_agreement", "number_families", "sample_tasks", "search_families"]
+__all__ = ["Partition", "renumber_families", "residual_answer_correlations", "sample_tasks", "search_families"]
 
 MOST_COST = 300_000  # labels × K (K + 1) in a pass
 STEPS = 15  # of EM, for a score
@@ -51,7 +51,7 @@ class Partition(NamedTuple):
     parameters: FamilyParameters
 
 
-def number_families(family: IntArray) -> IntArray:
+def renumber_families(family: IntArray) -> IntArray:
     """Families of at least two, numbered by their first member; -1 for everyone else.
 
     >>> number_families(np.array([7, -1, 3, 7, 5])).tolist()
@@ -74,7 +74,7 @@ def sample_tasks(labels: CrowdLabels, most_cost: float, rng: np.random.Generator
     return drawn
 
 
-def excess_agreement(labels: CrowdLabels, truths: list[IntArray]) -> FloatArray:
+def residual_answer_correlations(labels: CrowdLabels, truths: list[IntArray]) -> FloatArray:
     """Correlation of every two workers' answers given the truth (M, M), the mean over draws of the truth.
 
     Answers are indicators of the classes less their rates for the worker and the true class.
@@ -113,19 +113,19 @@ class _PartitionSearch:
         return arrange_edges(self.labels, family, self.gold)
 
     def score(self, family: IntArray) -> Partition:
-        family = number_families(family)
+        family = renumber_families(family)
         key = family.tobytes()
         if key not in self.seen:
             edges, size = self.edges(family), self.labels.n_classes
-            value, parameters = run_family_em(edges, start_families(edges, size), STEPS)
+            value, parameters = run_family_em(edges, initialise_family_parameters(edges, size), STEPS)
             numbers = np.count_nonzero(family >= 0) + size * (family.max() + 1)
             self.seen[key] = Partition(value - np.log(self.n_tasks) / 2 * numbers, family, parameters)
         return self.seen[key]
 
-    def tree(self, partition: Partition) -> tuple[list[IntArray], list[tuple[int, int]], FloatArray]:
+    def build_merge_tree(self, partition: Partition) -> tuple[list[IntArray], list[tuple[int, int]], FloatArray]:
         """Members of every node, single workers first; the two parts of those joined; how far each stands out."""
         edges = self.edges(partition.family)
-        excess = excess_agreement(
+        excess = residual_answer_correlations(
             self.labels, [draw_truths(edges, partition.parameters, self.rng) for _ in range(TRUTHS)]
         )
         distance = 1 - np.clip((excess + excess.T) / 2, -1, 1)
@@ -143,10 +143,10 @@ class _PartitionSearch:
 
     def next_partitions(self, now: Partition) -> list[IntArray]:
         """Partitions near one: the best nodes of a tree joined, and each family dissolved."""
-        nodes, parts, standing_out = self.tree(now)
+        nodes, parts, standing_out = self.build_merge_tree(now)
         n_workers, new = now.family.size, now.family.max() + 1
 
-        def joined(chosen: list[int]) -> IntArray:
+        def join_nodes(chosen: list[int]) -> IntArray:
             family = now.family.copy()
             for number, node in enumerate(chosen):
                 family[nodes[node]] = new + number
@@ -154,13 +154,13 @@ class _PartitionSearch:
 
         gain = np.zeros(len(nodes))
         for place in np.argsort(-standing_out, kind="stable")[:MOST_NODES]:
-            gain[n_workers + place] = self.score(joined([n_workers + int(place)])).score - now.score
+            gain[n_workers + place] = self.score(join_nodes([n_workers + int(place)])).score - now.score
         best, chosen = gain.copy(), [[] if node < n_workers else [node] for node in range(len(nodes))]
         for node, (one, two) in enumerate(parts, n_workers):
             if best[one] + best[two] >= gain[node]:
                 best[node], chosen[node] = best[one] + best[two], chosen[one] + chosen[two]
         best_node = n_workers + int(gain[n_workers:].argmax())
-        tried = [joined(chosen[-1]), joined([best_node])]
+        tried = [join_nodes(chosen[-1]), join_nodes([best_node])]
         tried += [np.where(now.family == number, -1, now.family) for number in range(new)]
         return tried
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from crowdwise.dependence.groups import cluster_workers, find_groups
 from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
-from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
 if TYPE_CHECKING:

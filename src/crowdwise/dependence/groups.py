@@ -18,13 +18,13 @@ Difficulty is the trap: on hard tasks independent workers err together. Four thi
 on a task lower what is expected there; κ must stand out from the crowd's own background, the median κ of all its pairs
 (at least 0), to which a difficulty that all share raises everybody; and it must do so by `MARGIN`, as difficulty weighs
 on some workers more than on others. With more than two classes a group must also give the same *wrong* answers
-(`share_errors`).
+(`find_members_sharing_errors`).
 
 The test. Each worker's partners are chosen by one half of the tasks and tested on the other, both ways, so that the
 choice costs nothing: a task counts the share of their partners there who give their answer, which lies in [0, 1], and
 the p-value is Hoeffding's bound exp(-n KL(seen ‖ expected)), valid for any number of tasks, times the number of tests.
-Those who pass are clustered (`cluster_pairs`); the number of groups follows. Groups that are found give a better model
-of the truth: all is done once more with them.
+Those who pass are clustered (`cluster_agreeing_workers`); the number of groups follows. Groups that are found give a
+better model of the truth: all is done once more with them.
 
 | the step | here |
 |---|---|
@@ -34,7 +34,7 @@ of the truth: all is done once more with them.
 | whom each worker follows, by half of the tasks | `select_partners` |
 | the test on the other half | `hoeffding_p_values` |
 | whether one of two copies the other, on all tasks; half of the level | `copying.copy_p_values` |
-| groups | `cluster_pairs`, and copies joined to them by `merge_groups` |
+| groups | `cluster_agreeing_workers`, and copies joined to them by `merge_groups` |
 
 A. Jaffe, E. Fetaya, B. Nadler, T. Jiang and Y. Kluger (2016), "Unsupervised ensemble learning with dependent
 classifiers", AISTATS. P. A. Traganitis and G. B. Giannakis (2022), as told in
@@ -61,19 +61,19 @@ from scipy.sparse.csgraph import connected_components
 from crowdwise.dependence.copying import copy_p_values
 from crowdwise.dependence.excess_agreement import (
     background_kappa,
-    cluster_pairs,
+    cluster_agreeing_workers,
     excess_agreement_kappa,
+    find_members_sharing_errors,
     hoeffding_p_values,
     select_partners,
-    share_errors,
 )
 from crowdwise.fitting.pooled_dawid_skene import fit_pooled_dawid_skene
 from crowdwise.kernels import worker_answer_sums
-from crowdwise.kernels.block_layout import order_by_label
+from crowdwise.kernels.block_layout import transpose_truth_and_label
 from crowdwise.kernels.pair_agreement import IndependenceModel, pair_sums, partner_sums
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -83,7 +83,7 @@ __all__ = [
     "cluster_workers",
     "detect_groups",
     "find_groups",
-    "select_testable",
+    "find_testable_workers",
 ]
 
 FEWEST = 20  # answers of a worker, and tasks shared with others, below which a worker is not tested
@@ -152,11 +152,11 @@ def fit_independence_model(labels: CrowdLabels, groups: IntArray, generator: np.
     counts = representative == np.arange(labels.n_labels)
     log_prior, log_table = fit_pooled_dawid_skene(labels if counts.all() else labels.keep(counts))
     return IndependenceModel(
-        labels.task_ptr, labels.worker, labels.label, representative, log_prior, order_by_label(log_table)
+        labels.task_ptr, labels.worker, labels.label, representative, log_prior, transpose_truth_and_label(log_table)
     )
 
 
-def select_testable(labels: CrowdLabels) -> IntArray:
+def find_testable_workers(labels: CrowdLabels) -> IntArray:
     """Positions of the busiest workers with enough answers to tasks that others answered too."""
     beside = labels.labels_per_task[labels.task] > 1
     met = np.bincount(labels.worker[beside], minlength=labels.n_workers)
@@ -189,7 +189,7 @@ def start_groups(labels: CrowdLabels, sums: FloatArray, members: IntArray, ahead
     """
     usual = background_kappa(sums)
     groups = np.full(labels.n_workers, -1)
-    for number, rows in enumerate(cluster_pairs(sums, np.arange(members.size), usual, (1 - usual) * ahead)):
+    for number, rows in enumerate(cluster_agreeing_workers(sums, np.arange(members.size), usual, (1 - usual) * ahead)):
         groups[members[rows]] = number
     representative = draw_representatives(labels, groups, np.random.default_rng(0))
     enough = np.count_nonzero(representative == np.arange(labels.n_labels)) >= LEAST_LABELS * np.count_nonzero(
@@ -231,7 +231,7 @@ def find_groups(labels: CrowdLabels, *, level: float, random_state: int) -> Depe
     without its experts, leaves everybody else agreeing for no reason. Flags anyone of an independent crowd with chance
     at most `level`, as far as the model of the truth holds.
     """
-    members = select_testable(labels)
+    members = find_testable_workers(labels)
     if members.size < LEAST_WORKERS:
         return None
     parts = split_tasks(labels, np.random.default_rng(random_state))
@@ -264,7 +264,7 @@ def cluster_workers(labels: CrowdLabels, n_groups: int, *, random_state: int) ->
 
     -1 for workers who are alone: those of a group of one, and those with too few answers to tell.
     """
-    members = select_testable(labels)
+    members = find_testable_workers(labels)
     groups = np.full(labels.n_workers, -1)
     if members.size <= n_groups:
         return groups
@@ -274,7 +274,7 @@ def cluster_workers(labels: CrowdLabels, n_groups: int, *, random_state: int) ->
     place[members] = np.arange(members.size)
     for _ in range(ROUNDS):
         sums = pair_sums(fit_independence_model(labels, groups, generator), tasks, place, members.size)
-        found = cluster_pairs(sums, np.arange(members.size), background_kappa(sums), -np.inf, n_groups)
+        found = cluster_agreeing_workers(sums, np.arange(members.size), background_kappa(sums), -np.inf, n_groups)
         groups = np.full(labels.n_workers, -1)
         for number, rows in enumerate(found):
             groups[members[rows]] = number
@@ -303,9 +303,9 @@ def _search_groups(
         by_group = np.minimum(np.fmin(both[0], both[1]) * 2 * members.size, 1.0)
         copies = copy_p_values(model, np.sort(np.concatenate(parts)), place, total)
         p_value = np.minimum(2 * np.fmin(by_group, copies.min(axis=1)), 1.0)  # two tests share the level
-        clusters = cluster_pairs(total, np.flatnonzero(2 * by_group <= level), background)
+        clusters = cluster_agreeing_workers(total, np.flatnonzero(2 * by_group <= level), background)
         if labels.n_classes > 2:
-            clusters = [rows[share_errors(total, rows)] for rows in clusters]
+            clusters = [rows[find_members_sharing_errors(total, rows)] for rows in clusters]
         groups = np.full(labels.n_workers, -1)
         for number, rows in enumerate(merge_groups(clusters, 2 * copies <= level)):
             groups[members[rows]] = number

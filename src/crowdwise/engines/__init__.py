@@ -14,7 +14,7 @@ from crowdwise.engines.protocol import Engine, Prepared, Statistics
 from crowdwise.labels.engine_choice import choose_engine, use_engine
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
 
 __all__ = ["Engine", "Prepared", "Statistics", "load_engine", "prepare", "use_engine"]
 
@@ -43,4 +43,4 @@ def prepare(labels: CrowdLabels, n_states: int | None = None) -> Prepared:
     layouts = _layouts.setdefault(labels, {})
     if (name, n_states) not in layouts:
         layouts[name, n_states] = engine.lay_out(labels, n_states)
-    return engine.prepare(layouts[name, n_states])
+    return engine.make_passes(layouts[name, n_states])

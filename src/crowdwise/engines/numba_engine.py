@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.engines.protocol import Statistics
-from crowdwise.kernels.block_layout import lay_out_blocks, order_by_label, split_rows
+from crowdwise.kernels.block_layout import lay_out_blocks, split_rows, transpose_truth_and_label
 from crowdwise.kernels.compiled import em_passes
 from crowdwise.kernels.compiled.em_passes import Sums
 from crowdwise.kernels.confusion_rows import NO_GOLD
@@ -19,7 +19,7 @@ from crowdwise.kernels.threads import map_lanes, run_lanes
 
 if TYPE_CHECKING:
     from crowdwise.kernels.block_layout import Blocks
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["ENGINE"]
@@ -38,8 +38,8 @@ class BlockPasses:
     ) -> Statistics:
         """E-step and counts of a model with a confusion matrix per worker."""
         n_states = log_prior.size
-        table = order_by_label(log_table).reshape(-1, n_states)
-        sums = self._sums(n_states, table.shape, out)
+        table = transpose_truth_and_label(log_table).reshape(-1, n_states)
+        sums = self._allocate_sums(n_states, table.shape, out)
         run_lanes(lambda lane: em_passes.e_step(self.blocks, lane, log_prior, table, gold, sums), self.blocks.n_lanes)
         return self._statistics(sums)
 
@@ -48,7 +48,7 @@ class BlockPasses:
     ) -> Statistics:
         """E-step and counts of a model whose label l speaks for class l alone."""
         flat = np.ascontiguousarray(bonus).reshape(-1)
-        sums, blocks = self._sums(self.n_classes, flat.shape, out), self.blocks
+        sums, blocks = self._allocate_sums(self.n_classes, flat.shape, out), self.blocks
         run_lanes(lambda lane: em_passes.e_step_votes(blocks, lane, log_prior, flat, gold, sums), blocks.n_lanes)
         counts = sum_lanes(sums.counts).reshape(self.n_workers, self.n_classes)
         return Statistics(float(sums.log_likelihood.sum()), sums.class_counts.sum(axis=0), counts)
@@ -59,13 +59,13 @@ class BlockPasses:
         counts = self._lane_tables(self.n_workers * self.n_classes, n_states)
         given = np.ascontiguousarray(values)
         run_lanes(lambda lane: em_passes.accumulate(blocks, lane, given, counts[lane]), blocks.n_lanes)
-        return Statistics(0.0, values.sum(axis=0), self._by_truth(sum_lanes(counts)))
+        return Statistics(0.0, values.sum(axis=0), self._transpose_to_truth_label(sum_lanes(counts)))
 
-    def accumulate_votes(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
+    def count_against_vote_shares(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
         """The same where the posterior is the share of votes."""
         n_classes, blocks = self.n_classes, self.blocks
-        sums = self._sums(n_classes, (self.n_workers * n_classes, n_classes), None)
-        run_lanes(lambda lane: em_passes.accumulate_votes(blocks, lane, otherwise, gold, sums), blocks.n_lanes)
+        sums = self._allocate_sums(n_classes, (self.n_workers * n_classes, n_classes), None)
+        run_lanes(lambda lane: em_passes.count_against_vote_shares(blocks, lane, otherwise, gold, sums), blocks.n_lanes)
         return self._statistics(sums)
 
     def posterior_variance(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -76,7 +76,7 @@ class BlockPasses:
         every, named = sum_lanes(sums).reshape(2, self.n_workers, self.n_classes)
         return every, named
 
-    def _sums(self, n_states: int, shape: tuple[int, ...], out: FloatArray | None) -> Sums:
+    def _allocate_sums(self, n_states: int, shape: tuple[int, ...], out: FloatArray | None) -> Sums:
         """What the lanes fill; an empty table of posteriors says that these need not be stored."""
         return Sums(
             counts=self._lane_tables(*shape),
@@ -97,10 +97,10 @@ class BlockPasses:
         return self._scratch[shape]
 
     def _statistics(self, sums: Sums) -> Statistics:
-        counts = self._by_truth(sum_lanes(sums.counts))
+        counts = self._transpose_to_truth_label(sum_lanes(sums.counts))
         return Statistics(float(sums.log_likelihood.sum()), sums.class_counts.sum(axis=0), counts)
 
-    def _by_truth(self, rows: FloatArray) -> FloatArray:
+    def _transpose_to_truth_label(self, rows: FloatArray) -> FloatArray:
         """Rows of each worker and label as seen from outside, [worker, truth, label]."""
         return rows.reshape(self.n_workers, self.n_classes, rows.shape[1]).transpose(0, 2, 1)
 
@@ -112,7 +112,7 @@ class NumbaEngine:
         """The labels in blocks of tasks."""
         return lay_out_blocks(labels, n_states)
 
-    def prepare(self, layout: Blocks) -> BlockPasses:
+    def make_passes(self, layout: Blocks) -> BlockPasses:
         """Passes over the blocks."""
         return BlockPasses(layout)
 
@@ -126,10 +126,10 @@ def sum_lanes(lanes: FloatArray) -> FloatArray:
     if lanes.shape[0] == 1:
         return total
 
-    def add(first: int, last: int) -> None:
+    def add_lanes_of_rows(first: int, last: int) -> None:
         total[first:last] = lanes[0, first:last]
         for lane in lanes[1:]:
             total[first:last] += lane[first:last]
 
-    map_lanes(add, split_rows(total.shape[0], total.size))
+    map_lanes(add_lanes_of_rows, split_rows(total.shape[0], total.size))
     return total

@@ -16,7 +16,7 @@ from crowdwise.engines.protocol import Statistics
 from crowdwise.kernels.confusion_rows import NO_GOLD
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["ENGINE"]
@@ -53,13 +53,13 @@ class LabelMatrix:
         log_likelihood = softmax_states(logits, log_prior, gold, self.n_classes)
         if out is not None:
             out[:] = logits
-        return Statistics(log_likelihood, logits.sum(axis=0), self._by_answer(logits))
+        return Statistics(log_likelihood, logits.sum(axis=0), self._sum_named_class(logits))
 
     def accumulate(self, values: FloatArray) -> Statistics:
         """Σ of the values over each worker's tasks, by the label given."""
         return Statistics(0.0, values.sum(axis=0), self._scatter(values))
 
-    def accumulate_votes(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
+    def count_against_vote_shares(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
         """The same where the posterior is the share of votes."""
         votes = self._votes(np.ones(self.cell.size))
         total = votes.sum(axis=1, keepdims=True)
@@ -71,7 +71,7 @@ class LabelMatrix:
     def posterior_variance(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Σ q(1-q), by class over all labels, and of the class named over the labels that name it."""
         variance = posterior * (1 - posterior)
-        return self._scatter(variance).sum(axis=2), self._by_answer(variance)
+        return self._scatter(variance).sum(axis=2), self._sum_named_class(variance)
 
     def _scatter(self, values: FloatArray) -> FloatArray:
         counts: FloatArray = (self.answers.T @ values).reshape(self.n_workers, self.n_classes, values.shape[1])
@@ -82,7 +82,7 @@ class LabelMatrix:
         votes = np.bincount(cell, weights, self.n_tasks * self.n_classes)
         return votes.reshape(self.n_tasks, self.n_classes).astype(np.float64)
 
-    def _by_answer(self, values: FloatArray) -> FloatArray:
+    def _sum_named_class(self, values: FloatArray) -> FloatArray:
         sums = np.bincount(self.cell, values[self.task, self.label], self.n_workers * self.n_classes)
         return sums.reshape(self.n_workers, self.n_classes).astype(np.float64)
 
@@ -97,7 +97,7 @@ class NumpyEngine:
         answers = csr_array((np.ones(cell.size), cell, labels.task_ptr), shape=shape)
         return LabelMatrix(answers, labels.task, labels.label, cell, labels.n_tasks, labels.n_workers, labels.n_classes)
 
-    def prepare(self, layout: LabelMatrix) -> LabelMatrix:
+    def make_passes(self, layout: LabelMatrix) -> LabelMatrix:
         """The matrix itself: its passes keep nothing."""
         return layout
 

@@ -5,7 +5,7 @@
 | `e_step` | log A[w, k, l] | Σ q[t, k] per worker, class and label |
 | `e_step_votes` | bonus[w, l] where k = l | Σ q[t, l] per worker and label |
 | `accumulate` | nothing: values are given | Σ values[t, k] per worker, class and label |
-| `accumulate_votes` | nothing: q is the share of votes | Σ q[t, k] per worker, class and label |
+| `count_against_vote_shares` | nothing: q is the share of votes | Σ q[t, k] per worker, class and label |
 
 The NumPy engine says each in a few lines and is the specification of the others.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from crowdwise.kernels.confusion_rows import NO_GOLD
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Engine", "Prepared", "Statistics"]
@@ -98,7 +98,7 @@ class Prepared(Protocol):
     def accumulate(self, values: FloatArray) -> Statistics:
         """Σ of `values[t, :]` (N, S) over each worker's tasks, by the label given, where the posterior is known."""
 
-    def accumulate_votes(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
+    def count_against_vote_shares(self, otherwise: FloatArray, gold: IntArray = NO_GOLD) -> Statistics:
         """The same where the posterior is the share of votes, which is not kept.
 
         Parameters
@@ -120,5 +120,5 @@ class Engine(Protocol):
     def lay_out(self, labels: CrowdLabels, n_states: int | None) -> Any:
         """The labels in the order that the passes read; never changed, and free of references to `labels`."""
 
-    def prepare(self, layout: Any) -> Prepared:
+    def make_passes(self, layout: Any) -> Prepared:
         """Passes over a layout, with memory of their own."""

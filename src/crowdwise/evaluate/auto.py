@@ -53,10 +53,10 @@ from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR, PriorKnowledge
 from crowdwise.fitting.variational import compute_skill
 from crowdwise.kernels import NO_GOLD
-from crowdwise.labels.tables import native_table
+from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Auto"]
@@ -201,7 +201,7 @@ class Auto(Aggregator):
         ]
         return np.sum(found, axis=0) if found else None
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         posterior = temper_posterior(
             self._posterior_with_prior(self.extra_["members_prior"], labels),
             labels.labels_per_task,

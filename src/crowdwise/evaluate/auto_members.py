@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crowdwise.fitting.base import Aggregator
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
     Model = HierarchicalDawidSkene | Aggregator
@@ -75,7 +75,7 @@ class ShortlistMember:
 
 def fit_ebcc(labels: CrowdLabels, known: PriorKnowledge, seed: int, many: bool) -> Aggregator:
     """EBCC with the shares of the labels, and what the votes say of every worker as a prior."""
-    counts = prepare(labels).accumulate_votes(labels.class_shares, known.gold).counts
+    counts = prepare(labels).count_against_vote_shares(labels.class_shares, known.gold).counts
     told = PriorKnowledge(
         known.gold,
         class_shares(labels, 1.0) if known.class_prior is None else known.class_prior,
@@ -114,10 +114,12 @@ def make_minimax_fit(regularisation: float) -> Callable[[CrowdLabels, PriorKnowl
 
 SHORTLIST = (
     ShortlistMember(
-        "hierarchical dawid-skene", lambda labels, known, *_: HierarchicalDawidSkene(ROWS).fit_known(labels, known)
+        "hierarchical dawid-skene",
+        lambda labels, known, *_: HierarchicalDawidSkene(ROWS).fit_with_knowledge(labels, known),
     ),
     ShortlistMember(
-        "hierarchical one-coin", lambda labels, known, *_: HierarchicalDawidSkene(COIN).fit_known(labels, known)
+        "hierarchical one-coin",
+        lambda labels, known, *_: HierarchicalDawidSkene(COIN).fit_with_knowledge(labels, known),
     ),
     ShortlistMember("mean-field", fit_mean_field),
     ShortlistMember("ebcc", fit_ebcc, most_classes=50),

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from crowdwise.evaluate.held_out import HeldOutFold
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Comparison", "MethodStanding", "compare"]

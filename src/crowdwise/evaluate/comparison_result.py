@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.evaluate.rank_intervals import LEVEL
-from crowdwise.labels.tables import native_table
+from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

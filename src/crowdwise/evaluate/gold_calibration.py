@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.evaluate.gold_members import (
+from crowdwise.evaluate.gold_regressions import (
     MEMBERS,
     MemberCoefficients,
     average_members,
@@ -52,12 +52,12 @@ from crowdwise.evaluate.top_label_calibration import (
     shrink_to_levels,
 )
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.tables import native_table
+from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["FEWEST_GOLD", "GoldCalibration", "calibrate_from_gold"]

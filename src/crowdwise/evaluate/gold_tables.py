@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from crowdwise.evaluate.prediction_sets import conformal_threshold, min_gold_answers, sets_from_posterior
 from crowdwise.fitting.em import StillImproving
-from crowdwise.fitting.model_parameters import clone
+from crowdwise.fitting.estimator_parameters import clone
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.tables import native_table
+from crowdwise.labels.table_output import native_table
 from crowdwise.metrics.calibration import Reliability, bin_predictions, wilson_interval
 
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Aggregator
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["CrossFit", "calibration_table", "cross_fit_gold", "gold_reliability", "prediction_set_table"]

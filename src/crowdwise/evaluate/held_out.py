@@ -16,7 +16,7 @@ import numpy as np
 
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import check_enough_labels
-from crowdwise.fitting.model_parameters import clone
+from crowdwise.fitting.estimator_parameters import clone
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.fitting.base import Aggregator
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = [

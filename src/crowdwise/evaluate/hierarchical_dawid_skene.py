@@ -28,7 +28,7 @@ from crowdwise.kernels import log_rows
 
 if TYPE_CHECKING:
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["HierarchicalDawidSkene", "class_shares", "prior_pseudo_answers"]
@@ -78,13 +78,13 @@ class HierarchicalDawidSkene:
     def __init__(self, row_strength: float) -> None:
         self.row_strength = row_strength
 
-    def fit_known(self, labels: CrowdLabels, known: PriorKnowledge) -> HierarchicalDawidSkene:
+    def fit_with_knowledge(self, labels: CrowdLabels, known: PriorKnowledge) -> HierarchicalDawidSkene:
         """Fit to labels, with class prior and known workers as far as they are given."""
         prepared = prepare(labels)
         self.prior_ = class_shares(labels, 0.5) if known.class_prior is None else known.class_prior
         with np.errstate(divide="ignore"):
             log_prior = np.log(self.prior_)
-        found, before = prepared.accumulate_votes(labels.class_shares, known.gold), -np.inf
+        found, before = prepared.count_against_vote_shares(labels.class_shares, known.gold), -np.inf
         for _ in range(STEPS):
             table = log_rows(found.counts, prior_pseudo_answers(found.counts, known, self.row_strength))
             found = prepared.e_step(log_prior, table, known.gold)

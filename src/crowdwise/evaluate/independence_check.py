@@ -32,7 +32,7 @@ import numpy as np
 from crowdwise.aggregate.mean_field import MeanField
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.variational import diagonal_prior
-from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.simulate.draws import draw_from_rows
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class _LabelPairs:
         self.couples = np.stack(np.divmod(key, labels.n_workers))
         self.task = np.unique(labels.task[self.first], return_inverse=True)[1]
 
-    def statistics(self, label: IntArray, prior: FloatArray, confusion: FloatArray) -> FloatArray:
+    def excess_agreement_statistics(self, label: IntArray, prior: FloatArray, confusion: FloatArray) -> FloatArray:
         """Mean squared standardised excess of agreement over pairs of workers, and over tasks."""
         expected = np.empty(self.couples.shape[1])
         step = max(1, CHUNK // confusion[0].size)
@@ -147,8 +147,8 @@ def check_independence(labels: CrowdLabels, *, random_state: int = 0) -> Indepen
                 tasks=sample.n_tasks, workers=sample.n_workers, classes=sample.n_classes, on_duplicate="all",
             )
         )  # fmt: skip
-        drawn[draw] = pairs.statistics(label, again.prior_, again.confusion_)
-    seen = pairs.statistics(sample.label, prior, model.confusion_)
+        drawn[draw] = pairs.excess_agreement_statistics(label, again.prior_, again.confusion_)
+    seen = pairs.excess_agreement_statistics(sample.label, prior, model.confusion_)
     z = (seen - drawn.mean(axis=0)) / np.maximum(drawn.std(axis=0, ddof=1), 1e-12)
     return Independence(float(z[0]), float(z[1]))
 

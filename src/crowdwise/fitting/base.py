@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Aggregator", "Fit", "check_enough_labels"]
@@ -50,7 +50,7 @@ class Aggregator(CrowdModel):
 
     A method is an `estimator` with its own parameters. It gives the facts below, `_check()` where it has parameters to
     refuse, `_fit(labels, known) -> Fit` and, where its posterior for new tasks is not Bayes' rule with `prior_` and
-    `confusion_`, its own `_compute_posterior`. The command, the documentation and the tests are made from the facts, of
+    `confusion_`, its own `_predict_posterior`. The command, the documentation and the tests are made from the facts, of
     which those in words (what it assumes, when not to use it, its cost, where it was published) are the section Facts
     of its docstring, and the others are class attributes:
 
@@ -198,7 +198,7 @@ class Aggregator(CrowdModel):
         # The model knows the classes: a few labels of new tasks are not asked whether they are values.
         answers = self._align_labels(read_labels(labels, kind="labels"))
         with self._use_engine(answers):
-            return self._compute_posterior(answers)
+            return self._predict_posterior(answers)
 
     def calibration(self, n_bins: int = 10, *, level: float = 0.9) -> Any:
         """Table of how often the consensus is right where it is so sure, on the gold tasks of `fit`.
@@ -278,7 +278,7 @@ class Aggregator(CrowdModel):
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         raise NotImplementedError
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         """Bayes' rule with `prior_` and `confusion_`; labels are aligned, strangers are the last worker."""
         return self._posterior_with_prior(self.prior_, labels)
 

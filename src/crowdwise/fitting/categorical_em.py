@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from crowdwise.engines import Prepared
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.fitting.skill_posterior import Deferred
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
@@ -113,15 +113,15 @@ def fit_confusions(
     prepared = prepare(labels)
     gold, fixed = known.gold, known.log_prior
 
-    def told(parameters: ConfusionParameters) -> ConfusionParameters:
+    def fix_log_prior(parameters: ConfusionParameters) -> ConfusionParameters:
         return parameters if fixed is None else replace(parameters, log_prior=fixed)
 
     def step(parameters: ConfusionParameters) -> tuple[float, float, ConfusionParameters]:
         found = prepared.e_step(parameters.log_prior, parameters.log_table, gold)
-        return found.log_likelihood + log_density(parameters), found.log_likelihood, told(m_step(found))
+        return found.log_likelihood + log_density(parameters), found.log_likelihood, fix_log_prior(m_step(found))
 
-    ended = climb(map(told, starts(prepared)), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
-    return make_confusion_fit(labels, prepared, known, ended.parameters).after(ended)
+    ended = climb(map(fix_log_prior, starts(prepared)), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
+    return make_confusion_fit(labels, prepared, known, ended.parameters).attach_climb_history(ended)
 
 
 def make_confusion_fit(
@@ -251,7 +251,7 @@ def fit_votes(
     given = worker_answer_sums(labels)
     gold, fixed = known.gold, known.log_prior
 
-    def told(parameters: V) -> V:
+    def fix_log_prior(parameters: V) -> V:
         return parameters if fixed is None else replace(parameters, log_prior=fixed)
 
     def e_step(parameters: VoteParameters, posterior: FloatArray | None = None) -> tuple[float, Statistics]:
@@ -261,13 +261,13 @@ def fit_votes(
 
     def step(parameters: V) -> tuple[float, float, V]:
         log_likelihood, found = e_step(parameters)
-        return log_likelihood + log_density(parameters), log_likelihood, told(m_step(found, parameters))
+        return log_likelihood + log_density(parameters), log_likelihood, fix_log_prior(m_step(found, parameters))
 
-    ended = climb(map(told, starts()), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
+    ended = climb(map(fix_log_prior, starts()), step, max_iter=max_iter, tol=tol * labels.n_labels, name=name)
     posterior = np.empty((labels.n_tasks, n_classes))
     _, last = e_step(ended.parameters, posterior)
 
-    def closed() -> FloatArray:
+    def closed_form_beta() -> FloatArray:
         correct, answers, sure = last.counts.sum(axis=1), given.sum(axis=1), posterior
         if of_accuracies is not None and labels.n_labels < FEW_LABELS * labels.n_workers:
             sure = np.empty_like(posterior)
@@ -285,10 +285,10 @@ def fit_votes(
         confusion=confusion,
         skill=np.minimum(np.einsum("wkk,k->w", confusion, prior), 1),  # shares can sum to a rounding more than 1
         skill_beta=sample_skill_beta(
-            sample_skill if of_accuracies is None else sample_coin_skill, labels, known, posterior, closed
+            sample_skill if of_accuracies is None else sample_coin_skill, labels, known, posterior, closed_form_beta
         ),
     )
-    return fit.after(ended), ended.parameters
+    return fit.attach_climb_history(ended), ended.parameters
 
 
 def fit_coin_skill(

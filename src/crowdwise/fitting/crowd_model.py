@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.fitting.model_parameters import Estimator
+from crowdwise.fitting.estimator_parameters import Estimator
 from crowdwise.fitting.shared_errors import FEWEST_LABELS, has_enough_labels_per_task
 from crowdwise.fitting.skill_intervals import beta_interval
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.engine_choice import use_engine
 from crowdwise.labels.errors import InputError, listing
-from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.old_names import rename_parameters
-from crowdwise.labels.tables import native_table
+from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Fit:
     task_columns: dict[str, FloatArray] = field(default_factory=dict)
     extra: dict[str, FloatArray] = field(default_factory=dict)
 
-    def after(self, ended: Climb[Any]) -> Fit:
+    def attach_climb_history(self, ended: Climb[Any]) -> Fit:
         """The same, with how the climb that led to it went."""
         return replace(
             self,

@@ -43,10 +43,10 @@ def _accept_old_names(cls: Any) -> None:
     plain = cls.__init__
 
     @functools.wraps(plain)
-    def construct(self: Any, **parameters: Any) -> None:
+    def init_with_renamed_parameters(self: Any, **parameters: Any) -> None:
         plain(self, **rename_parameters(parameters, cls.__name__))
 
-    cls.__init__ = construct
+    cls.__init__ = init_with_renamed_parameters
 
 
 def _share_documentation(cls: Any) -> None:

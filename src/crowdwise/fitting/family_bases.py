@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from crowdwise.fitting.em import Climb
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
@@ -58,7 +58,7 @@ class ClimbingAggregator(Aggregator):
     tol: float = 1e-6
 
     @property
-    def _limits(self) -> Limits:
+    def _climb_options(self) -> Limits:
         return {"max_iter": self.max_iter, "tol": self.tol, "name": self.slug}
 
     def _climb(self, start: P, step: Callable[[P], tuple[float, float, P]], labels: CrowdLabels) -> Climb[P]:

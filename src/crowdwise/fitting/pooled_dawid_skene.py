@@ -1,10 +1,10 @@
 """Dawid and Skene's model held to what is usual in the crowd, for workers with few labels and tasks with few answers.
 
 Each worker's matrix has a Dirichlet prior of `POOLED` answers to each class, shared out as those of a usual worker, who
-agrees with others as often as two workers of this crowd do (`typical_confusion`, from the votes alone); class shares
-are those of the labels. A worker of few labels is then taken for a usual one. Where tasks have one or two labels, or
-classes are many, the likelihood is nearly flat, and plain EM drifts to a solution in which all tasks have one class;
-neither prior lets it.
+agrees with others as often as two workers of this crowd do (`confusion_from_mean_agreement`, from the votes alone);
+class shares are those of the labels. A worker of few labels is then taken for a usual one. Where tasks have one or two
+labels, or classes are many, the likelihood is nearly flat, and plain EM drifts to a solution in which all tasks have
+one class; neither prior lets it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from crowdwise.engines import prepare
 from crowdwise.kernels import NO_GOLD, log_rows
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["estimate_pair_attention", "fit_pooled_dawid_skene", "typical_confusion"]
+__all__ = ["confusion_from_mean_agreement", "estimate_attention_from_agreement", "fit_pooled_dawid_skene"]
 
 POOLED = 5.0  # answers to each class by which the usual matrix counts in each worker's
 STEPS = 30  # of EM
 TOLERANCE = 1e-5  # gain per label at which EM stops
 
 
-def estimate_pair_attention(labels: CrowdLabels) -> float:
+def estimate_attention_from_agreement(labels: CrowdLabels) -> float:
     """Share a of answers that follow the class, of a worker who agrees with others as two workers of this crowd do.
 
     If everyone gives the class with chance a and else answers by the crowd's shares p, two agree with chance
@@ -41,18 +41,18 @@ def estimate_pair_attention(labels: CrowdLabels) -> float:
     return float(np.sqrt(np.clip((agree - by_chance) / max(1 - by_chance, 1e-9), 0.01, 0.99)))
 
 
-def typical_confusion(labels: CrowdLabels) -> FloatArray:
+def confusion_from_mean_agreement(labels: CrowdLabels) -> FloatArray:
     """Matrix [truth, label] of a worker who follows the class as often as is usual, and else the crowd's shares."""
-    share = estimate_pair_attention(labels)
+    share = estimate_attention_from_agreement(labels)
     return np.asarray(share * np.eye(labels.n_classes) + (1 - share) * labels.class_shares)
 
 
 def fit_pooled_dawid_skene(labels: CrowdLabels) -> tuple[FloatArray, FloatArray]:
     """Log class shares (K,) and log matrices [worker, truth, label], all finite."""
     prepared = prepare(labels)
-    pseudo = POOLED * typical_confusion(labels)[None] + 1e-6
+    pseudo = POOLED * confusion_from_mean_agreement(labels)[None] + 1e-6
     log_prior = np.log(np.maximum(labels.class_shares, 1e-12))
-    found = prepared.accumulate_votes(labels.class_shares, NO_GOLD)
+    found = prepared.count_against_vote_shares(labels.class_shares, NO_GOLD)
     before = -np.inf
     for _ in range(STEPS):
         log_table = log_rows(found.counts, pseudo)

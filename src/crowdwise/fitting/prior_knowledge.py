@@ -17,7 +17,7 @@ from crowdwise.labels.vocabulary import as_vocabulary, positions, same_names
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["GOLD", "KNOWN_WORKERS", "PRIOR", "PriorKnowledge", "align_knowledge"]

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln, xlog1py, xlogy
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["beta_log_density", "dirichlet_divergence", "dirichlet_logs", "uniform_log_prior"]
+__all__ = ["beta_log_density", "dirichlet_divergence", "dirichlet_expected_logs", "uniform_log_prior"]
 
 
 def beta_log_density(probabilities: FloatArray, smoothing: float) -> float:
@@ -22,7 +22,7 @@ def beta_log_density(probabilities: FloatArray, smoothing: float) -> float:
     return float(logs.sum())
 
 
-def dirichlet_logs(shape: FloatArray, axis: int = -1) -> FloatArray:
+def dirichlet_expected_logs(shape: FloatArray, axis: int = -1) -> FloatArray:
     """E[log p] for p ~ Dirichlet(shape), along an axis."""
     logs: FloatArray = digamma(shape) - digamma(shape.sum(axis=axis, keepdims=True))
     return logs
@@ -32,7 +32,7 @@ def dirichlet_divergence(shape: FloatArray, prior: FloatArray | float, axis: int
     """Σ of KL(Dirichlet(shape) || Dirichlet(prior)), each along an axis; `prior` may be one for many."""
     before = np.broadcast_to(prior, shape.shape)
     constants = gammaln(shape.sum(axis=axis)) - gammaln(before.sum(axis=axis))
-    cells = gammaln(before) - gammaln(shape) + (shape - before) * dirichlet_logs(shape, axis)
+    cells = gammaln(before) - gammaln(shape) + (shape - before) * dirichlet_expected_logs(shape, axis)
     return float(constants.sum() + cells.sum())
 
 

@@ -25,7 +25,7 @@ from crowdwise.kernels import NO_GOLD, pair_agreements, vote_shares
 if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -39,9 +39,9 @@ __all__ = [
     "given_or_uniform_log_prior",
     "majority_signs",
     "merge_answers",
+    "normalise_within_parts",
     "pairwise_agreement",
     "regress_skills",
-    "scale_by_part",
     "scale_skills_to_agreement",
     "skills_to_accuracies",
     "squared_loss",
@@ -76,7 +76,7 @@ class PairValues:
     n_workers: int
 
     @property
-    def paired(self) -> BoolArray:
+    def has_partner(self) -> BoolArray:
         """Whether a worker shares a task with another, (M,)."""
         found = np.zeros(self.n_workers, bool)
         found[self.first] = found[self.second] = True
@@ -181,7 +181,7 @@ class MergedAnswers:
         named = np.bincount(self.place, weights=labels.label == kind, minlength=self.task.size)
         return np.asarray(named / self.times)
 
-    def coded(self, labels: CrowdLabels, kind: int) -> FloatArray:
+    def sum_coded_answers(self, labels: CrowdLabels, kind: int) -> FloatArray:
         """Sum of the answers coded for class `kind`, +1 or -1/(K - 1) each, (E,)."""
         share = self.share(labels, kind)
         return self.times * (share - (1 - share) / (labels.n_classes - 1))
@@ -203,7 +203,7 @@ def connected_parts(labels: CrowdLabels) -> tuple[IntArray, IntArray]:
     return parts[: labels.n_tasks], parts[labels.n_tasks :]
 
 
-def scale_by_part(values: FloatArray, part: IntArray) -> tuple[FloatArray, BoolArray]:
+def normalise_within_parts(values: FloatArray, part: IntArray) -> tuple[FloatArray, BoolArray]:
     """Values with root mean square 1 within each part, and whether they were there at all; 1 where they were not."""
     n_parts = int(part.max(initial=0)) + 1
     size = np.sqrt(np.bincount(part, values * values, n_parts) / np.maximum(np.bincount(part, minlength=n_parts), 1))
@@ -260,7 +260,7 @@ def skills_to_accuracies(labels: CrowdLabels, pairs: PairValues, skill: FloatArr
     answers = labels.labels_per_worker.astype(np.float64)
     part = pairs.parts()
     size = np.bincount(part, np.abs(skill), int(part.max(initial=0)) + 1)
-    told = pairs.paired & (size > NOTHING)[part]
+    told = pairs.has_partner & (size > NOTHING)[part]
     if not told.any():
         behind = vote_shares(labels, NO_GOLD)[labels.task, labels.label].sum()
         return np.full(labels.n_workers, (float(behind) + 1) / (labels.n_labels + n_classes))

@@ -15,7 +15,7 @@ from crowdwise.fitting.crowd_model import Fit, ModelNames
 from crowdwise.fitting.parameter_checks import check_choice
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import rename_parameters
-from crowdwise.labels.tables import replace_folder
+from crowdwise.labels.table_output import replace_folder
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from crowdwise.fitting.crowd_model import CrowdModel
 
-__all__ = ["read_header", "refuse_damage", "restore_model", "save_model", "stored_parameters", "write_model"]
+__all__ = ["read_header", "report_errors_as_damage", "restore_model", "save_model", "stored_parameters", "write_model"]
 
 SCHEMA = 2  # tables [worker, truth, label] throughout
 HEADER = "model.json"
@@ -97,7 +97,7 @@ def read_header(folder: str | Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def refuse_damage(folder: str | Path) -> Iterator[None]:
+def report_errors_as_damage(folder: str | Path) -> Iterator[None]:
     """Turn whatever a stranger's file can raise, memory included, into one error."""
     try:
         yield
@@ -110,7 +110,7 @@ def refuse_damage(folder: str | Path) -> Iterator[None]:
 def restore_model(model: CrowdModel, folder: str | Path, header: dict[str, Any]) -> None:
     """Give an unfitted model the parameters and fitted attributes of a saved one, once all of it has been checked."""
     folder = Path(folder)
-    with refuse_damage(folder):
+    with report_errors_as_damage(folder):
         vocabularies = {name: _read_vocabulary(folder / f"{name}.parquet") for name in VOCABULARIES}
         with (folder / ARRAYS).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}

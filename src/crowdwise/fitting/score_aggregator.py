@@ -17,16 +17,16 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import AccuracyAggregator
 from crowdwise.fitting.rank_one import (
     NOTHING,
+    normalise_within_parts,
     pairwise_agreement,
     regress_skills,
-    scale_by_part,
     scale_skills_to_agreement,
     skills_to_accuracies,
 )
 from crowdwise.kernels import NO_GOLD
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
@@ -34,8 +34,8 @@ __all__ = [
     "ScoreSkills",
     "estimate_score_skills",
     "log_odds_table",
-    "scale_by_edges",
-    "score_posterior",
+    "normalise_columns_within_parts",
+    "posterior_from_scores",
 ]
 
 
@@ -72,7 +72,7 @@ def estimate_score_skills(labels: CrowdLabels, heard: FloatArray, part: IntArray
     n_classes = labels.n_classes
     direction = np.zeros(labels.n_workers)
     for column in heard.T:
-        level, there = scale_by_part(column, part)
+        level, there = normalise_within_parts(column, part)
         direction += np.where(there, level, 0.0)
     pairs = pairwise_agreement(labels)
     skill = scale_skills_to_agreement(pairs, direction / np.maximum(labels.labels_per_worker, 1))
@@ -93,7 +93,7 @@ def log_odds_table(weights: FloatArray) -> FloatArray:
     return table
 
 
-def scale_by_edges(values: FloatArray, worker: IntArray, part: IntArray) -> FloatArray:
+def normalise_columns_within_parts(values: FloatArray, worker: IntArray, part: IntArray) -> FloatArray:
     """Columns of `values` (M, K) with mean square 1 over the edges of each part; 1 where there is nothing."""
     n_parts = int(part.max()) + 1
     edges = np.bincount(worker, minlength=part.size)
@@ -105,7 +105,7 @@ def scale_by_edges(values: FloatArray, worker: IntArray, part: IntArray) -> Floa
     return np.stack(columns, axis=1)
 
 
-def score_posterior(labels: CrowdLabels, prior: FloatArray, weights: FloatArray) -> FloatArray:
+def posterior_from_scores(labels: CrowdLabels, prior: FloatArray, weights: FloatArray) -> FloatArray:
     """Posterior (N, K): the soft-max of log prior + Σ weight · coded answer, weights (M, K) [worker, truth]."""
     with np.errstate(divide="ignore"):
         log_prior = np.log(prior)
@@ -128,5 +128,5 @@ class ScoreAggregator(AccuracyAggregator):
 
     weights_ = FittedArray("extra", "weights", "What each worker's answer weighs for or against each class, (M, K).")
 
-    def _compute_posterior(self, labels: CrowdLabels) -> FloatArray:
-        return score_posterior(labels, self.prior_, self._append_unknown_worker(self.weights_))
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
+        return posterior_from_scores(labels, self.prior_, self._append_unknown_worker(self.weights_))

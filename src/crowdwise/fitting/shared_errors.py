@@ -21,7 +21,7 @@ from scipy.special import expit, logit
 from crowdwise.engines import prepare
 from crowdwise.fitting.skill_intervals import shrink_rows
 from crowdwise.kernels import mean_opinions, worker_sums
-from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.crowd_labels import CrowdLabels
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
@@ -131,12 +131,16 @@ def task_effect_evidence(labels: CrowdLabels, posterior: FloatArray, gold: IntAr
     The likelihoods are at parameters fitted under each σ by a few steps of EM from the same posterior (N, K), with
     workers' rows drawn towards the crowd; σ has equal weight on each value of `DIFFICULTIES`.
     """
-    alike, *unlike = (_fit_difficulty(labels, posterior, gold, spread) for spread in (0.0, *DIFFICULTIES))
+    alike, *unlike = (
+        _log_likelihood_given_difficulty(labels, posterior, gold, spread) for spread in (0.0, *DIFFICULTIES)
+    )
     gains = np.array(unlike) - alike
     return float(gains.max() + np.log(np.mean(np.exp(gains - gains.max()))))
 
 
-def _fit_difficulty(labels: CrowdLabels, posterior: FloatArray, gold: IntArray, spread: float) -> float:
+def _log_likelihood_given_difficulty(
+    labels: CrowdLabels, posterior: FloatArray, gold: IntArray, spread: float
+) -> float:
     """Log-likelihood after a few steps of EM where task difficulty has this standard deviation."""
     nodes, weights = (NODES * spread, NODE_WEIGHTS) if spread else (np.zeros(1), np.ones(1))
     n_classes, n_nodes = labels.n_classes, nodes.size

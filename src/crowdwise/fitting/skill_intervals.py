@@ -21,7 +21,7 @@ from scipy.special import betaincinv
 from crowdwise.kernels import worker_sums
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = [
@@ -34,10 +34,10 @@ __all__ = [
     "confusion_skill_beta",
     "match_beta",
     "mean_vote_agreement",
-    "share_skill_beta",
     "shrink_accuracies",
     "shrink_rows",
     "shrink_rows_to_crowd",
+    "skill_beta_given_variance",
 ]
 
 JEFFREYS = 0.5
@@ -101,7 +101,7 @@ def coin_skill_beta(correct: FloatArray, total: FloatArray, undecided: FloatArra
     return np.stack([rate * effective + crowd, (1 - rate) * effective + 1 - crowd], axis=1)
 
 
-def share_skill_beta(correct: FloatArray, total: FloatArray, noise: FloatArray) -> FloatArray:
+def skill_beta_given_variance(correct: FloatArray, total: FloatArray, noise: FloatArray) -> FloatArray:
     """Beta parameters (M, 2) of the mean chance of right answers whose number has the variance `noise` (M,).
 
     An answer counts as at most `UNLIKE` tosses of a coin.

@@ -20,10 +20,10 @@ from crowdwise.fitting.skill_sampler import can_sample, sample_skill
 if TYPE_CHECKING:
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.fitting.skill_sampler import SkillPosterior
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["Deferred", "beta_moments", "calibrate_skill", "sample_skill_beta", "subtract_shared_errors"]
+__all__ = ["Deferred", "beta_moments", "sample_skill_beta", "skill_from_calibrated_posterior", "subtract_shared_errors"]
 
 Deferred = Callable[[], "FloatArray"]
 """Beta parameters (M, 2) that are computed when they are asked for."""
@@ -48,16 +48,16 @@ def sample_skill_beta(
         The closed form, for crowds too large to sample.
     """
 
-    def compute() -> FloatArray:
+    def compute_beta_parameters() -> FloatArray:
         if not can_sample(labels):
             return subtract_shared_errors(labels, known.gold, posterior, *beta_moments(closed()))
         found = sample(prepare(labels), known, posterior)
         return subtract_shared_errors(labels, known.gold, found.truths, found.mean, found.variance)
 
-    return compute
+    return compute_beta_parameters
 
 
-def calibrate_skill(
+def skill_from_calibrated_posterior(
     labels: CrowdLabels, known: PriorKnowledge, posterior: FloatArray, prior: FloatArray
 ) -> tuple[FloatArray, Deferred]:
     """Skill (M,) graded by a posterior (N, K) that is calibrated, and its Beta parameters.
@@ -73,7 +73,7 @@ def calibrate_skill(
     shape = confusion_skill_beta(counts, *prepared.posterior_variance(posterior), prior)
     mean, variance = beta_moments(shape)
 
-    def compute() -> FloatArray:
+    def compute_beta_parameters() -> FloatArray:
         if can_sample(labels):
             found = sample_skill(prepare(labels), known, posterior)
             apart, least = found.mean - mean, found.variance
@@ -84,7 +84,7 @@ def calibrate_skill(
             apart, least = beta_moments(graded)[0] - mean, variance
         return match_beta(mean, np.maximum(variance, least) + (DOUBT * apart) ** 2)
 
-    return mean, compute
+    return mean, compute_beta_parameters
 
 
 def subtract_shared_errors(

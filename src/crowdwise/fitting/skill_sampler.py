@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from crowdwise.engines import Prepared
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["SkillPosterior", "can_sample", "draw_truths", "sample_coin_skill", "sample_skill"]
@@ -166,7 +166,7 @@ class _ConfusionState:
             counts = counts + self.before
         diagonal = np.arange(self.prepared.n_classes)
         right, answers = counts[:, diagonal, diagonal], counts.sum(axis=2)
-        weights = self._draw_levels(right, answers, generator)
+        weights = self._draw_accuracies(right, answers, generator)
         strength, own = self.strength, ACCURACIES[self.chosen][:, None]
         rate = generator.beta(right + strength * own, answers - right + strength * (1 - own))
         table = _draw_errors(counts, generator) * np.clip(1 - rate, SMALLEST, 1)[:, :, None]
@@ -178,7 +178,7 @@ class _ConfusionState:
         mean = (weights * skill).sum(axis=1)
         return mean, (weights * (spread + skill**2)).sum(axis=1) - mean**2
 
-    def _draw_levels(self, right: FloatArray, answers: FloatArray, generator: np.random.Generator) -> FloatArray:
+    def _draw_accuracies(self, right: FloatArray, answers: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Draw the two spreads and each worker's accuracy; returns the chance of each accuracy (M, G)."""
         if self.chosen is None:
             share = (right.sum(axis=1) + 0.5) / (answers.sum(axis=1) + 1)

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from crowdwise.engines import Prepared, Statistics
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.fitting.skill_posterior import Deferred
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["estimate_skill_beta", "fit_structured", "label_evidence", "pseudo_counts"]
+__all__ = ["estimate_worker_skill_betas", "fit_structured", "label_evidence", "pseudo_counts"]
 
 P = TypeVar("P", bound=ConfusionParameters)
 X = TypeVar("X")
@@ -95,12 +95,12 @@ def fit_structured(
         prior=prior,
         confusion=confusion,
         skill=confusion_skill(confusion, counts, prior),
-        skill_beta=estimate_skill_beta(labels, counts, posterior, prior, infer),
-    ).after(ended)
+        skill_beta=estimate_worker_skill_betas(labels, counts, posterior, prior, infer),
+    ).attach_climb_history(ended)
     return fit, ended.parameters
 
 
-def estimate_skill_beta(
+def estimate_worker_skill_betas(
     labels: CrowdLabels,
     counts: FloatArray,
     posterior: FloatArray,
@@ -115,7 +115,7 @@ def estimate_skill_beta(
         Posterior (N, K) at other confusion matrices, log P(label | truth) [worker, truth, label].
     """
 
-    def compute() -> FloatArray:
+    def compute_beta_parameters() -> FloatArray:
         prepared, believed, found = prepare(labels), posterior, counts
         if labels.n_labels < FEW_ANSWERS * labels.n_workers * labels.n_classes:
             for _ in range(DRAWS):
@@ -124,4 +124,4 @@ def estimate_skill_beta(
         moments = beta_moments(confusion_skill_beta(found, *prepared.posterior_variance(believed), prior))
         return subtract_shared_errors(labels, NO_GOLD, believed, *moments)
 
-    return compute
+    return compute_beta_parameters

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.labels.tags import allowed_followers
+from crowdwise.labels.bio_tags import allowed_followers
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.sequences import Sequences
     from crowdwise.labels.types import BoolArray, FloatArray
 

@@ -16,8 +16,8 @@ import numpy as np
 from crowdwise.engines import Statistics, prepare
 from crowdwise.fitting.categorical_em import closed_form_skill_beta, safe_log
 from crowdwise.fitting.em import climb
-from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_logs
-from crowdwise.fitting.skill_posterior import calibrate_skill, sample_skill_beta
+from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
+from crowdwise.fitting.skill_posterior import sample_skill_beta, skill_from_calibrated_posterior
 from crowdwise.fitting.skill_sampler import sample_skill
 from crowdwise.kernels import NO_GOLD, expected_logs
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.em import Climb
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.fitting.skill_posterior import Deferred
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
@@ -36,9 +36,9 @@ __all__ = [
     "compute_skill",
     "confusion_priors",
     "diagonal_prior",
-    "expected_log_class_shares",
     "expected_logs_with_average",
     "fit_dirichlets",
+    "make_log_class_share_function",
     "maximise_evidence_bound",
     "predict_new",
 ]
@@ -74,19 +74,19 @@ def confusion_priors(prior: FloatArray, known: PriorKnowledge) -> FloatArray:
     return prior + known.worker_counts
 
 
-def expected_log_class_shares(
+def make_log_class_share_function(
     pseudo: FloatArray, known: PriorKnowledge
 ) -> Callable[[FloatArray], tuple[FloatArray, float]]:
     """Expected log class shares and their divergence given expected tasks (K,), with a Dirichlet(pseudo) prior."""
     fixed = known.log_prior
 
-    def prior_of(tasks: FloatArray) -> tuple[FloatArray, float]:
+    def expected_log_shares(tasks: FloatArray) -> tuple[FloatArray, float]:
         if fixed is not None:
             return fixed, 0.0
         shape = pseudo + tasks
-        return dirichlet_logs(shape), dirichlet_divergence(shape, pseudo)
+        return dirichlet_expected_logs(shape), dirichlet_divergence(shape, pseudo)
 
-    return prior_of
+    return expected_log_shares
 
 
 def fit_dirichlets(found: Statistics, prior: FloatArray) -> VariationalState:
@@ -157,7 +157,7 @@ def compute_skill(
         graded at rows drawn towards the crowd, as in `fitting.categorical_em.compute_skill_beta`.
     """
     if calibrated:
-        return calibrate_skill(labels, known, posterior, prior)
+        return skill_from_calibrated_posterior(labels, known, posterior, prior)
     log_prior = safe_log(prior)
     shape = closed_form_skill_beta(labels, known, log_prior, posterior)
     return shape[:, 0] / shape.sum(axis=1), sample_skill_beta(sample_skill, labels, known, posterior, lambda: shape)

@@ -55,7 +55,7 @@ def find_answers(source: Columns, named: Named) -> tuple[Columns, Named] | None:
         return None
     if not {*HASHES, *WORKERS, "_view_id", "label"} & set(source.names):
         return None
-    answer = _plain(source.column("answer"))
+    answer = _to_plain_text(source.column("answer"))
     if not _is_text(answer.type):
         return None
     said = set(pc.unique(answer).to_pylist()) - {None}
@@ -89,7 +89,7 @@ def _refuse_other_answers(source: Columns, said: set[str]) -> None:
 
 
 def _refuse_other_views(source: Columns) -> None:
-    views = _values(source, "_view_id")
+    views = _distinct_values(source, "_view_id")
     others = [name for name in views if name not in BINARY]
     elsewhere = [name for name in ELSEWHERE if name in source.names and not (views and name == "spans")]
     if others or elsewhere:
@@ -103,7 +103,7 @@ def _refuse_other_views(source: Columns) -> None:
 def _task_column(source: Columns) -> str:
     if HASHES[0] in source.names:
         return HASHES[0]
-    suggested = _values(source, "label")
+    suggested = _distinct_values(source, "label")
     if len(suggested) <= 1:
         tasks = [HASHES[1]] if HASHES[1] in source.names else candidates("task", source.names)
         if len(tasks) == 1:
@@ -119,7 +119,7 @@ def _task_column(source: Columns) -> str:
 def _worker_column(source: Columns, kept: IntArray) -> str:
     """The field with the annotator of every answer."""
     for name in (*WORKERS, *candidates("worker", source.names)):
-        if name in source.names and _complete(source.column(name).take(pa.array(kept))):
+        if name in source.names and _has_no_empty_cells(source.column(name).take(pa.array(kept))):
             return name
     raise InputError(
         f"{source.place.origin} looks like an export of Prodigy that does not say who gave each answer: "
@@ -135,26 +135,26 @@ def _select_rows(source: Columns, rows: IntArray) -> Columns:
     return replace(
         source,
         column=lambda name: source.column(name).take(taken),
-        place=SelectedPlace.of(source.place, rows),
+        place=SelectedPlace.select_rows(source.place, rows),
         batches=None,
     )
 
 
-def _values(source: Columns, name: str) -> list[str]:
+def _distinct_values(source: Columns, name: str) -> list[str]:
     """What a column holds, each once; nothing if it is not there."""
     if name not in source.names:
         return []
-    column = _plain(source.column(name))
+    column = _to_plain_text(source.column(name))
     return [str(value) for value in pc.unique(column).drop_null().to_pylist()] if _is_text(column.type) else []
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _to_plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text that is held in a dictionary, or as views, as plain text."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     return column.cast(pa.string()) if _is_text(kind) or pa.types.is_string_view(kind) else column
 
 
-def _complete(column: pa.ChunkedArray) -> bool:
+def _has_no_empty_cells(column: pa.ChunkedArray) -> bool:
     """Whether every row has a value; an empty cell of a text file has none."""
     return not column.null_count and not (_is_text(column.type) and pc.any(pc.equal(column, "")).as_py())
 

@@ -5,8 +5,8 @@ from crowdwise.kernels.confusion_rows import NO_GOLD, draw_gammas, log_rows
 from crowdwise.kernels.dirichlet import expected_logs
 from crowdwise.kernels.grouped_sums import TruthPrior
 from crowdwise.kernels.label_sums import outer_sums, worker_answer_sums, worker_sums
-from crowdwise.kernels.margin import sum_votes_and_logs
 from crowdwise.kernels.markov_field import mean_field_pass
+from crowdwise.kernels.max_margin_votes import sum_votes_and_logs
 from crowdwise.kernels.messages import Messages, NodeSets, task_messages, worker_messages
 from crowdwise.kernels.pairs import PairCounts, pair_agreements, pair_counts, pair_e_step
 from crowdwise.kernels.threads import n_threads, use_threads

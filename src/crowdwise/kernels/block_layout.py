@@ -16,7 +16,7 @@ from crowdwise.kernels.threads import map_lanes, run_lanes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
@@ -26,9 +26,9 @@ __all__ = [
     "lay_out_blocks",
     "map_tasks",
     "map_workers",
-    "order_by_label",
     "split_rows",
     "split_work",
+    "transpose_truth_and_label",
 ]
 
 BLOCK_CELLS = 2**19  # posterior cells of one block: 4 MiB; rows are asked for ahead, so the third-level cache will do
@@ -141,7 +141,7 @@ def map_workers(labels: CrowdLabels, ends: IntArray, loop: Callable[..., Any], *
     return map_lanes(lambda first, last: loop(WorkerLane(first, last, *edges), *given), ends)
 
 
-def order_by_label(table: FloatArray) -> FloatArray:
+def transpose_truth_and_label(table: FloatArray) -> FloatArray:
     """A table [worker, truth, label] as loops read it, the values of one label together; no copy if they lie so."""
     return np.ascontiguousarray(table.transpose(0, 2, 1))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.kernels.block_layout import order_by_label, split_rows
+from crowdwise.kernels.block_layout import split_rows, transpose_truth_and_label
 from crowdwise.kernels.threads import map_lanes
 from crowdwise.labels.engine_choice import choose_engine
 
@@ -31,7 +31,7 @@ def log_rows(counts: FloatArray, pseudo: FloatArray) -> FloatArray:
         return _log_rows(counts, pseudo)
     from crowdwise.kernels.compiled import em_passes
 
-    by_label, pseudo_by_label = order_by_label(counts), order_by_label(pseudo)
+    by_label, pseudo_by_label = transpose_truth_and_label(counts), transpose_truth_and_label(pseudo)
     out = np.empty_like(by_label)
     ends = split_rows(counts.shape[0], counts.size)
     map_lanes(lambda first, last: em_passes.log_rows(first, last, by_label, pseudo_by_label, out), ends)

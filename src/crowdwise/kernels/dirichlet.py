@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from crowdwise.kernels.block_layout import order_by_label, split_rows
+from crowdwise.kernels.block_layout import split_rows, transpose_truth_and_label
 from crowdwise.kernels.threads import map_lanes
 from crowdwise.labels.engine_choice import choose_engine
 
@@ -32,7 +32,7 @@ def expected_logs(shape: FloatArray, prior: FloatArray) -> tuple[FloatArray, Flo
         return _expected_logs(shape, prior)
     from crowdwise.kernels.compiled import dirichlet
 
-    by_label, prior_by_label = order_by_label(shape), order_by_label(prior)
+    by_label, prior_by_label = transpose_truth_and_label(shape), transpose_truth_and_label(prior)
     out = np.empty_like(by_label)
     losses = np.empty(shape.shape[0])
     ends = split_rows(shape.shape[0], shape.size)

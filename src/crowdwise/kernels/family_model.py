@@ -57,9 +57,9 @@ class FamilyEdges(_FamilyEdgeArrays):
     """The same, with what NumPy passes over these edges need more than once."""
 
     @cached_property
-    def layout(self) -> _SparseLayout:
+    def sparse_layout(self) -> _SparseLayout:
         """Sparse matrices of the edges."""
-        return _SparseLayout.of(self)
+        return _SparseLayout.build_sparse(self)
 
 
 class FamilyParameters(NamedTuple):
@@ -143,7 +143,7 @@ class _WorkerLabelCells(NamedTuple):
     transposed: Any
 
     @classmethod
-    def of(cls, row: IntArray, worker: IntArray, label: IntArray, n_rows: int) -> _WorkerLabelCells:
+    def build_sparse(cls, row: IntArray, worker: IntArray, label: IntArray, n_rows: int) -> _WorkerLabelCells:
         n_labels = int(label.max(initial=0)) + 1
         found, cell = np.unique(worker * n_labels + label, return_inverse=True)
         times = sparse.csr_array((np.ones(row.size), (row, cell)), (n_rows, found.size))
@@ -179,7 +179,7 @@ class _SparseLayout(NamedTuple):
     edge_draw: IntArray
 
     @classmethod
-    def of(cls, edges: _FamilyEdgeArrays) -> _SparseLayout:
+    def build_sparse(cls, edges: _FamilyEdgeArrays) -> _SparseLayout:
         n_tasks = edges.gold.size
         task, family = np.repeat(np.arange(n_tasks), np.diff(edges.task_ptr)), edges.family[edges.worker]
         lone, edge = np.flatnonzero(family < 0), np.flatnonzero(family >= 0)
@@ -196,8 +196,8 @@ class _SparseLayout(NamedTuple):
         before = np.searchsorted(task[edge], np.arange(n_tasks)) + np.searchsorted(task[first], np.arange(n_tasks))
         edge_draw = np.arange(edge.size) + block + task[edge] + 2
         return cls(
-            _WorkerLabelCells.of(task[lone], edges.worker[lone], edges.label[lone], n_tasks),
-            _WorkerLabelCells.of(block, edges.worker[edge], edges.label[edge], n_blocks),
+            _WorkerLabelCells.build_sparse(task[lone], edges.worker[lone], edges.label[lone], n_tasks),
+            _WorkerLabelCells.build_sparse(block, edges.worker[edge], edges.label[edge], n_blocks),
             edge,
             block,
             task[first],
@@ -234,7 +234,7 @@ class _Weights(NamedTuple):
     log_total: FloatArray
 
 
-def _compute_weights(layout: _SparseLayout, parameters: FamilyParameters) -> _Weights:
+def _hidden_state_probabilities(layout: _SparseLayout, parameters: FamilyParameters) -> _Weights:
     prior, own, follow, latent = parameters
     size = prior.size
     alone, joint = layout.alone, layout.joint
@@ -244,7 +244,7 @@ def _compute_weights(layout: _SparseLayout, parameters: FamilyParameters) -> _We
     after[np.arange(joint.worker.size), joint.label] = follow[joint.worker]
     after[:, size] = follow[joint.worker] / size
     logs = np.log(alone_says[:, :, None] + after[:, None, :])
-    chance = _sum_rows(joint.times, logs) + np.log(latent)[layout.block_family]
+    chance = _sparse_times_dense(joint.times, logs) + np.log(latent)[layout.block_family]
     given_truth, log_sums = _normalise_last(chance)
     truth, log_total = _normalise_last(value + layout.by_task @ log_sums)
     return _Weights(alone_says, after, given_truth, truth, log_total)
@@ -268,14 +268,16 @@ def _sum_last(values: FloatArray) -> FloatArray:
 
 
 def _expected_counts(edges: FamilyEdges, parameters: FamilyParameters) -> tuple[float, FamilyCounts]:
-    layout, gold = edges.layout, edges.gold
-    weights = _compute_weights(layout, parameters)
+    layout, gold = edges.sparse_layout, edges.gold
+    weights = _hidden_state_probabilities(layout, parameters)
     known = np.flatnonzero(gold >= 0)
     value = float(weights.log_total.sum() + np.log(weights.truth[known, gold[known]]).sum())
     truth = np.where(weights.truth < NEGLIGIBLE, 0.0, weights.truth)
     truth[known] = np.eye(truth.shape[1])[gold[known]]
     joint = truth[layout.block_task, :, None] * weights.joint
-    by_cell = _sum_rows(layout.joint.transposed, joint) / (weights.alone_says[:, :, None] + weights.follow[:, None, :])
+    by_cell = _sparse_times_dense(layout.joint.transposed, joint) / (
+        weights.alone_says[:, :, None] + weights.follow[:, None, :]
+    )
     on_own = weights.alone_says * _sum_last(by_cell)
     after = np.einsum("ckz,cz->c", by_cell, weights.follow)
     counts = _empty_counts(parameters)
@@ -283,11 +285,11 @@ def _expected_counts(edges: FamilyEdges, parameters: FamilyParameters) -> tuple[
     _add_own_counts(counts, layout.alone, layout.alone.transposed @ truth)
     _add_own_counts(counts, layout.joint, on_own)
     counts.followed[:, 1] = np.bincount(layout.joint.worker, after, counts.followed.shape[0])
-    counts.latent[:] = _sum_rows(layout.by_family, joint)
+    counts.latent[:] = _sparse_times_dense(layout.by_family, joint)
     return value, counts
 
 
-def _sum_rows(matrix: Any, values: FloatArray) -> FloatArray:
+def _sparse_times_dense(matrix: Any, values: FloatArray) -> FloatArray:
     """A sparse matrix (R, n) times values (n, K, K + 1)."""
     _, *cells = values.shape
     summed: FloatArray = (matrix @ values.reshape(values.shape[0], np.prod(cells))).reshape(-1, *cells)
@@ -301,8 +303,8 @@ def _add_own_counts(counts: FamilyCounts, cells: _WorkerLabelCells, own: FloatAr
 
 
 def _sample(edges: FamilyEdges, parameters: FamilyParameters, uniform: FloatArray) -> tuple[IntArray, FamilyCounts]:
-    layout = edges.layout
-    weights = _compute_weights(layout, parameters)
+    layout = edges.sparse_layout
+    weights = _hidden_state_probabilities(layout, parameters)
     truth = np.where(edges.gold >= 0, edges.gold, _draw_by_inverse_cdf(weights.truth, uniform[layout.task_draw]))
     counts = _empty_counts(parameters)
     size = parameters.prior.size

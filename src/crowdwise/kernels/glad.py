@@ -14,18 +14,18 @@ from crowdwise.kernels.grouped_sums import TruthPrior, softmax_tasks, sum_cells
 from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["ability_gradient", "ability_posterior"]
+__all__ = ["ability_gradient", "truth_posterior"]
 
 
-def ability_posterior(
+def truth_posterior(
     labels: CrowdLabels, ability: FloatArray, ease: FloatArray, log_prior: FloatArray, gold: IntArray
 ) -> tuple[float, FloatArray, FloatArray]:
     """Log-likelihood, posterior (N, K), and the posterior that each label is right (S,)."""
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
-        return _ability_posterior(labels, ability, ease, log_prior, gold)
+        return _truth_posterior(labels, ability, ease, log_prior, gold)
     from crowdwise.kernels.compiled.glad import e_step
 
     posterior = np.empty((labels.n_tasks, labels.n_classes))
@@ -47,7 +47,7 @@ def ability_gradient(
     return float(np.sum(values)), np.sum(by_ability, axis=0), by_ease
 
 
-def _ability_posterior(
+def _truth_posterior(
     labels: CrowdLabels, ability: FloatArray, ease: FloatArray, log_prior: FloatArray, gold: IntArray
 ) -> tuple[float, FloatArray, FloatArray]:
     shape = labels.n_tasks, labels.n_classes

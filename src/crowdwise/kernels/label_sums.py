@@ -11,7 +11,7 @@ from crowdwise.labels.engine_choice import choose_engine
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["outer_sums", "worker_answer_sums", "worker_sums"]

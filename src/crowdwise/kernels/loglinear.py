@@ -21,7 +21,7 @@ from crowdwise.kernels.threads import map_lanes
 from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Side", "improve_tables", "table_posterior"]

@@ -24,7 +24,7 @@ from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
     from crowdwise.kernels.grouped_sums import TruthPrior
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["FLOOR", "Messages", "NodeSets", "task_messages", "worker_messages"]
@@ -62,7 +62,7 @@ class NodeSets(NamedTuple):
     n_dims: int = 1
 
     @property
-    def coins(self) -> bool:
+    def are_coins(self) -> bool:
         """Whether nodes are coins."""
         return bool(self.table.shape[0] == 1)
 
@@ -142,7 +142,7 @@ def _send_to_tasks(
 ) -> tuple[float, FloatArray]:
     """One worker's messages, log-mass, and posterior of their nodes: all of them, however large the grid."""
     own = slice(nodes.ptr[nodes.set_of[worker]], nodes.ptr[nodes.set_of[worker] + 1])
-    rows = nodes.table[np.zeros(label.size, np.int64) if nodes.coins else label][:, :, own]
+    rows = nodes.table[np.zeros(label.size, np.int64) if nodes.are_coins else label][:, :, own]
     chance = np.maximum(np.einsum("ek,eks->es", messages.incoming[edges], rows), FLOOR)
     logs = nodes.log_weight[own] + np.log(chance).sum(axis=0)
     log_mass = float(logsumexp(logs))

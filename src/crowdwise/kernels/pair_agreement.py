@@ -65,10 +65,10 @@ def pair_sums(model: IndependenceModel, tasks: IntArray, place: IntArray, size: 
     if _use_compiled(model):
         from crowdwise.kernels.compiled import pair_agreement
 
-        pair_agreement.add_pairs(model, np.exp(model.log_table), tasks, place, out)
+        pair_agreement.add_pair_sums(model, np.exp(model.log_table), tasks, place, out)
     else:
         for pairs in _pairs_of_tasks(model, tasks, place, ordered=False):
-            _add_pairs(pairs, out)
+            _add_pair_sums(pairs, out)
     both: FloatArray = out + out.transpose(0, 2, 1)
     return both
 
@@ -145,7 +145,7 @@ class _Pairs(NamedTuple):
         same: BoolArray = self.model.label[self.one] == self.model.label[self.two]
         return same
 
-    def others(self) -> FloatArray:
+    def class_chances_by_others(self) -> FloatArray:
         """Chance of each class by the other groups (P, K), relative to the likeliest."""
         model = self.model
         ends = model.representative[self.one], model.representative[self.two]
@@ -155,8 +155,8 @@ class _Pairs(NamedTuple):
         relative: FloatArray = np.exp(chance - chance.max(axis=1, keepdims=True))
         return relative
 
-    def joint(self, others: FloatArray) -> FloatArray:
-        """Chance (P, K), relative as `others` is, that both give each answer."""
+    def joint_answer_chances(self, others: FloatArray) -> FloatArray:
+        """Chance (P, K), relative as `class_chances_by_others` is, that both give each answer."""
         one, two = (self.table[self.model.worker[end]] for end in (self.one, self.two))
         both: FloatArray = np.einsum("pk,pak,pak->pa", others, one, two)
         return both
@@ -189,12 +189,12 @@ def _pairs_of_tasks(model: IndependenceModel, tasks: IntArray, place: IntArray, 
         yield _Pairs(model, table, all_labels, *ends, first, second, chunk[position[one]])
 
 
-def _add_pairs(pairs: _Pairs, out: FloatArray) -> None:
+def _add_pair_sums(pairs: _Pairs, out: FloatArray) -> None:
     pairs = pairs.keep(pairs.first != pairs.second)
     model = pairs.model
-    others = pairs.others()
+    others = pairs.class_chances_by_others()
     total, best = others.sum(axis=1), others.argmax(axis=1)
-    joint = pairs.joint(others)
+    joint = pairs.joint_answer_chances(others)
     agree, same = pairs.agree(), joint.sum(axis=1) / total
     joint[np.arange(best.size), best] = 0.0
     wrong = joint.sum(axis=1) / total
@@ -210,8 +210,8 @@ def _add_pairs(pairs: _Pairs, out: FloatArray) -> None:
 
 def _add_partner_sums(pairs: _Pairs, partners: BoolArray, out: FloatArray) -> None:
     pairs = pairs.keep(partners[pairs.first, pairs.second])
-    others = pairs.others()
-    expected = pairs.joint(others).sum(axis=1) / others.sum(axis=1)
+    others = pairs.class_chances_by_others()
+    expected = pairs.joint_answer_chances(others).sum(axis=1) / others.sum(axis=1)
     edge, start, met = np.unique(pairs.one, return_index=True, return_counts=True)
     position = np.repeat(np.arange(edge.size), met)
     first = pairs.first[start]
@@ -230,7 +230,7 @@ def _add_copy_ratios(pairs: _Pairs, again: BoolArray, copied: FloatArray, usual:
     alike = pairs.keep(agree)
     model = alike.model
     one, two = (alike.table[model.worker[end], model.label[end]] for end in (alike.one, alike.two))
-    says = alike.others() * one
+    says = alike.class_chances_by_others() * one
     same = (says * two).sum(axis=1) / np.maximum(says.sum(axis=1), 1e-300)
     for number, share in enumerate(copied):
         gain = np.log((share + (1 - share) * same) / (usual + (1 - usual) * same))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.block_layout import TaskLane, order_by_label
+from crowdwise.kernels.block_layout import TaskLane, transpose_truth_and_label
 from crowdwise.kernels.grouped_sums import sum_cells
 from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["PairCounts", "label_pairs", "pair_agreements", "pair_counts", "pair_e_step"]
@@ -40,7 +40,7 @@ class PairCounts(NamedTuple):
     counts: FloatArray
 
     @property
-    def shared(self) -> FloatArray:
+    def n_shared_tasks(self) -> FloatArray:
         """Number of shared tasks of each pair (P,)."""
         total: FloatArray = self.counts.sum(axis=(1, 2))
         return total
@@ -148,12 +148,12 @@ def pair_e_step(pairs: PairCounts, prior: FloatArray, table: FloatArray) -> tupl
     counts : (M, K, K) [worker, truth, label]
         Expected answers in pairs.
     """
-    by_label = order_by_label(table)
+    by_label = transpose_truth_and_label(table)
     if choose_engine(pairs.counts.size, prior.size) == "numba":
-        from crowdwise.kernels.compiled.pairs import add_pairs
+        from crowdwise.kernels.compiled.pairs import add_expected_pair_counts
 
         counts, class_counts = np.zeros_like(by_label), np.zeros_like(prior)
-        log_likelihood = add_pairs(pairs, prior, by_label, class_counts, counts)
+        log_likelihood = add_expected_pair_counts(pairs, prior, by_label, class_counts, counts)
         return log_likelihood, class_counts, counts.transpose(0, 2, 1)
     pair, a, b = np.nonzero(pairs.counts)
     seen, one, two = pairs.counts[pair, a, b], pairs.first[pair], pairs.second[pair]

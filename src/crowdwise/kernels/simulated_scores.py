@@ -10,7 +10,7 @@ from crowdwise.kernels.grouped_sums import sum_groups
 from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["AnswerModel", "simulate_scores"]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.block_layout import order_by_label
+from crowdwise.kernels.block_layout import transpose_truth_and_label
 from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Triples", "project_to_simplex", "triple_counts", "triple_error", "triple_sweep"]
@@ -51,7 +51,7 @@ class Places(NamedTuple):
 
 def triple_error(triples: Triples, prior: FloatArray, table: FloatArray) -> float:
     """Σ weight × ‖share − Σ_k prior[k] a[k] ∘ b[k] ∘ c[k]‖² over triplets; table [worker, truth, label]."""
-    by_label = order_by_label(table)
+    by_label = transpose_truth_and_label(table)
     if choose_engine(triples.share.size, prior.size) == "numba":
         from crowdwise.kernels.compiled.triples import triple_squared_error
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.kernels.block_layout import map_tasks, order_by_label
+from crowdwise.kernels.block_layout import map_tasks, transpose_truth_and_label
 from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["mean_opinions", "vote_shares"]
@@ -46,7 +46,7 @@ def mean_opinions(labels: CrowdLabels, opinions: FloatArray, otherwise: FloatArr
     from crowdwise.kernels.compiled.votes import average_opinions
 
     means = np.empty((labels.n_tasks, labels.n_classes))
-    map_tasks(labels, average_opinions, order_by_label(opinions), otherwise, means)
+    map_tasks(labels, average_opinions, transpose_truth_and_label(opinions), otherwise, means)
     return means
 
 

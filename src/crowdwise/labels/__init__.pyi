@@ -1,7 +1,7 @@
+from .crowd_labels import CrowdLabels as CrowdLabels
 from .errors import CrowdwiseError as CrowdwiseError
 from .errors import InputError as InputError
 from .errors import InputWarning as InputWarning
-from .model import CrowdLabels as CrowdLabels
 from .read import read_labels as read_labels
 from .sequences import read_sequences as read_sequences
 from .times import read_timed_labels as read_timed_labels

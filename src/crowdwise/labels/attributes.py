@@ -73,7 +73,7 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
             f"{columns.place.origin}: attributes of {role}s need one column {quote(role)} and at least one other; the "
             f"columns are {listing(columns.names)}."
         )
-    table = columns.together(columns.names)
+    table = columns.read_whole_columns(columns.names)
     who = encode(table[keys[0]], role, name=keys[0], place=columns.place, text=columns.text)
     if who.codes.size != len(who.names):
         counts = np.bincount(who.codes)
@@ -104,7 +104,7 @@ def _attribute(name: str, column: pa.ChunkedArray, place: IntArray, size: int) -
     if pa.types.is_string(array.type):  # an empty cell of a text file is a missing value
         array = pc.if_else(pc.equal(array, ""), None, array)
     values = pc.unique(array.filter(pa.array(place >= 0))).drop_null()
-    skipped = _too_many(values)
+    skipped = _explain_too_many_values(values)
     if skipped:
         return Attribute(str(name), (), code, skipped)
     values = values.take(pc.sort_indices(values))
@@ -113,7 +113,7 @@ def _attribute(name: str, column: pa.ChunkedArray, place: IntArray, size: int) -
     return Attribute(str(name), tuple(values.to_pylist()), code)
 
 
-def _too_many(values: pa.Array) -> str:
+def _explain_too_many_values(values: pa.Array) -> str:
     """Why values make no groups, if they are too many; "" if they make some."""
     shown = f"{listing(values.slice(0, 3).to_pylist())}, …"
     if len(values) > MOST_NUMBERS and _are_numbers(values):

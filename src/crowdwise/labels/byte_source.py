@@ -40,24 +40,24 @@ class Blob:
             return gzip.open(source, "rb")  # type: ignore[return-value]
         return source if isinstance(source, io.BytesIO) else source.open("rb")
 
-    def native(self) -> Any:
+    def open_for_arrow(self) -> Any:
         """Open it for Arrow, decompressed and in sequence."""
         raw = pa.BufferReader(self.data) if self.path is None else pa.OSFile(str(self.path))
         return pa.CompressedInputStream(raw, "gzip") if self.gz else raw
 
-    def seekable(self) -> Any:
+    def open_for_random_access(self) -> Any:
         """Open it for Arrow with random access; gzipped data is held in memory."""
         return pa.BufferReader(self.all()) if self.gz or self.path is None else pa.memory_map(str(self.path))
 
     def head(self) -> bytes:
         """Read the first 64 KiB, decompressed."""
         with self.stream() as stream:
-            return self._guarded(lambda: stream.read(HEAD))
+            return self._read_or_raise_input_error(lambda: stream.read(HEAD))
 
     def all(self) -> bytes:
         """Read everything, decompressed."""
         with self.stream() as stream:
-            return self._guarded(stream.read)
+            return self._read_or_raise_input_error(stream.read)
 
     def lines(self) -> Iterator[bytes]:
         """Read physical lines, decompressed."""
@@ -67,18 +67,18 @@ class Blob:
     def blocks(self) -> Iterator[bytes]:
         """Read everything, decompressed, some at a time."""
         with self.stream() as stream:
-            while block := self._guarded(lambda: stream.read(1 << 24)):
+            while block := self._read_or_raise_input_error(lambda: stream.read(1 << 24)):
                 yield block
 
-    def damaged(self) -> InputError:
+    def gzip_error(self) -> InputError:
         """Make the error for gzip data that does not decompress."""
         return InputError(f"{self.name} is gzipped, but damaged or cut short. Copy or download it again.")
 
-    def _guarded(self, read: Any) -> bytes:
+    def _read_or_raise_input_error(self, read: Any) -> bytes:
         try:
             result: bytes = read()
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise self.damaged() from error
+            raise self.gzip_error() from error
         except OSError as error:
             raise InputError(f"{self.name} cannot be read: {error.strerror or error}.") from error
         return result

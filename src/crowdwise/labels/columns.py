@@ -90,7 +90,7 @@ class Columns:
     index: pa.ChunkedArray | None = None
     batches: Callable[[list[str]], Iterator[list[pa.Array]]] | None = None
 
-    def together(self, names: list[str]) -> dict[str, pa.ChunkedArray]:
+    def read_whole_columns(self, names: list[str]) -> dict[str, pa.ChunkedArray]:
         """Read several columns whole, going through the source once."""
         if self.batches is None:
             return {name: self.column(name) for name in names}

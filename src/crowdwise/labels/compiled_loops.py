@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray
 
 __all__ = [
-    "count_pairs",
+    "count_agreeing_pairs",
     "enlarge_table",
     "fill_order",
+    "find_connected_workers",
     "find_repeats",
     "group_offsets",
     "intern_texts",
-    "link_workers",
     "number_values",
     "scatter",
 ]
@@ -208,7 +208,7 @@ def intern_texts(
 
 
 @njit(cache=True, nogil=True)
-def count_pairs(task_ptr: IntArray, label: IntArray, n_classes: int) -> tuple[int, int]:
+def count_agreeing_pairs(task_ptr: IntArray, label: IntArray, n_classes: int) -> tuple[int, int]:
     """Count pairs of answers within tasks, and those that agree."""
     counts = np.zeros(n_classes, np.int64)
     pairs = agreeing = 0
@@ -224,7 +224,7 @@ def count_pairs(task_ptr: IntArray, label: IntArray, n_classes: int) -> tuple[in
 
 
 @njit(cache=True, nogil=True)
-def link_workers(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
+def find_connected_workers(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
     """Find for each worker the part of the crowd it belongs to (union-find)."""
     parent = np.arange(n_workers)
     for task in range(task_ptr.size - 1):

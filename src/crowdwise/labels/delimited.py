@@ -54,7 +54,7 @@ class _Delimited:
             yield from (
                 batch.columns
                 for batch in pacsv.open_csv(
-                    self.blob.native(),
+                    self.blob.open_for_arrow(),
                     read_options=pacsv.ReadOptions(
                         column_names=[str(place) for place in range(len(self.header))],
                         skip_rows_after_names=1,
@@ -67,7 +67,7 @@ class _Delimited:
                 )
             )
         except (pa.ArrowException, OSError) as error:
-            raise self.fault(error) from error
+            raise self.explain_arrow_error(error) from error
 
     def refuse_open_quote(self) -> None:
         """Refuse a quote that is never closed: it would swallow the rows after it without a word."""
@@ -80,7 +80,7 @@ class _Delimited:
             'that belongs to a name as "" inside quotes.'
         )
 
-    def fault(self, error: Exception) -> InputError:
+    def explain_arrow_error(self, error: Exception) -> InputError:
         """Find the lines that Arrow stumbled over."""
         if self.blob.gz:
             self.blob.all()  # says so if the compressed data are damaged
@@ -88,7 +88,7 @@ class _Delimited:
             try:
                 line.decode()
             except UnicodeDecodeError as wrong:
-                return _not_utf8(self.blob.name, number, line[wrong.start])
+                return _not_utf8_error(self.blob.name, number, line[wrong.start])
         width = len(self.header)
         ragged = ((number, len(record)) for number, record in self.records() if record and len(record) != width)
         found = list(islice(ragged, SHOWN))
@@ -118,19 +118,19 @@ class _Delimited:
                 return
 
     @cached_property
-    def one_a_line(self) -> bool:
+    def has_one_record_per_line(self) -> bool:
         """Whether record after record stands on line after line: no quotes, no blank lines."""
         return all(line.strip() and b'"' not in line and b"\r" not in line[:-2] for line in self.blob.lines())
 
     def line(self, row: int) -> int:
         """Find the line on which the n-th record after the header begins."""
-        if self.one_a_line:
+        if self.has_one_record_per_line:
             return row + 2
         records = (number for number, record in self.records() if record)
         return next(islice(records, row + 1, None), row + 2)
 
 
-def _not_utf8(name: str, line: int, byte: int) -> InputError:
+def _not_utf8_error(name: str, line: int, byte: int) -> InputError:
     return InputError(
         f"{name}, line {line}: byte 0x{byte:02x} is not UTF-8. Save the file as UTF-8 "
         "(it may be Latin-1 or Windows-1252 now)."
@@ -145,7 +145,7 @@ def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
         text = sample.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         number = sample[: error.start].count(b"\n") + 1
-        raise _not_utf8(blob.name, number, sample[error.start]) from error
+        raise _not_utf8_error(blob.name, number, sample[error.start]) from error
     best: tuple[tuple[int, float, int], str, list[str]] | None = None
     for delimiter in DELIMITERS:
         try:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import listing, quote
-from crowdwise.labels.numeric_values import describe_values
+from crowdwise.labels.numeric_values import explain_numeric_values
 from crowdwise.labels.similar_names import twin_notes
 from crowdwise.labels.sorting import find_repeated_edges
 from crowdwise.labels.source_location import format_count
@@ -19,7 +19,7 @@ from crowdwise.labels.source_location import format_count
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import IntArray
 
 __all__ = ["Description", "Spread", "describe", "find_connected_parts"]
@@ -41,7 +41,7 @@ class Spread:
     max: int
 
     @classmethod
-    def of(cls, counts: IntArray) -> Spread:
+    def summarise_counts(cls, counts: IntArray) -> Spread:
         """Summarise counts; nothing gives zeros."""
         if counts.size == 0:
             return cls(0, 0.0, 0.0, 0)
@@ -113,7 +113,7 @@ class Description:
 def describe(labels: CrowdLabels) -> Description:
     """Describe labels in time linear in their number, and say what looks wrong."""
     per_task, per_worker = labels.labels_per_task, labels.labels_per_worker
-    pairs, agreeing = _pairs(labels)
+    pairs, agreeing = _count_agreeing_pairs(labels)
     repeated = find_repeated_edges(labels.task_ptr, labels.worker, labels.n_workers)[0].size
     shares = dict(zip(labels.classes.to_pylist(), labels.class_shares.tolist(), strict=True))
     return Description(
@@ -121,8 +121,8 @@ def describe(labels: CrowdLabels) -> Description:
         n_tasks=labels.n_tasks,
         n_workers=labels.n_workers,
         n_classes=labels.n_classes,
-        labels_per_task=Spread.of(per_task),
-        labels_per_worker=Spread.of(per_worker),
+        labels_per_task=Spread.summarise_counts(per_task),
+        labels_per_worker=Spread.summarise_counts(per_worker),
         tasks_without_label=int((per_task == 0).sum()),
         tasks_with_one_label=int((per_task == 1).sum()),
         repeated_answers=repeated,
@@ -137,12 +137,12 @@ def describe(labels: CrowdLabels) -> Description:
     )
 
 
-def _pairs(labels: CrowdLabels) -> tuple[int, int]:
+def _count_agreeing_pairs(labels: CrowdLabels) -> tuple[int, int]:
     """Count pairs of answers within tasks, and those that agree."""
     if choose_engine(labels.n_labels, labels.n_classes) == "numba":
-        from crowdwise.labels.compiled_loops import count_pairs
+        from crowdwise.labels.compiled_loops import count_agreeing_pairs
 
-        found: tuple[int, int] = count_pairs(labels.task_ptr, labels.label, labels.n_classes)
+        found: tuple[int, int] = count_agreeing_pairs(labels.task_ptr, labels.label, labels.n_classes)
         return found
     per_task = labels.labels_per_task.astype(np.int64)
     votes = np.unique(labels.task.astype(np.int64) * labels.n_classes + labels.label, return_counts=True)[1]
@@ -153,7 +153,7 @@ def _task_warnings(labels: CrowdLabels, repeated: int) -> Iterator[str]:
     per_task = labels.labels_per_task
     none, one = int((per_task == 0).sum()), int((per_task == 1).sum())
     if none:
-        yield f"{format_count(none, 'task')} without any label: {_some(labels.tasks, per_task == 0)}."
+        yield f"{format_count(none, 'task')} without any label: {_list_names(labels.tasks, per_task == 0)}."
     if one:
         yield (
             f"{format_count(one, 'task')} with a single label ({one / labels.n_tasks:.0%}): nothing checks "
@@ -184,9 +184,9 @@ def find_connected_parts(task_ptr: IntArray, worker: IntArray, n_workers: int) -
     Workers of one task are linked.
     """
     if choose_engine(worker.size, 1) == "numba":
-        from crowdwise.labels.compiled_loops import link_workers
+        from crowdwise.labels.compiled_loops import find_connected_workers
 
-        found: IntArray = link_workers(task_ptr, worker, n_workers)
+        found: IntArray = find_connected_workers(task_ptr, worker, n_workers)
         return found
     per_task = np.diff(task_ptr)
     asked, n_asked = task_ptr[:-1][per_task > 0], per_task[per_task > 0]
@@ -215,23 +215,23 @@ def _worker_warnings(labels: CrowdLabels) -> Iterator[str]:
     if constant.any():
         yield (
             f"{format_count(int(constant.sum()), 'worker')} always gave the same answer in {ENOUGH} or more: "
-            f"{_some(labels.workers, constant)}."
+            f"{_list_names(labels.workers, constant)}."
         )
     silent = per_worker == 0
     if silent.any():
-        yield f"{format_count(int(silent.sum()), 'worker')} without any label: {_some(labels.workers, silent)}."
+        yield f"{format_count(int(silent.sum()), 'worker')} without any label: {_list_names(labels.workers, silent)}."
 
 
 def _class_warnings(labels: CrowdLabels) -> Iterator[str]:
     shares = labels.class_shares
     unused = shares == 0
     if unused.any():
-        yield f"{format_count(int(unused.sum()), 'class', 'classes')} never used: {_some(labels.classes, unused)}."
+        yield f"{format_count(int(unused.sum()), 'class', 'classes')} never used: {_list_names(labels.classes, unused)}."
     rare = (shares > 0) & (shares < min(RARE, 0.1 / labels.n_classes))
     if rare.any():
         number = format_count(int(rare.sum()), "class", "classes")
-        yield f"{number} hardly ever used: {_some(labels.classes, rare)}."
-    values = describe_values(labels)
+        yield f"{number} hardly ever used: {_list_names(labels.classes, rare)}."
+    values = explain_numeric_values(labels)
     if values:
         yield values
     elif labels.n_classes > 50 and labels.n_classes > labels.n_tasks / 10:
@@ -254,8 +254,8 @@ def _name_warnings(labels: CrowdLabels) -> Iterator[str]:
         ):
             hit = pc.match_substring_regex(names, pattern).to_numpy(zero_copy_only=False)
             if hit.any():
-                yield f"{format_count(int(hit.sum()), what, plural)} with names {fault}: {_some(names, hit)}."
+                yield f"{format_count(int(hit.sum()), what, plural)} with names {fault}: {_list_names(names, hit)}."
 
 
-def _some(names: pa.Array, mask: Any) -> str:
+def _list_names(names: pa.Array, mask: Any) -> str:
     return listing(names.filter(pa.array(mask)).to_pylist())

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.integer_codes import smallest_int
-from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.numeric_values import refuse_values
+from crowdwise.labels.numeric_values import refuse_numeric_values
 from crowdwise.labels.sorting import codes_by_first_appearance
 from crowdwise.labels.source_location import Place, format_count
 from crowdwise.labels.string_encoder import Interner
@@ -142,7 +142,7 @@ def labels_from_encoded(
         task.codes, worker.codes, codes, task.names, worker.names, names, on_duplicate, kind, place
     )
     if classes is None and not as_classes:
-        refuse_values(labels)
+        refuse_numeric_values(labels)
     return labels
 
 
@@ -300,7 +300,9 @@ def _check_blanks(codes: IntArray, names: pa.Array, what: str, called: str, plac
     if pc.any(twin).as_py():
         core = cores.filter(twin)[0]
         pair = np.flatnonzero(pc.equal(trimmed, core).to_numpy(zero_copy_only=False))
-        raise _twins(Encoded(codes, names), pair, f"{what} names that differ only in blanks", place, f"Clean {called}.")
+        raise _twins_error(
+            Encoded(codes, names), pair, f"{what} names that differ only in blanks", place, f"Clean {called}."
+        )
 
 
 def _refuse_class_twins(label: Encoded, place: Place) -> None:
@@ -312,10 +314,10 @@ def _refuse_class_twins(label: Encoded, place: Place) -> None:
         if other != position:
             remedy = "Clean the label column, or declare both with classes= (on the command line --classes)."
             pair = np.array([other, position])
-            raise _twins(label, pair, "class names that differ only in case or blanks", place, remedy)
+            raise _twins_error(label, pair, "class names that differ only in case or blanks", place, remedy)
 
 
-def _twins(column: Encoded, pair: IntArray, fault: str, place: Place, remedy: str) -> InputError:
+def _twins_error(column: Encoded, pair: IntArray, fault: str, place: Place, remedy: str) -> InputError:
     rows = [int(np.argmax(column.codes == code)) for code in pair[:5]]
     shown = listing(column.names.take(pa.array(pair)).to_pylist())
     return InputError(f"{fault}: {shown} ({place.name_rows(rows)}). They are probably one. {remedy}")

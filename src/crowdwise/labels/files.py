@@ -49,14 +49,14 @@ def file_source(source: Any) -> Columns | Mapping[Any, Any]:
         return _arrow(blob, stream=not head.startswith(b"ARROW1"))
     for magic, what in FOREIGN.items():
         if head.startswith(magic):
-            raise InputError(f"{blob.name} is {ARRAYS if _holds_arrays(head) else what}.")
+            raise InputError(f"{blob.name} is {ARRAYS if _is_npz(head) else what}.")
     _check_text(blob, head)
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
         return json_source(blob)
     return delimited_columns(blob, head)
 
 
-def _holds_arrays(head: bytes) -> bool:
+def _is_npz(head: bytes) -> bool:
     """Whether a zip archive begins with an array of NumPy's, as npz files do."""
     return head.startswith(b"PK\x03\x04") and head[30 : 30 + head[26]].endswith(b".npy")
 
@@ -77,7 +77,7 @@ def _check_text(blob: Blob, head: bytes) -> None:
 def _parquet(blob: Blob) -> Columns:
     import pyarrow.parquet as pq
 
-    def damaged(error: Exception) -> InputError:
+    def damage_error(error: Exception) -> InputError:
         return InputError(
             f"{blob.name} begins like a Parquet file, but is damaged or cut short ({_first_line(error)}). "
             "Copy or write it again."
@@ -85,27 +85,29 @@ def _parquet(blob: Blob) -> Columns:
 
     def column(name: str) -> pa.ChunkedArray:
         try:
-            return pq.ParquetFile(blob.seekable()).read([name]).column(name)
+            return pq.ParquetFile(blob.open_for_random_access()).read([name]).column(name)
         except (pa.ArrowException, OSError) as error:
-            raise damaged(error) from error
+            raise damage_error(error) from error
 
     def batches(names: list[str]) -> Iterator[list[pa.Array]]:
         try:
-            for batch in pq.ParquetFile(blob.seekable()).iter_batches(BATCH, columns=names):
+            for batch in pq.ParquetFile(blob.open_for_random_access()).iter_batches(BATCH, columns=names):
                 yield [batch.column(name) for name in names]
         except (pa.ArrowException, OSError) as error:
-            raise damaged(error) from error
+            raise damage_error(error) from error
 
     try:
-        names = list(pq.ParquetFile(blob.seekable()).schema_arrow.names)
+        names = list(pq.ParquetFile(blob.open_for_random_access()).schema_arrow.names)
     except (pa.ArrowException, OSError) as error:
-        raise damaged(error) from error
+        raise damage_error(error) from error
     return Columns(names, column, place=Place(blob.name), batches=batches)
 
 
 def _arrow(blob: Blob, *, stream: bool) -> Columns:
     try:
-        reader = pa.ipc.open_stream(blob.native()) if stream else pa.ipc.open_file(blob.seekable())
+        reader = (
+            pa.ipc.open_stream(blob.open_for_arrow()) if stream else pa.ipc.open_file(blob.open_for_random_access())
+        )
         table = reader.read_all()
     except (pa.ArrowException, OSError) as error:
         raise InputError(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import IntArray
 
-__all__ = ["check_codes", "duplicate_message", "selection", "smallest_int"]
+__all__ = ["check_codes", "duplicate_message", "map_to_selected_names", "smallest_int"]
 
 MOST_NAMES = 2**31 - 1
 
@@ -45,7 +45,7 @@ def check_codes(codes: Any, n: int, what: str) -> IntArray:
     return result
 
 
-def selection(names: Sequence[Any] | None, known: pa.Array, what: str) -> tuple[IntArray, pa.Array]:
+def map_to_selected_names(names: Sequence[Any] | None, known: pa.Array, what: str) -> tuple[IntArray, pa.Array]:
     """Map old positions to new ones (-1: dropped), and the new vocabulary in the user's order."""
     if names is None:
         return np.arange(len(known), dtype=np.int32), known

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.json as pajson
 
-from crowdwise.labels.arrays import as_column
+from crowdwise.labels.arrow_columns import as_column
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.source_location import Place
@@ -33,7 +33,7 @@ def json_source(blob: Blob) -> Columns | Mapping[Any, Any]:
     if record is None:
         return _parse_whole(blob)
     # On a single line, an object of objects or of lists is the whole table; on the first of several, it is one record.
-    if len(lines) == 1 and record and any(_all(kind, record) for kind in (dict, list)):
+    if len(lines) == 1 and record and any(_all_values_are(kind, record) for kind in (dict, list)):
         return _parse_whole(blob)
     return _Lines(blob).columns()
 
@@ -47,7 +47,7 @@ def _parse_line(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _all(kind: type, record: Mapping[str, Any]) -> bool:
+def _all_values_are(kind: type, record: Mapping[str, Any]) -> bool:
     return all(isinstance(value, kind) for value in record.values())
 
 
@@ -76,7 +76,7 @@ class _Lines:
             # A stated type, since Arrow would turn text that looks like a date into a date.
             options = pajson.ParseOptions(explicit_schema=pa.schema([(name, kind)]), unexpected_field_behavior="ignore")
             try:
-                column = pajson.read_json(self.blob.native(), parse_options=options).column(name)
+                column = pajson.read_json(self.blob.open_for_arrow(), parse_options=options).column(name)
                 column.validate(full=True)
             except (pa.ArrowException, OSError):
                 if self.blob.gz:

@@ -67,7 +67,7 @@ def by_task(nested: Mapping[Any, Mapping[Any, Any]], outer: Outer | None) -> Map
         _refuse_records(inner)
         outer = infer_outer(list(nested), inner)
         if outer is None:
-            raise _unclear(nested, inner)
+            raise _unclear_error(nested, inner)
         if outer == "workers":
             warnings.warn(
                 f"The outer names ({listing(nested)}) were taken for {format_count(len(nested), 'worker')}, the inner "
@@ -126,7 +126,7 @@ def _refuse_records(inner: list[Any]) -> None:
         )
 
 
-def _unclear(nested: Mapping[Any, Any], inner: list[Any]) -> UnclearInputError:
+def _unclear_error(nested: Mapping[Any, Any], inner: list[Any]) -> UnclearInputError:
     return UnclearInputError(
         f"It cannot be told whether this is {{task: {{worker: label}}}} or {{worker: {{task: label}}}}. Outer names, "
         f"{len(nested):,}: {listing(nested)}. Inner names, {len(inner):,}: {listing(inner)}. Say what the outer names "

@@ -32,10 +32,10 @@ from crowdwise.labels.errors import UnclearInputError
 from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["describe_values", "refuse_values"]
+__all__ = ["explain_numeric_values", "refuse_numeric_values"]
 
 MOST_STEPS = 10
 FEWEST_TASKS = 5
@@ -52,9 +52,9 @@ class Agreement(NamedTuple):
     ranks: float
 
 
-def refuse_values(labels: CrowdLabels) -> None:
+def refuse_numeric_values(labels: CrowdLabels) -> None:
     """Raise an error if the labels look like values, which names both ways on."""
-    found = describe_values(labels)
+    found = explain_numeric_values(labels)
     if found:
         raise UnclearInputError(
             f"{found} If they are classes all the same, say so with kind='labels' in read_labels (on the command line "
@@ -63,7 +63,7 @@ def refuse_values(labels: CrowdLabels) -> None:
         )
 
 
-def describe_values(labels: CrowdLabels) -> str:
+def explain_numeric_values(labels: CrowdLabels) -> str:
     """Say in a sentence that the labels look like values, and why; "" if they do not."""
     numbers = _numbers(labels.classes)
     numeric = np.isfinite(numbers)
@@ -73,7 +73,7 @@ def describe_values(labels: CrowdLabels) -> str:
     size = int(used.sum())
     if size <= MOST_STEPS:
         return ""
-    why = _reason(labels, numbers, used, size)
+    why = _explain_why_numeric(labels, numbers, used, size)
     if not why:
         return ""
     low, high = numbers[used].min(), numbers[used].max()
@@ -83,7 +83,7 @@ def describe_values(labels: CrowdLabels) -> str:
     )
 
 
-def _reason(labels: CrowdLabels, numbers: FloatArray, used: BoolArray, size: int) -> str:
+def _explain_why_numeric(labels: CrowdLabels, numbers: FloatArray, used: BoolArray, size: int) -> str:
     """Why the numbers look like values, in words; "" if they do not."""
     if (numbers[used] % 1 != 0).any():
         return "some are fractions"

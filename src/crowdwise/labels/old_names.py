@@ -31,8 +31,8 @@ def accept_seed(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function that takes `random_state` take `seed` as well, with a warning."""
 
     @functools.wraps(function)
-    def accepting(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call_with_present_names(*args: P.args, **kwargs: P.kwargs) -> R:
         renamed: Any = rename_parameters(kwargs, function.__name__)
         return function(*args, **renamed)
 
-    return accepting
+    return call_with_present_names

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.arrays import as_column
+from crowdwise.labels.arrow_columns import as_column
 from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.files import file_source
-from crowdwise.labels.join import open_paths
-from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.nested import by_task
+from crowdwise.labels.several_files import open_paths
 from crowdwise.labels.similar_names import warn_of_twins
 from crowdwise.labels.source_location import Place
 from crowdwise.labels.wide_tables import as_wide, labels_from_matrix, labels_from_nested, labels_from_wide

@@ -121,7 +121,7 @@ def _from_table(source: Any, names: pa.Array) -> tuple[IntArray, IntArray]:
             f"sequences: {columns.place.origin} has no column {listing(lacking)}; it has {listing(columns.names)}. "
             f"Give it the columns {', '.join(COLUMNS)}."
         )
-    table = columns.together(list(COLUMNS))
+    table = columns.read_whole_columns(list(COLUMNS))
     task, sequence, position = (
         encode(table[name], name, name=name, place=columns.place, text=columns.text) for name in COLUMNS
     )

@@ -15,7 +15,7 @@ from crowdwise.labels.string_encoder import Interner
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
 
 __all__ = ["twin_notes", "warn_of_twins"]
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "codes_by_first_appearance",
+    "earlier_edge_of_each_repeat",
     "find_repeated_edges",
-    "first_repeats",
     "group_by",
     "group_offsets",
     "sort_by_task",
@@ -69,7 +69,7 @@ def find_repeated_edges(task_ptr: IntArray, worker: IntArray, n_workers: int) ->
     return later, earlier
 
 
-def first_repeats(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
+def earlier_edge_of_each_repeat(task_ptr: IntArray, worker: IntArray, n_workers: int) -> IntArray:
     """For each edge, the earlier edge of the same task and worker, or -1; see `find_repeated_edges`."""
     previous = np.full(worker.size, -1, np.int64)
     later, earlier = find_repeated_edges(task_ptr, worker, n_workers)

@@ -73,7 +73,7 @@ class SelectedPlace(_Rows):
     rows: Sequence[int] | IntArray = ()
 
     @classmethod
-    def of(cls, whole: Place, rows: Sequence[int] | IntArray) -> SelectedPlace:
+    def select_rows(cls, whole: Place, rows: Sequence[int] | IntArray) -> SelectedPlace:
         """Name the given rows, in this order."""
         return cls(whole.origin, whole.unit, whole=whole, rows=rows)
 

@@ -50,7 +50,7 @@ class Interner:
         self.n_rows += len(array)
         if self.table is None and choose_engine(self.n_rows, 1) == "numba":
             self.table = _HashTable()
-            self.table.number(_as_names(self.numbers))
+            self.table.number(_bytes_to_strings(self.numbers))
         if self.table is not None:
             self.codes += [self.table.number(array.slice(begin, BATCH)) for begin in range(0, len(array), BATCH)]
         else:
@@ -62,7 +62,7 @@ class Interner:
     def finish(self) -> tuple[IntArray, pa.Array]:
         """Hand over all numbers and the texts they stand for, checked to be UTF-8."""
         codes = np.concatenate(self.codes) if self.codes else np.zeros(0, np.int32)
-        names = _as_names(self.numbers) if self.table is None else self.table.names()
+        names = _bytes_to_strings(self.numbers) if self.table is None else self.table.names()
         self.__init__()  # type: ignore[misc]  # lets go of the table
         names.validate(full=True)
         return codes, names
@@ -97,7 +97,7 @@ class _HashTable:
         return _text_array(self.starts[: self.count + 1], self.bytes[: int(self.starts[self.count])].copy())
 
 
-def _as_names(texts: Collection[bytes]) -> pa.Array:
+def _bytes_to_strings(texts: Collection[bytes]) -> pa.Array:
     """Bytes as text, not checked."""
     starts = np.cumsum([0, *(len(text) for text in texts)])
     return _text_array(starts, b"".join(texts))

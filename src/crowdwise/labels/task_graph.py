@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crowdwise.labels.arrays import as_column
+from crowdwise.labels.arrow_columns import as_column
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listing
@@ -68,7 +68,7 @@ def read_graph(source: Any, tasks: Any) -> TaskGraph:
     columns = _pairs(source)
     if columns is None:
         return empty
-    ends = columns.together(columns.names)
+    ends = columns.read_whole_columns(columns.names)
     first, second = (_task_positions(columns, name, ends[name], names) for name in columns.names)
     if first.size != second.size:
         raise InputError(f"graph: the two ends of the pairs have {first.size} and {second.size} rows.")
@@ -103,7 +103,7 @@ def _pairs(source: Any) -> Columns | None:
         source = [(task, other) for task, others in source.items() for other in others]
     if isinstance(source, np.ndarray) and source.dtype.names is None:
         if source.ndim == 2 and source.shape[1] == 2 and source.size:
-            return _join_pairs(source[:, 0], source[:, 1])
+            return _pair_columns(source[:, 0], source[:, 1])
         source = source.tolist()
     if isinstance(source, list | tuple | set) and not any(isinstance(pair, Mapping) for pair in source):
         pairs = list(source)
@@ -111,7 +111,7 @@ def _pairs(source: Any) -> Columns | None:
             return None
         if not all(isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2 for pair in pairs):
             raise InputError("graph: a list must hold pairs of task names, such as [('t1', 't2'), ('t2', 't3')].")
-        return _join_pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+        return _pair_columns([pair[0] for pair in pairs], [pair[1] for pair in pairs])
     columns = open_source(source)
     if not isinstance(columns, Columns) or len(columns.names) != 2:
         shown = listing(columns.names) if isinstance(columns, Columns) else "no columns"
@@ -119,7 +119,7 @@ def _pairs(source: Any) -> Columns | None:
     return columns
 
 
-def _join_pairs(first: Any, second: Any) -> Columns:
+def _pair_columns(first: Any, second: Any) -> Columns:
     ends = dict(zip(ENDS, (first, second), strict=True))
     return Columns(list(ENDS), lambda name: as_column(ends[name], name), place=Place("the list", "pair"))
 

@@ -19,7 +19,7 @@ from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offset
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.source_location import Place
     from crowdwise.labels.types import Duplicates, IntArray, LabelKind, Outer
 
@@ -112,7 +112,7 @@ def read_timed_labels(
 
 def _align_times(found: Columns, columns: tuple[str, str, str], time: str, on_duplicate: Duplicates) -> Any:
     """Times in the order of the labels, which are sorted by task, and in the order of the table within one."""
-    table = found.together([*columns[:2], time])
+    table = found.read_whole_columns([*columns[:2], time])
     task, worker = (
         encode(table[name], role, name=name, place=found.place, text=found.text)
         for name, role in zip(columns, ("task", "worker"), strict=False)
@@ -149,7 +149,7 @@ def _as_times(column: pa.ChunkedArray, name: str, place: Place) -> Any:
             return text.cast(form).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         pass
-    raise InputError(_unreadable(text, form, name, place))
+    raise InputError(_unreadable_time_error(text, form, name, place))
 
 
 def _can_parse_time(value: Any, form: pa.DataType) -> bool:
@@ -160,7 +160,7 @@ def _can_parse_time(value: Any, form: pa.DataType) -> bool:
     return True
 
 
-def _unreadable(text: pa.Array, form: pa.DataType | None, name: str, place: Place) -> str:
+def _unreadable_time_error(text: pa.Array, form: pa.DataType | None, name: str, place: Place) -> str:
     """Name the first rows that do not have the form of the first time."""
     rows: list[int] = []
     for row, value in enumerate(text):

@@ -16,7 +16,7 @@ from crowdwise.labels.read import open_source
 from crowdwise.labels.vocabulary import as_text, parse_integers, positions, union
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.source_location import Place
     from crowdwise.labels.types import IntArray
 

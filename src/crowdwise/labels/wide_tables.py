@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.arrays import as_column
+from crowdwise.labels.arrow_columns import as_column
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
 from crowdwise.labels.errors import InputError, quote
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from crowdwise.labels.columns import Columns
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import IntArray, TableKind
 
 __all__ = ["as_wide", "labels_from_matrix", "labels_from_nested", "labels_from_wide"]
@@ -51,7 +51,7 @@ def labels_from_matrix(
     elif isinstance(matrix, pa.Table):
         workers = matrix.column_names if workers is None else workers
         matrix = np.column_stack([column.to_numpy() for column in matrix.columns])
-    matrix = _two_dimensional(matrix)
+    matrix = _as_matrix(matrix)
     task, worker = np.nonzero(_mark_answers(matrix, missing))
     return _labels(
         task, worker, as_column(matrix[task, worker], "label", "the matrix"),
@@ -95,7 +95,7 @@ class Wide:
     columns: dict[str, pa.ChunkedArray]
 
     @property
-    def answers(self) -> list[str]:
+    def worker_columns(self) -> list[str]:
         """The columns that are workers."""
         return [name for name in self.columns if name != self.task]
 
@@ -111,15 +111,15 @@ def as_wide(source: Columns) -> Wide | None:
     task = _task_column(source)
     if len(names) - (task is not None) < 2:
         return None
-    wide = Wide(source, task, source.together(names))
+    wide = Wide(source, task, source.read_whole_columns(names))
     if any(pa.types.is_nested(column.type) for column in wide.columns.values()):
         return None
     return wide if _is_plausible(wide) else None
 
 
 def _is_plausible(wide: Wide) -> bool:
-    columns = [wide.columns[name] for name in wide.answers]
-    if len({_family(column.type) for column in columns if not pa.types.is_null(column.type)}) != 1:
+    columns = [wide.columns[name] for name in wide.worker_columns]
+    if len({_type_family(column.type) for column in columns if not pa.types.is_null(column.type)}) != 1:
         return False
     if wide.task is not None and len(pc.unique(wide.columns[wide.task])) < len(columns[0]):
         return False
@@ -136,7 +136,7 @@ def _is_plausible(wide: Wide) -> bool:
 
 def labels_from_wide(wide: Wide, *, classes: Iterable[Any] | None = None, as_classes: bool = False) -> CrowdLabels:
     """Read labels from a table of tasks × workers."""
-    source, answers = wide.source, wide.answers
+    source, answers = wide.source, wide.worker_columns
     columns = [wide.columns[name] for name in answers]
     if wide.task is not None:
         column = wide.columns[wide.task]
@@ -202,7 +202,7 @@ class _CellPlace(Place):
         return "; ".join(self(row) for row in every[:5]) + more
 
 
-def _two_dimensional(matrix: Any) -> np.ndarray[Any, Any]:
+def _as_matrix(matrix: Any) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=_dtype(matrix))
     except ValueError as error:
@@ -275,7 +275,7 @@ def _mark_present_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return present
 
 
-def _family(kind: pa.DataType) -> str:
+def _type_family(kind: pa.DataType) -> str:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return "number"
     return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)

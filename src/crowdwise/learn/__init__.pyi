@@ -9,6 +9,7 @@ from .deep_mf import DeepMeanField as DeepMeanField
 from .doctor_net import DoctorNet as DoctorNet
 from .em import GeneralizedEm as GeneralizedEm
 from .em_crf import EmCrf as EmCrf
+from .feature_files import read_features as read_features
 from .geo_crowd_net import GeoCrowdNet as GeoCrowdNet
 from .identifiability import NotIdentifiable as NotIdentifiable
 from .instance_trace import InstanceTrace as InstanceTrace
@@ -18,7 +19,6 @@ from .max_mig import MaxMig as MaxMig
 from .mbem import ModelBootstrappedEm as ModelBootstrappedEm
 from .objective import Objective as Objective
 from .oracle import OracleConfusion as OracleConfusion
-from .reading import read_features as read_features
 from .single_cm import SingleConfusion as SingleConfusion
 from .soft_bootstrap import SoftBootstrap as SoftBootstrap
 from .tai_dtm import InstanceTransition as InstanceTransition

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
-from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.read import read_labels
-from crowdwise.labels.rows import LabelRows
+from crowdwise.labels.sklearn_rows import LabelRows
 from crowdwise.labels.vocabulary import as_text, as_vocabulary, positions
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def find_rows(wanted: pa.Array, features: Features, tasks: Any = None) -> tuple[
     n_rows = len(features)
     if tasks is None and not features.names:
         return pa.array(np.arange(n_rows)), _row_numbers(wanted, n_rows)
-    every = features.names if tasks is None else (as_vocabulary(_in_order(tasks), "task"),)
+    every = features.names if tasks is None else (as_vocabulary(_check_row_names(tasks), "task"),)
     if len(every[0]) != n_rows:
         raise InputError(f"tasks names {len(every[0])} rows, but the features have {n_rows}.")
     found = [positions(as_text(wanted), as_text(names)) for names in every]
@@ -119,7 +119,7 @@ def true_classes(truth: Any, classes: pa.Array, n_rows: int) -> Tensor:
     return torch.as_tensor(found.astype(np.int64))
 
 
-def _in_order(tasks: Any) -> Any:
+def _check_row_names(tasks: Any) -> Any:
     """Names of rows as given, where these have an order, and one for each row."""
     if isinstance(tasks, torch.Tensor):
         tasks = tasks.numpy(force=True)

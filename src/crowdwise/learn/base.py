@@ -16,10 +16,10 @@ from crowdwise.fitting.categorical_em import make_fit
 from crowdwise.fitting.crowd_model import CrowdModel
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.rows import LabelRows
-from crowdwise.labels.tables import native_table
+from crowdwise.labels.sklearn_rows import LabelRows
+from crowdwise.labels.table_output import native_table
 from crowdwise.learn.alignment import labels_of_rows, true_classes
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.diagnosis import diagnose_fit
@@ -27,10 +27,10 @@ from crowdwise.learn.features import make_features
 from crowdwise.learn.identifiability import warn_if_not_identifiable
 from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.networks import build_network, check_logits
-from crowdwise.learn.torch_settings import default_torch_settings, device_name, find_device, find_precision
+from crowdwise.learn.torch_settings import device_name, find_device, find_precision, use_default_torch_settings
 from crowdwise.learn.training_loop import predict_log_probabilities, train
 from crowdwise.learn.training_state import TrainingJob, TrainingPlan
-from crowdwise.learn.worker_models import catch_up, smooth_rows, soft_counts
+from crowdwise.learn.worker_models import fit_confusions_to_classifier, smooth_rows, soft_counts
 
 if TYPE_CHECKING:
     from typing import Self
@@ -57,7 +57,7 @@ SHARED = tuple(name for name in TrainingPlan.__dataclass_fields__ if name not in
 class Learner(CrowdModel):
     """Base of all methods that learn a classifier from features and crowd labels.
 
-    A method is an `estimator` with its own parameters, `_objective(crowd, classifier, features) -> Objective` and
+    A method is an `estimator` with its own parameters, `_make_objective(crowd, classifier, features) -> Objective` and
     facts, from which the command, the documentation and the tests are made. Those in words (what it assumes, when not
     to use it, where it was published) are the section Facts of its docstring, the others are class attributes:
 
@@ -192,7 +192,7 @@ class Learner(CrowdModel):
             if held.shape != features.shape:
                 raise InputError(f"valid has features of shape {held.shape}, the training tasks of {features.shape}.")
             validation = (held, true_classes(valid[1], answers.classes, len(held)))
-        with _one_at_a_time, default_torch_settings():
+        with _one_at_a_time, use_default_torch_settings():
             self._train(features, answers, validation)
         return self
 
@@ -208,7 +208,7 @@ class Learner(CrowdModel):
             crowd = Crowd(answers.keep(training[answers.task]))
             classifier = build_network(self.network, features, answers.n_classes)
             check_logits(classifier, features, answers.n_classes, min(self.batch_size, kept.size))
-            objective = self._objective(crowd, classifier, features)
+            objective = self._make_objective(crowd, classifier, features)
             if not any(each.requires_grad for each in (*classifier.parameters(), *objective.parameters())):
                 raise InputError("The network has no parameters to learn, or all of them are frozen (requires_grad).")
             job = TrainingJob(classifier, objective, features, crowd, torch.as_tensor(kept), valid=validation)
@@ -257,7 +257,7 @@ class Learner(CrowdModel):
             if modelled is None:
                 confusion = smooth_rows(soft_counts(crowd, log_f.exp()))
             else:
-                confusion = catch_up(crowd, log_f) if objective.lags else modelled
+                confusion = fit_confusions_to_classifier(crowd, log_f) if objective.lags else modelled
             table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])
             if settled is None:
                 settled = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
@@ -272,7 +272,7 @@ class Learner(CrowdModel):
         self._remember(answers, fit)
         self.history_ = native_table(history, answers.kind)
         if modelled is not None:
-            self._warn(answers, log_f.double().exp().numpy())
+            self._warn_if_not_identifiable(answers, log_f.double().exp().numpy())
 
     # ---- predicting -------------------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ class Learner(CrowdModel):
         self._check_fitted()
         features = make_features(X)
         self._check_shape(features)
-        with default_torch_settings(), torch.no_grad():
+        with use_default_torch_settings(), torch.no_grad():
             log_f = self._forecast(features)
             if labels is not None:
                 crowd = Crowd(self._align_labels(labels_of_rows(labels, features, tasks, new=True)))
@@ -354,12 +354,12 @@ class Learner(CrowdModel):
         from crowdwise.learn.saving import save
 
         self._check_fitted()
-        with default_torch_settings():
+        with use_default_torch_settings():
             save(self, folder)
 
     # ---- what a method gives ----------------------------------------------------------------------------
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
         raise NotImplementedError
 
     def _restored_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
@@ -369,12 +369,12 @@ class Learner(CrowdModel):
         features are zeros. What is sized by tasks or labels served training and is not saved. A method whose objective
         cannot be made from that, or that does something costly for it, overrides this.
         """
-        return self._objective(crowd, classifier, features)
+        return self._make_objective(crowd, classifier, features)
 
     def _check(self) -> None:
         """Refuse parameters of the method's own."""
 
-    def _warn(self, answers: CrowdLabels, f: FloatArray) -> None:
+    def _warn_if_not_identifiable(self, answers: CrowdLabels, f: FloatArray) -> None:
         """Warn where the classifier and the workers, whom the method models, may not be told apart."""
         warn_if_not_identifiable(self, answers, f)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.learn.features import Features
 
 __all__ = ["Batch", "Crowd", "NetworkOutput", "batches"]
@@ -69,7 +69,7 @@ class Crowd:
         }
         return moved
 
-    def votes(self) -> Tensor:
+    def task_vote_shares(self) -> Tensor:
         """Share of a task's labels that each class has (N, K); even where there are none (Tanno et al. 2019)."""
         counts = torch.zeros(self.n_tasks, self.n_classes, device=self.task.device)
         counts.index_put_((self.task, self.label), torch.ones((), device=self.task.device), accumulate=True)

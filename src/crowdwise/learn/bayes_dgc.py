@@ -40,7 +40,12 @@ from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.worker_models import dirichlet_logs, dirichlet_rows, log_bayes, soft_counts_rows
+from crowdwise.learn.worker_models import (
+    confusion_pseudo_counts,
+    dirichlet_logs,
+    log_posterior_given_labels,
+    soft_counts_rows,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -88,7 +93,7 @@ class BayesDgcObjective(Objective):
 
     def __init__(self, crowd: Crowd, alpha: Any, pseudo: float, step: float) -> None:
         super().__init__(crowd)
-        rows = torch.as_tensor(dirichlet_rows(alpha, crowd.n_classes), dtype=torch.float32)
+        rows = torch.as_tensor(confusion_pseudo_counts(alpha, crowd.n_classes), dtype=torch.float32)
         self.pseudo, self.step = pseudo, step
         self.n_labelled = int((crowd.ptr[1:] > crowd.ptr[:-1]).sum())
         self.register_buffer("alpha", rows)
@@ -98,13 +103,17 @@ class BayesDgcObjective(Objective):
 
     def posterior_of(self, log_f: Tensor, owner: Tensor, log_said: Tensor) -> Tensor:
         """Log q of tasks (B, K) from log f and the expected logarithms (E, K) of their labels."""
-        return log_bayes(log_f + dirichlet_logs(self.gamma).to(log_f.dtype), owner, log_said)
+        return log_posterior_given_labels(log_f + dirichlet_logs(self.gamma).to(log_f.dtype), owner, log_said)
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Cross-entropy to q, as a mean over the batch's tasks; in training, β and γ take their step."""
         with torch.no_grad():
             log_f = self.log_f(seen).to(self.beta.dtype)
-            said = dirichlet_logs(self.beta[batch.worker]).gather(2, _columns(batch.label, log_f.shape[1])).squeeze(2)
+            said = (
+                dirichlet_logs(self.beta[batch.worker])
+                .gather(2, _label_column_index(batch.label, log_f.shape[1]))
+                .squeeze(2)
+            )
             q = self.posterior_of(log_f, batch.owner, said).exp()
             if self.training and len(batch):
                 self.beta = step_workers(self.beta, self.alpha, q, batch, self.answers, self.step)
@@ -122,7 +131,7 @@ class BayesDgcObjective(Objective):
         return self.posterior_of(log_f, owner, logs[worker, :, label])
 
 
-def _columns(label: Tensor, n_classes: int) -> Tensor:
+def _label_column_index(label: Tensor, n_classes: int) -> Tensor:
     """Index (E, K, 1) of each label's column in matrices (E, K, K)."""
     return label[:, None, None].expand(-1, n_classes, 1)
 
@@ -182,5 +191,5 @@ class BayesDgc(Learner):
         check_number("share_prior", self.share_prior, low=0, above=True)
         check_number("step", self.step, low=0, high=1, above=True)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return BayesDgcObjective(crowd, self.alpha, self.share_prior, self.step)

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import rename_parameters
-from crowdwise.labels.tables import replace_folder
+from crowdwise.labels.table_output import replace_folder
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -71,7 +71,7 @@ class Checkpoint:
                 number, _, key = name.partition("/")
                 entries.setdefault(int(number), {})[key] = value
             optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
-            _lay_out(optimiser)
+            _match_memory_layout(optimiser)
             state.epoch, state.best_epoch = int(facts["epoch"]), int(facts["best_epoch"])
             state.best_score, state.history = float(facts["best_score"]), list(facts["history"])
             state.best = {name: value.to(device) for name, value in _part(tensors, "best/").items()}
@@ -112,7 +112,7 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _lay_out(optimiser: Any) -> None:
+def _match_memory_layout(optimiser: Any) -> None:
     """Lay Adam's means out in memory as their parameters are, which its fused step takes for granted."""
     for parameter, entry in optimiser.state.items():
         if set(entry) != ADAM:

@@ -10,7 +10,7 @@ crowd wisdom", NeurIPS; slides "Implementation: COINNet" of Ibrahim et al. 2025.
 
 | equation of Ibrahim et al. 2025 | here |
 |---|---|
-| L_CE = 1/S Σ CE(A_m f(x_n) + e, label) | `outlier_label_probability`, `losses.per_label` |
+| L_CE = 1/S Σ CE(A_m f(x_n) + e, label) | `outlier_label_probability`, `losses.divide_by_labels` |
 | e ∈ 𝓔: zero sum; the sum with A f clipped, normalised | `project_to_zero_sum`, `outlier_label_probability` |
 | L_outlier = Σ_n (Σ_m ‖e‖² + ζ)^(p/2) | `outlier_penalty`, as the mean over the tasks of a batch |
 | L_vol = − log det(F Fᵀ) | `losses.volume_of_outputs` |
@@ -37,7 +37,7 @@ from crowdwise.fitting.method_facts import INSTANCES
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.geo_crowd_net import RIDGE
-from crowdwise.learn.losses import SMALLEST, per_label, per_task, volume_of_outputs
+from crowdwise.learn.losses import SMALLEST, divide_by_labels, divide_by_tasks, volume_of_outputs
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.worker_models import Confusions
 
@@ -92,8 +92,8 @@ class CoinObjective(Objective):
         """L_CE + μ₁ L_outlier + μ₂ L_vol of the batch."""
         f = seen.logits.softmax(dim=1)
         e = project_to_zero_sum(self.free[batch.edge])
-        cost = per_label(-outlier_label_probability(f, self.workers(), e, batch).log().sum(), batch)
-        price = per_task(outlier_penalty(e, batch, self.power), batch)
+        cost = divide_by_labels(-outlier_label_probability(f, self.workers(), e, batch).log().sum(), batch)
+        price = divide_by_tasks(outlier_penalty(e, batch, self.power), batch)
         return cost + self.outlier_price * price - self.strength * volume_of_outputs(f, RIDGE)
 
     def confusion(self) -> Tensor:
@@ -165,5 +165,5 @@ class CoinNet(Learner):
         check_number("power", self.power, low=0, high=2, above=True)
         check_number("strength", self.strength, low=0)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return CoinObjective(crowd, self.outlier_price, self.power, self.strength)

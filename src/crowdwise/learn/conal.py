@@ -36,7 +36,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import INSTANCES
 from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import per_label
+from crowdwise.learn.losses import divide_by_labels
 from crowdwise.learn.networks import representation_width
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.worker_models import MeanConfusions
@@ -100,11 +100,11 @@ class CommonObjective(Objective):
         if self.training:
             self.mean.add(batch.worker, layers.softmax(dim=2), f[batch.owner])
         cost = functional.cross_entropy(label_logits(f[batch.owner], layers), batch.label, reduction="sum")
-        return per_label(cost, batch) - self.strength * layer_distance(self.common, self.own)
+        return divide_by_labels(cost, batch) - self.strength * layer_distance(self.common, self.own)
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
         """Begin the mean matrices anew."""
-        self.mean.forget()
+        self.mean.clear_sums()
 
     def confusion(self) -> Tensor:
         """Each worker's mean matrix over their labels; for one without labels, half common and half their own."""
@@ -151,5 +151,5 @@ class Conal(Learner):
         check_number("strength", self.strength, low=0)
         check_count("embedding", self.embedding)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
         return CommonObjective(crowd, representation_width(classifier, features), self.embedding, self.strength)

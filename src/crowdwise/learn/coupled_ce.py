@@ -13,7 +13,7 @@ identifiability, and regularization", ICLR; slides "Coupled Cross Entropy Minimi
 | equation of Ibrahim et al. 2025 | here |
 |---|---|
 | p = A_m f(x_n) | `losses.coupled_probability` |
-| 1/|S| Σ over labels of CE(A_m f(x_n), label) | `losses.per_label` of `losses.coupled_sum` |
+| 1/|S| Σ over labels of CE(A_m f(x_n), label) | `losses.divide_by_labels` of `losses.coupled_cross_entropy` |
 | A ≥ 0, rows (there columns) that sum to one | `worker_models.SoftmaxConfusions` |
 
 A step costs O(labels of the batch × K) beside the network, and O(M K²) for the matrices.
@@ -39,7 +39,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import MATRICES
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import coupled_sum, per_label
+from crowdwise.learn.losses import coupled_cross_entropy, divide_by_labels
 from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import SoftmaxConfusions
 
@@ -69,7 +69,7 @@ class CoupledObjective(ConfusionObjective):
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """1/|S| Σ CE(A_m f(x_n), label) over the batch's labels."""
-        return per_label(coupled_sum(seen.logits.softmax(dim=1), self.workers(), batch), batch)
+        return divide_by_labels(coupled_cross_entropy(seen.logits.softmax(dim=1), self.workers(), batch), batch)
 
 
 @estimator
@@ -103,5 +103,5 @@ class CoupledCrossEntropy(Learner):
     def _check(self) -> None:
         check_number("start", self.start, low=0, high=0.999, above=True)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return CoupledObjective(crowd, self.start)

@@ -32,7 +32,7 @@ from crowdwise.fitting.method_facts import MATRICES
 from crowdwise.fitting.parameter_checks import check_choice
 from crowdwise.labels.errors import InputError
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import per_task
+from crowdwise.learn.losses import divide_by_tasks
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.worker_models import vote_confusions
 
@@ -80,22 +80,26 @@ class CrowdLayerObjective(Objective):
         if kind in ("VB", "VW+B"):
             self.shift = nn.Parameter(torch.zeros(shape, device=self.device))
 
-    def through(self, f: Tensor, worker: Tensor) -> Tensor:
+    def label_log_probabilities(self, f: Tensor, worker: Tensor) -> Tensor:
         """Log-probabilities of all labels (E, K) that these workers may give where the classifier says f (E, K)."""
         layers = [None if layer is None else layer[worker] for layer in (self.matrix, self.scale, self.shift)]
         return layer_scores(f, *layers).log_softmax(dim=1)
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Cross-entropy of the batch's labels, as a mean over its tasks."""
-        log_said = self.through(self.log_f(seen).exp()[batch.owner], batch.worker)
-        return per_task(-log_said.gather(1, batch.label[:, None]).sum(), batch)
+        log_said = self.label_log_probabilities(self.log_f(seen).exp()[batch.owner], batch.worker)
+        return divide_by_tasks(-log_said.gather(1, batch.label[:, None]).sum(), batch)
 
     def confusion(self) -> Tensor:
         """What each worker's layer says of a certain truth."""
         n_workers, n_classes = self.crowd.n_workers, self.crowd.n_classes
         certain = next(self.parameters()).new_zeros(n_classes, n_classes).fill_diagonal_(1)
         worker = torch.arange(n_workers, device=certain.device).repeat_interleave(n_classes)
-        return self.through(certain.repeat(n_workers, 1), worker).exp().view(n_workers, n_classes, n_classes)
+        return (
+            self.label_log_probabilities(certain.repeat(n_workers, 1), worker)
+            .exp()
+            .view(n_workers, n_classes, n_classes)
+        )
 
 
 @estimator
@@ -139,5 +143,5 @@ class CrowdLayer(Learner):
         if self.start == "labels" and self.kind != "MW":
             raise InputError(f"start='labels' fills matrices; kind {self.kind!r} has none. Use kind='MW'.")
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return CrowdLayerObjective(crowd, self.kind, self.start)

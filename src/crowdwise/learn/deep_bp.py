@@ -20,11 +20,11 @@ network is; a step of training costs nothing beside the network.
 Departures: the E-step is done once before each epoch of minibatches, where Kim et al. 2022 train on all tasks at once;
 messages start anew each time. A classifier that explains the last q worse than class shares do is left out of the
 E-step: `classifier_trust.limit_trust` says why. The default prior is not one of Kim et al.'s, who know their crowds'
-priors: it is counted from the labels before every run of messages (`crowd_nodes`). The worker integral is exact for
-one-coin priors, where Kim et al. 2022 sample. Kim et al. 2022 have two classes; here, as in `belief-propagation`, a
-one-coin worker's errors are spread evenly over the K − 1 others. Kim et al. 2022 say nothing of new tasks that have
-labels: Bayes' rule is used, with clipped f and the posterior means of the workers' matrices, the exact answer for a
-worker who labels one new task.
+priors: it is counted from the labels before every run of messages (`confusion_quadrature_nodes`). The worker integral
+is exact for one-coin priors, where Kim et al. 2022 sample. Kim et al. 2022 have two classes; here, as in
+`belief-propagation`, a one-coin worker's errors are spread evenly over the K − 1 others. Kim et al. 2022 say nothing of
+new tasks that have labels: Bayes' rule is used, with clipped f and the posterior means of the workers' matrices, the
+exact answer for a worker who labels one new task.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import ALTERNATION
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.model import CrowdLabels
 from crowdwise.learn.base import Learner
 from crowdwise.learn.classifier_trust import check_trust, clip_probabilities, limit_trust
 from crowdwise.learn.losses import cross_entropy_to
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.worker_models import dirichlet_rows, soft_counts
+from crowdwise.learn.worker_models import confusion_pseudo_counts, soft_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,14 +67,14 @@ SPREAD = (
 )
 
 
-def crowd_nodes(counts: FloatArray, alpha: Any) -> tuple[FloatArray, FloatArray]:
+def confusion_quadrature_nodes(counts: FloatArray, alpha: Any) -> tuple[FloatArray, FloatArray]:
     """Matrices (S, K, K) [node, truth, label] and their weights (S,): workers like the crowd, but more or less skilled.
 
     The crowd's matrix is that of its counts (K, K) and pseudo-counts. A worker's accuracy for every class differs from
     the crowd's by one normal draw in logits; their errors are the crowd's.
     """
     n_classes = len(counts)
-    crowd = counts + dirichlet_rows(alpha, n_classes)
+    crowd = counts + confusion_pseudo_counts(alpha, n_classes)
     right = np.diag(crowd)
     errors = crowd * (1 - np.eye(n_classes))
     wrong = errors.sum(axis=1)
@@ -112,7 +112,7 @@ class DeepBeliefPropagationObjective(Objective):
         check_trust(trust, crowd.n_classes)
         self.trust, self.settings = trust, settings
         n_workers, n_classes = crowd.n_workers, crowd.n_classes
-        self.register_buffer("q", crowd.votes())
+        self.register_buffer("q", crowd.task_vote_shares())
         self.register_buffer("matrices", torch.full((n_workers, n_classes, n_classes), 1 / n_classes))
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
@@ -143,7 +143,7 @@ class DeepBeliefPropagationObjective(Objective):
         settings = self.settings
         if isinstance(settings["prior"], str) and settings["prior"] == CROWD:
             counts = soft_counts(self.crowd, self.q.double()).sum(dim=0).cpu().numpy()
-            nodes, weights = crowd_nodes(counts, settings["alpha"])
+            nodes, weights = confusion_quadrature_nodes(counts, settings["alpha"])
             settings = settings | {"prior": nodes, "weights": weights, "alpha": None}
         q, matrices = propagate_beliefs(self.crowd, limit_trust(log_f, self.q, self.crowd, self.trust), settings)
         self.q, self.matrices = q.to(self.q.dtype), matrices.to(self.matrices.dtype)
@@ -222,6 +222,6 @@ class DeepBeliefPropagation(Learner):
             if self.weights is not None:
                 raise InputError("weights are those of a mixture; the prior must then be matrices of shape (S, K, K).")
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         names = ("prior", "alpha", "weights", "n_samples", "damping", "max_iter", "random_state")
         return DeepBeliefPropagationObjective(crowd, self.trust, {name: getattr(self, name) for name in names})

@@ -8,7 +8,7 @@ H. Kim, S. Cho, D. Kim and J. Ok (2022), "Robust deep learning from crowds with 
 
 | equation of Kim et al. 2022 | here |
 |---|---|
-| (16), (27) log q(truth) = Σ_w E[log θ[w, truth, l]] + log f + constant | `worker_models.log_bayes` |
+| (16), (27) log q(truth) = Σ_w E[log θ[w, truth, l]] + log f + constant | `worker_models.log_posterior_given_labels` |
 | E[log θ] under Dirichlets, by digamma | `DirichletWorkers.expected_logs` |
 | (28), (29) β[w] = α + Σ_t q[t, k] [w said l of t] | `worker_models.soft_counts`, to which α is added |
 | (15), (26) the bound | `expected_log_likelihood`, `kl_from_classifier`, `DirichletWorkers.divergence` |
@@ -45,7 +45,12 @@ from crowdwise.learn.base import Learner
 from crowdwise.learn.classifier_trust import check_trust, clip_probabilities, limit_trust
 from crowdwise.learn.losses import SMALLEST, cross_entropy_to
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.worker_models import dirichlet_logs, dirichlet_rows, log_bayes, soft_counts
+from crowdwise.learn.worker_models import (
+    confusion_pseudo_counts,
+    dirichlet_logs,
+    log_posterior_given_labels,
+    soft_counts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +75,7 @@ class DirichletWorkers:
     """
 
     def __init__(self, alpha: Any, n_classes: int, *, coin: bool) -> None:
-        pseudo = torch.as_tensor(dirichlet_rows(alpha, n_classes, pair=coin))
+        pseudo = torch.as_tensor(confusion_pseudo_counts(alpha, n_classes, pair=coin))
         self.coin = coin
         self.alpha = torch.stack([pseudo[0, 0], pseudo[0].sum() - pseudo[0, 0]]) if coin else pseudo
 
@@ -133,7 +138,7 @@ class DeepMeanFieldObjective(Objective):
         super().__init__(crowd)
         check_trust(trust, crowd.n_classes)
         self.workers, self.trust, self.sweeps = workers, trust, sweeps
-        self.register_buffer("q", crowd.votes())
+        self.register_buffer("q", crowd.task_vote_shares())
         self.register_buffer("counts", torch.zeros(crowd.n_workers, crowd.n_classes, crowd.n_classes))
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
@@ -169,12 +174,14 @@ class DeepMeanFieldObjective(Objective):
         """(16), with clipped f; a stranger's expected logarithms are the logarithms of the mean matrix."""
         known = self.workers.expected_logs(self.counts).to(log_f.dtype)
         logs = torch.cat([known, confusion[-1:].clamp(min=SMALLEST).log()])
-        return log_bayes(clip_probabilities(log_f.exp(), self.trust).log(), owner, logs[worker, :, label])
+        return log_posterior_given_labels(
+            clip_probabilities(log_f.exp(), self.trust).log(), owner, logs[worker, :, label]
+        )
 
     def _sweep(self, log_f: Tensor) -> Tensor:
         """(27), then (29); gives q in double precision."""
         crowd, logs = self.crowd, self.workers.expected_logs(self.counts)
-        q = log_bayes(log_f, crowd.task, logs[crowd.worker, :, crowd.label]).exp()
+        q = log_posterior_given_labels(log_f, crowd.task, logs[crowd.worker, :, crowd.label]).exp()
         self.q, self.counts = q.to(self.q.dtype), soft_counts(crowd, q).to(self.counts.dtype)
         return q
 
@@ -237,6 +244,6 @@ class DeepMeanField(Learner):
         check_number("trust", self.trust, low=0, high=1, above=True)
         check_count("sweeps", self.sweeps)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         workers = DirichletWorkers(self.alpha, crowd.n_classes, coin=self.prior == "one-coin")
         return DeepMeanFieldObjective(crowd, workers, trust=self.trust, sweeps=self.sweeps)

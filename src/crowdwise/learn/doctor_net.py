@@ -37,7 +37,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import HEADS, Variant
 from crowdwise.fitting.parameter_checks import check_flag
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import SMALLEST, per_task
+from crowdwise.learn.losses import SMALLEST, divide_by_tasks
 from crowdwise.learn.networks import representation_width
 from crowdwise.learn.objective import Objective
 
@@ -117,10 +117,10 @@ class DoctorObjective(Objective):
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Cross-entropy of the labels, first under their workers' heads, then under the mean of the others'."""
         if not self.weighing:
-            return per_task(head_cost(seen.features, self.heads, self.bias, batch), batch)
+            return divide_by_tasks(head_cost(seen.features, self.heads, self.bias, batch), batch)
         with torch.no_grad():
             said = head_probabilities(seen.features, self.heads, self.bias)
-        return per_task(weighting_cost(said, self.log_weights(), batch), batch)
+        return divide_by_tasks(weighting_cost(said, self.log_weights(), batch), batch)
 
     def log_f(self, seen: NetworkOutput) -> Tensor:
         """The mean of all heads, as log-probabilities (B, K)."""
@@ -192,5 +192,5 @@ class DoctorNet(Learner):
     def _check(self) -> None:
         check_flag("weighted", self.weighted)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
         return DoctorObjective(crowd, representation_width(classifier, features), weighted=self.weighted)

@@ -10,7 +10,7 @@ S. Albarqouni et al. (2016), "AggNet", IEEE TMI 35 (a network); algorithm 2 of R
 
 | algorithm 2 of Tanno et al. 2019 | here |
 |---|---|
-| q⁰ = mean labels | `batches.Crowd.votes` |
+| q⁰ = mean labels | `batches.Crowd.task_vote_shares` |
 | M-step for θ: −Σ q log f, G iterations | `losses.cross_entropy_to`, the epochs of a step; or `fit_weighted` |
 | M-step for A: counts with q | `m_step` |
 | E-step: q ∝ f Π A | `e_step` |
@@ -45,7 +45,7 @@ from crowdwise.learn.networks import Classifier
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.training_loop import FORWARD, predict_log_probabilities
 from crowdwise.learn.training_state import TrainingState
-from crowdwise.learn.worker_models import log_bayes, soft_counts
+from crowdwise.learn.worker_models import log_posterior_given_labels, soft_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
     from crowdwise.learn.batches import Batch, NetworkOutput
     from crowdwise.learn.features import Features
@@ -77,7 +77,7 @@ def log_label_rows(crowd: Crowd, confusion: Tensor) -> Tensor:
 
 def e_step(log_f: Tensor, crowd: Crowd, confusion: Tensor) -> Tensor:
     """q[t, k] ∝ f[t, k] Π over t's labels of A[w, k, l] (N, K)."""
-    return log_bayes(log_f, crowd.task, log_label_rows(crowd, confusion)).exp()
+    return log_posterior_given_labels(log_f, crowd.task, log_label_rows(crowd, confusion)).exp()
 
 
 def log_likelihood(log_f: Tensor, crowd: Crowd, confusion: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ class EmObjective(Objective):
     def __init__(self, crowd: Crowd, steps: int | None, smoothing: float) -> None:
         super().__init__(crowd)
         self.steps, self.smoothing = steps, smoothing
-        votes = crowd.votes()
+        votes = crowd.task_vote_shares()
         self.register_buffer("posterior", votes)
         self.register_buffer("matrices", m_step(crowd, votes, smoothing))
 
@@ -111,9 +111,9 @@ class EmObjective(Objective):
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:
         """If a step begins: the E-step, and the M-step of the matrices."""
         if begins_step(epoch, self.n_epochs, self.steps):
-            self.alternate(forecast())
+            self.update_posterior_and_confusions(forecast())
 
-    def alternate(self, log_f: Tensor) -> None:
+    def update_posterior_and_confusions(self, log_f: Tensor) -> None:
         """Posterior and matrices, given what the classifier says of all tasks (N, K)."""
         self.posterior = e_step(log_f, self.crowd, self.matrices)
         self.matrices = m_step(self.crowd, self.posterior, self.smoothing)
@@ -224,7 +224,7 @@ class GeneralizedEm(Learner):
             )
         super().save(folder)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return EmObjective(crowd, self.steps, self.smoothing)
 
     def _train(self, features: Features, answers: CrowdLabels, validation: tuple[Features, Tensor] | None) -> None:
@@ -248,5 +248,5 @@ class GeneralizedEm(Learner):
             if state.epoch == n_steps or now - before < GAIN:
                 break
             before = now
-            objective.alternate(log_f)
+            objective.update_posterior_and_confusions(log_f)
         self._finish(features, answers, network, objective, state)

@@ -47,7 +47,7 @@ from crowdwise.learn.base import Learner
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.em import m_step
 from crowdwise.learn.features import make_features
-from crowdwise.learn.losses import SMALLEST, per_task
+from crowdwise.learn.losses import SMALLEST, divide_by_tasks
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.training_loop import predict_log_probabilities
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.sequences import Sequences
     from crowdwise.labels.types import FloatArray
     from crowdwise.learn.batches import Batch, NetworkOutput
@@ -151,14 +151,16 @@ class EmCrfObjective(Objective):
         self.smoothing = smoothing
         self.start = nn.Parameter(torch.zeros(crowd.n_classes))
         self.steps = nn.Parameter(torch.zeros(crowd.n_classes, crowd.n_classes))
-        self.register_buffer("matrices", m_step(crowd, crowd.votes(), smoothing))
+        self.register_buffer("matrices", m_step(crowd, crowd.task_vote_shares(), smoothing))
         order, first = order_by_sequence(sequences, crowd.task.device)
         # The training tasks' sequences say nothing of other tasks: they are not kept with the model.
         self.register_buffer("order", order, persistent=False)
         self.register_buffer("first", first, persistent=False)
         self.register_buffer("place", order.argsort(), persistent=False)
 
-    def evidence(self, nodes: Tensor, owner: Tensor, worker: Tensor, label: Tensor, confusion: Tensor) -> Tensor:
+    def add_label_potentials(
+        self, nodes: Tensor, owner: Tensor, worker: Tensor, label: Tensor, confusion: Tensor
+    ) -> Tensor:
         """Potentials (n, K) with those of the labels added."""
         said = confusion[worker, :, label].clamp(min=SMALLEST).log()
         return nodes.index_add(0, owner, said.to(nodes.dtype))
@@ -190,10 +192,10 @@ class EmCrfObjective(Objective):
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Return −log P(labels given x) of whole sequences, per task."""
         nodes = self.log_f(seen)
-        labelled = self.evidence(nodes, batch.owner, batch.worker, batch.label, self.matrices)
+        labelled = self.add_label_potentials(nodes, batch.owner, batch.worker, batch.label, self.matrices)
         place, real = pad_sequences(self.first[self.place[batch.task]])
         free, bound = (log_partition(all_of[place], real, self.start, self.steps) for all_of in (nodes, labelled))
-        return per_task((free - bound).sum(), batch)
+        return divide_by_tasks((free - bound).sum(), batch)
 
     def confusion(self) -> Tensor:
         """Each worker's matrix."""
@@ -206,7 +208,9 @@ class EmCrfObjective(Objective):
 
     def log_posterior(self, log_f: Tensor, owner: Tensor, worker: Tensor, label: Tensor, confusion: Tensor) -> Tensor:
         """Of the training tasks, given all features and labels of their sequences."""
-        return self.log_marginals(self.evidence(log_f, owner, worker, label, confusion), self.order, self.first)
+        return self.log_marginals(
+            self.add_label_potentials(log_f, owner, worker, label, confusion), self.order, self.first
+        )
 
 
 @estimator
@@ -303,7 +307,7 @@ class EmCrf(Learner):
             answers = align_to_rows(read_labels(labels, kind="labels"), features, tasks)
             names, crowd = answers.tasks, Crowd(self._align_labels(answers))
             table = torch.as_tensor(self._append_unknown_worker(self.confusion_), dtype=nodes.dtype)
-            nodes = self._crf.evidence(nodes, crowd.task, crowd.worker, crowd.label, table)
+            nodes = self._crf.add_label_potentials(nodes, crowd.task, crowd.worker, crowd.label, table)
         if names is None:
             names = features.names[0] if features.names else np.arange(len(features))
         source = rule_for_new_tasks(self.sequences) if sequences is None else sequences
@@ -325,7 +329,7 @@ class EmCrf(Learner):
         if self.devices > 1:
             raise InputError(f"devices is {self.devices}; em-crf trains on one device, whole sequences at a time.")
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         # A model that is made anew, to be loaded, knows no tasks: they stand alone.
         alone = read_sequences(None, np.arange(crowd.n_tasks))
         return EmCrfObjective(crowd, getattr(self, "sequences_", alone), self.smoothing)

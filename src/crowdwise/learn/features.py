@@ -139,10 +139,10 @@ class StreamedFeatures(Features):
 def make_features(given: Any) -> Features:
     """Features of tasks from what users have: an array, a tensor, a frame, a sparse matrix, a Dataset, a path.
 
-    A path is that of an array, a table or a folder of images, as `reading.read_features` reads them. A column `task` of
-    a frame names the rows, as that of a table in a file does. Numbers must be finite. Images are (tasks, height,
-    width), (tasks, height, width, channels) or (tasks, channels, height, width); they go to networks with the channels
-    first. Bytes are divided by 255.
+    A path is that of an array, a table or a folder of images, as `feature_files.read_features` reads them. A column
+    `task` of a frame names the rows, as that of a table in a file does. Numbers must be finite. Images are (tasks,
+    height, width), (tasks, height, width, channels) or (tasks, channels, height, width); they go to networks with the
+    channels first. Bytes are divided by 255.
     """
     if isinstance(given, Features):
         return given
@@ -151,7 +151,7 @@ def make_features(given: Any) -> Features:
             raise InputError("The Dataset of features has no length or is empty; a map-style Dataset is needed.")
         return StreamedFeatures(given)
     if isinstance(given, str | Path):
-        from crowdwise.learn.reading import read_features
+        from crowdwise.learn.feature_files import read_features
 
         return read_features(given)
     frame = nw.from_native(given, eager_only=True, pass_through=True)
@@ -194,7 +194,7 @@ def _make_tensor(given: Any) -> Tensor:
     if isinstance(given, torch.Tensor):
         return _plain_tensor(given)
     if hasattr(given, "toarray"):  # scipy's sparse matrices
-        _check_dense(given.shape)
+        _refuse_too_large_dense(given.shape)
         given = given.toarray() if given.dtype.kind not in "fiub" else given.astype(np.float32).toarray()
     elif hasattr(given, "to_numpy"):
         given = given.to_numpy()
@@ -232,7 +232,7 @@ def _plain_tensor(given: Tensor) -> Tensor:
     """A tensor on the CPU, dense, without a history."""
     try:
         if given.layout in (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc):
-            _check_dense(tuple(given.shape))
+            _refuse_too_large_dense(tuple(given.shape))
             given = given.to_dense()
         values = given.detach().cpu()
         if values.is_complex() or values.is_quantized or values.is_nested:
@@ -242,7 +242,7 @@ def _plain_tensor(given: Tensor) -> Tensor:
         raise InputError(f"Features cannot be read from this tensor: {quote(str(error))}.") from error
 
 
-def _check_dense(shape: tuple[int, ...]) -> None:
+def _refuse_too_large_dense(shape: tuple[int, ...]) -> None:
     if 4 * np.prod(shape, dtype=np.float64) > MOST_DENSE:
         raise InputError(
             f"A sparse matrix of shape {shape} would fill {4 * np.prod(shape, dtype=np.float64) / 2**30:.0f} GiB. "

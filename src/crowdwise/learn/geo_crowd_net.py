@@ -12,7 +12,7 @@ identifiability, and regularization", ICLR; slides "Enhanced identifiability und
 
 | equation of Ibrahim et al. 2025 | here |
 |---|---|
-| 1/|S| Σ CE(A_m f(x_n), label) | `losses.per_label` of `losses.coupled_sum` |
+| 1/|S| Σ CE(A_m f(x_n), label) | `losses.divide_by_labels` of `losses.coupled_cross_entropy` |
 | − λ log det(F Fᵀ), "F" | `losses.volume_of_outputs`, F of the batch (K, B) |
 | − λ log det(Wᵀ W), "W" | `volume_of_workers`, W of all workers (M K, K) |
 | start and simplex: 6·I − 5, softplus, rows normalised | `worker_models.Confusions` |
@@ -37,7 +37,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import MATRICES, Variant
 from crowdwise.fitting.parameter_checks import check_choice, check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import coupled_sum, log_det, per_label, volume_of_outputs
+from crowdwise.learn.losses import coupled_cross_entropy, divide_by_labels, log_det, volume_of_outputs
 from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import Confusions
 
@@ -71,7 +71,7 @@ class GeoObjective(ConfusionObjective):
         """The criterion of Ibrahim et al. 2025, sums over tasks and labels as those of the batch."""
         f, confusion = seen.logits.softmax(dim=1), self.workers()
         volume = volume_of_outputs(f, RIDGE) if self.regularizer == "F" else volume_of_workers(confusion, RIDGE)
-        return per_label(coupled_sum(f, confusion, batch), batch) - self.strength * volume
+        return divide_by_labels(coupled_cross_entropy(f, confusion, batch), batch) - self.strength * volume
 
 
 @estimator
@@ -132,5 +132,5 @@ class GeoCrowdNet(Learner):
         check_choice("regularizer", self.regularizer, REGULARIZERS)
         check_number("strength", self.strength, low=0)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return GeoObjective(crowd, self.regularizer, self.strength)

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.labels.errors import listing
-from crowdwise.metrics.dominance import contrast, crowd_confusion, find_non_dominant, find_unanchored
+from crowdwise.metrics.identifiability_conditions import (
+    class_separation,
+    crowd_confusion,
+    find_non_dominant,
+    find_unanchored,
+)
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["NotIdentifiable", "warn_if_not_identifiable"]
@@ -43,7 +48,7 @@ def warn_if_not_identifiable(model: Any, answers: CrowdLabels, f: FloatArray) ->
             f"the crowd as a whole says {listing([names[k] for k in weak])} no more often when it is true than when "
             "something else is (its mean confusion matrix is not diagonally dominant), so classes may have been swapped"
         )
-    if contrast(f[:, used]) < FLAT:
+    if class_separation(f[:, used]) < FLAT:
         reasons.append("what the classifier says hardly tells some classes apart")
     pairs = answers.worker.astype(np.int64) * answers.n_classes + answers.label
     said = np.bincount(pairs, minlength=answers.n_workers * answers.n_classes).reshape(-1, answers.n_classes)

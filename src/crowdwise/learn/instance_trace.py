@@ -12,7 +12,7 @@ label noise" of Ibrahim et al. 2025.
 | equation of Ibrahim et al. 2025 | here |
 |---|---|
 | P(label) = T_m(x_n) f(x_n) | `TransitionHead`, `losses_of_labels` |
-| 1/|S| Σ CE(T_m(x_n) f(x_n), label) | `losses.per_label` |
+| 1/|S| Σ CE(T_m(x_n) f(x_n), label) | `losses.divide_by_labels` |
 | + β ΣΣ trace(T_m(x_n)) | `InstanceObjective.loss`, as the mean over labels |
 | start near I, kept for a warm-up | `TransitionHead`: biases 6·I − 5, weights 0; then listing 2 of Tanno et al. 2019 |
 
@@ -40,7 +40,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import INSTANCES
 from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import SMALLEST, per_label
+from crowdwise.learn.losses import SMALLEST, divide_by_labels
 from crowdwise.learn.networks import representation_width
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.worker_models import MeanConfusions
@@ -70,22 +70,22 @@ class TransitionHead(nn.Module):
 
     def forward(self, features: Tensor, batch: Batch) -> Tensor:
         """Each label's matrix (E, K, K), from the features of the batch's tasks (B, D)."""
-        return self.matrices(self.low(features)[batch.owner], batch.worker)
+        return self.matrices(self.reduce_features(features)[batch.owner], batch.worker)
 
-    def low(self, features: Tensor) -> Tensor:
+    def reduce_features(self, features: Tensor) -> Tensor:
         """What the workers' mistakes may depend on (B, R)."""
         low: Tensor = self.down(features)
         return low.relu()
 
     def matrices(self, low: Tensor, worker: Tensor) -> Tensor:
         """The matrix (E, K, K) of each worker (E,) on a task that is R numbers (E, R)."""
-        return self.rows(torch.einsum("er,erc->ec", low, self.weight[worker]) + self.bias[worker])
+        return self.normalise_to_matrices(torch.einsum("er,erc->ec", low, self.weight[worker]) + self.bias[worker])
 
-    def typical(self) -> Tensor:
+    def matrices_without_features(self) -> Tensor:
         """Matrices (M, K, K) of tasks without any feature."""
-        return self.rows(self.bias)
+        return self.normalise_to_matrices(self.bias)
 
-    def rows(self, raw: Tensor) -> Tensor:
+    def normalise_to_matrices(self, raw: Tensor) -> Tensor:
         """Matrices from raw numbers (n, K²), rows on the simplex: listing 2 of Tanno et al. 2019."""
         positive = functional.softplus(raw).view(-1, self.n_classes, self.n_classes)
         return positive / positive.sum(dim=2, keepdim=True)
@@ -117,16 +117,16 @@ class InstanceObjective(Objective):
             self.mean.add(batch.worker, matrices, f[batch.owner])
         trace = matrices.diagonal(dim1=1, dim2=2).sum()
         cost = losses_of_labels(f, matrices, batch).sum()
-        return per_label(cost + self.strength * trace, batch)
+        return divide_by_labels(cost + self.strength * trace, batch)
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:  # noqa: ARG002
         """Begin the mean matrices anew; let go of them after the warm-up."""
-        self.mean.forget()
+        self.mean.clear_sums()
         self.warming = epoch < self.warm_up * self.n_epochs
 
     def confusion(self) -> Tensor:
         """Each worker's mean matrix over their labels."""
-        matrices: Tensor = self.mean(self.head.typical())
+        matrices: Tensor = self.mean(self.head.matrices_without_features())
         return matrices
 
 
@@ -173,7 +173,7 @@ class InstanceTrace(Learner):
         check_count("rank", self.rank)
         check_number("warm_up", self.warm_up, low=0, high=0.9)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
         return InstanceObjective(
             crowd, representation_width(classifier, features), self.rank, self.strength, self.warm_up
         )

@@ -14,11 +14,11 @@ multiple annotators without objective ground truth".
 | (1) ŷ = Σ_k G(y^k) y^k, and ỹ by two layers, ReLU and sigmoid | `DistributionalAgreement` |
 | ŷ = ỹ by one layer and a sigmoid | `LinearAgreement` |
 | (2) the AR loss, (3) RMSE | `agreement_cost` |
-| (4) regularised probability | `regularise`, on the log-odds |
+| (4) regularised probability | `regularise_log_odds`, on the log-odds |
 | (5) focal loss, (6) the mean over each worker's labels, then over workers | `focal_cost`, `mean_over_workers` |
 | (7) γ of each worker | `focal_gammas` |
 | (8) log(1 − κ), then a sigmoid | `kappa_cost` |
-| (9) α | `task_agreement` |
+| (9) α | `positive_label_shares` |
 
 A step costs O(labels of the batch × T + B × T × (D + bins)) beside the network, with T = 1 binary task of two classes
 and T = K of more; γ takes O(M T).
@@ -86,7 +86,7 @@ def mark_positive_labels(label: Tensor, n_classes: int) -> Tensor:
     return said[:, 1:] if n_classes == 2 else said
 
 
-def regularise(odds: Tensor, indicator: Tensor, strength: float) -> Tensor:
+def regularise_log_odds(odds: Tensor, indicator: Tensor, strength: float) -> Tensor:
     """Equation (4), log-odds in and out: p̃ / (1 − p̃) = p̂ / (1 − p̂) · exp(2λ(ỹ − ½))."""
     return odds + 2 * strength * (indicator - 0.5)
 
@@ -94,7 +94,7 @@ def regularise(odds: Tensor, indicator: Tensor, strength: float) -> Tensor:
 # ---- agreement ------------------------------------------------------------------------------------------------------
 
 
-def task_agreement(said: Tensor, owner: Tensor, n_tasks: int) -> tuple[Tensor, Tensor]:
+def positive_label_shares(said: Tensor, owner: Tensor, n_tasks: int) -> tuple[Tensor, Tensor]:
     """Equation (9): share of each task's labels that are positive (B, T), and whether it has any (B,)."""
     votes = said.new_zeros(n_tasks, said.shape[1]).index_add_(0, owner, said)
     count = torch.bincount(owner, minlength=n_tasks)
@@ -176,12 +176,12 @@ def kappa_cost(odds: Tensor, said: Tensor, worker: Tensor, n_workers: int) -> Te
     """
     p, yes = odds.sigmoid(), said.to(odds.dtype)
 
-    def summed(values: Tensor) -> Tensor:
+    def sum_by_worker(values: Tensor) -> Tensor:
         return values.new_zeros(n_workers, values.shape[1]).index_add(0, worker, values)
 
-    n = summed(torch.ones_like(p))
-    p_sum, yes_sum = summed(p), summed(yes)
-    observed = summed(yes * (1 - p) + (1 - yes) * p)
+    n = sum_by_worker(torch.ones_like(p))
+    p_sum, yes_sum = sum_by_worker(p), sum_by_worker(yes)
+    observed = sum_by_worker(yes * (1 - p) + (1 - yes) * p)
     expected = (yes_sum * (n - p_sum) + (n - yes_sum) * p_sum) / n.clamp(min=1)
     each = (observed + SMALLEST) / (observed + expected + 2 * SMALLEST)
     met = n > 0
@@ -211,7 +211,7 @@ class AgreementObjective(Objective):
             return odds, None
         said = [stream(seen.features) for stream in self.streams]
         predicted, indicator = (torch.stack(parts, dim=1) for parts in zip(*said, strict=True))
-        return regularise(odds, indicator, self.strength), predicted
+        return regularise_log_odds(odds, indicator, self.strength), predicted
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Equation (6) or (8), and (2) or (3) of the tasks that have labels."""
@@ -219,7 +219,7 @@ class AgreementObjective(Objective):
         said = mark_positive_labels(batch.label, self.crowd.n_classes)
         cost = self.classifier_cost(odds[batch.owner], said, batch.worker)
         if predicted is not None and len(batch.label):
-            agreement, labelled = task_agreement(said.to(odds.dtype), batch.owner, len(batch))
+            agreement, labelled = positive_label_shares(said.to(odds.dtype), batch.owner, len(batch))
             cost = cost + agreement_cost(predicted[labelled], agreement[labelled], self.agreement_loss)
         return cost
 
@@ -315,7 +315,7 @@ class LearnToAgree(Learner):
         check_number("strength", self.strength, low=0)
         check_count("bins", self.bins)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
         width = representation_width(classifier, features)
         n_streams = 0 if self.stream == "none" else len(mark_positive_labels(torch.zeros(1), crowd.n_classes)[0])
         streams: list[nn.Module] = [

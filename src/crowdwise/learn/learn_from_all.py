@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import TARGETS
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import per_label
+from crowdwise.learn.losses import divide_by_labels
 from crowdwise.learn.objective import TargetedObjective
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ __all__ = ["LearnFromAll"]
 
 def label_cost(logits: Tensor, batch: Batch) -> Tensor:
     """Mean over labels of −log f[label]; 0 where there are none."""
-    return per_label(-logits.log_softmax(dim=1)[batch.owner, batch.label].sum(), batch)
+    return divide_by_labels(-logits.log_softmax(dim=1)[batch.owner, batch.label].sum(), batch)
 
 
 class AllObjective(TargetedObjective):
@@ -72,5 +72,5 @@ class LearnFromAll(Learner):
     family = TARGETS
     models_workers = False
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return AllObjective(crowd)

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SMALLEST",
+    "coupled_cross_entropy",
     "coupled_probability",
-    "coupled_sum",
     "cross_entropy_to",
+    "divide_by_labels",
+    "divide_by_tasks",
     "label_probability",
     "log_det",
     "noisy_log_likelihood",
-    "per_label",
-    "per_task",
+    "one_hot_winners",
     "volume_of_outputs",
-    "winning_classes",
 ]
 
 SMALLEST = 1e-10  # probabilities are clipped here before a logarithm is taken: listing 3 of Tanno et al. 2019
@@ -38,12 +38,12 @@ def label_probability(f: Tensor, said: Tensor, batch: Batch) -> Tensor:
     return (f.index_select(0, batch.owner) * said).sum(dim=1)
 
 
-def coupled_sum(f: Tensor, confusion: Tensor, batch: Batch) -> Tensor:
+def coupled_cross_entropy(f: Tensor, confusion: Tensor, batch: Batch) -> Tensor:
     """Coupled cross-entropy: −Σ log P(label | x) over the labels of the batch."""
     return -coupled_probability(f, confusion, batch).clamp(min=SMALLEST).log().sum()
 
 
-def per_task(total: Tensor, batch: Batch) -> Tensor:
+def divide_by_tasks(total: Tensor, batch: Batch) -> Tensor:
     """A sum over a batch's labels as the mean over its tasks, as in listing 3 of Tanno et al. 2019."""
     return total / max(len(batch), 1)
 
@@ -61,14 +61,14 @@ def log_det(gram: Tensor, ridge: float) -> Tensor:
     return volume
 
 
-def winning_classes(shares: Tensor) -> Tensor:
+def one_hot_winners(shares: Tensor) -> Tensor:
     """All of a row's weight on its largest element (N, K); even among those that tie, as a draw would be on average."""
     # Shares that differ by rounding alone tie.
     best = (shares >= shares.max(dim=1, keepdim=True).values - 1e-6).to(shares.dtype)
     return best / best.sum(dim=1, keepdim=True)
 
 
-def per_label(total: Tensor, batch: Batch) -> Tensor:
+def divide_by_labels(total: Tensor, batch: Batch) -> Tensor:
     """A sum over a batch's labels as their mean, as in Ibrahim et al. 2025; 0 where there are none."""
     return total / max(len(batch.label), 1)
 

@@ -53,7 +53,7 @@ from crowdwise.fitting.parameter_checks import as_numbers, check_choice, check_c
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.learn.base import Learner
 from crowdwise.learn.objective import Objective
-from crowdwise.learn.worker_models import log_bayes, vote_confusions
+from crowdwise.learn.worker_models import log_posterior_given_labels, vote_confusions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +102,7 @@ def information_gain(log_f: Tensor, log_g: Tensor, log_p: Tensor, divergence: st
 
 def aggregate_labels(log_p: Tensor, weights: Tensor, owner: Tensor, worker: Tensor, label: Tensor, size: int) -> Tensor:
     """Log g of every task (B, K): the sum of the chosen columns of W, and log p. Without labels, g is p."""
-    return log_bayes(log_p.expand(size, -1), owner, weights[worker, :, label])
+    return log_posterior_given_labels(log_p.expand(size, -1), owner, weights[worker, :, label])
 
 
 def start_weights(crowd: Crowd, smoothing: float, start: str) -> Tensor:
@@ -171,7 +171,7 @@ class MigObjective(Objective):
         """Log ζ: f·g/p, normalised. A stranger has the mean of the weights."""
         del confusion
         weights = torch.cat([self.weights, self.weights.mean(dim=0, keepdim=True)])[:, self.order]
-        return log_bayes(log_f, owner, weights[worker, :, label].to(log_f.dtype))
+        return log_posterior_given_labels(log_f, owner, weights[worker, :, label].to(log_f.dtype))
 
     def held_out(self, log_f: Tensor, crowd: Crowd) -> Tensor | None:
         """The gain on tasks held out: the likelihood of their labels would believe copies as much as all others."""
@@ -243,7 +243,7 @@ class MaxMig(Learner):
         if isinstance(self.prior, str):
             check_choice("prior", self.prior, ("uniform", "learnt"))
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         prior = torch.full((crowd.n_classes,), 1 / crowd.n_classes)
         if not isinstance(self.prior, str):
             given = as_numbers(self.prior, "prior")

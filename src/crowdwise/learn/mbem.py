@@ -10,7 +10,7 @@ R. Tanno et al. (2019), CVPR.
 
 | algorithm 3 of Tanno et al. 2019 | here |
 |---|---|
-| q⁰ = mean labels | `batches.Crowd.votes` |
+| q⁰ = mean labels | `batches.Crowd.task_vote_shares` |
 | M-step for θ: −Σ q log f, G iterations | `losses.cross_entropy_to`, the epochs of a step |
 | c = argmax f on the training tasks | `one_hot_decisions` |
 | M-step for A: counts with c | `em.m_step` |
@@ -62,7 +62,7 @@ def decision_shares(decided: Tensor, crowd: Crowd) -> Tensor:
 class MbemObjective(EmObjective):
     """Cross-entropy to the posterior of the last E-step, which the classifier's decisions made."""
 
-    def alternate(self, log_f: Tensor) -> None:
+    def update_posterior_and_confusions(self, log_f: Tensor) -> None:
         """Matrices and shares of classes from the classifier's decisions, then the posterior from both."""
         decided = one_hot_decisions(log_f)
         self.matrices = m_step(self.crowd, decided, self.smoothing)
@@ -71,7 +71,7 @@ class MbemObjective(EmObjective):
 
     def settle(self, log_f: Tensor) -> None:
         """The matrices are those that the last classifier's decisions make."""
-        self.alternate(log_f)
+        self.update_posterior_and_confusions(log_f)
 
 
 @estimator
@@ -111,5 +111,5 @@ class ModelBootstrappedEm(Learner):
         check_count("steps", self.steps)
         check_number("smoothing", self.smoothing, low=0, above=True)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return MbemObjective(crowd, self.steps, self.smoothing)

@@ -49,13 +49,13 @@ class Classifier(nn.Module):
         if self.mean is not None and self.deviation is not None:
             x = (x - self.mean) / self.deviation
         if not self.brief:
-            return self._seen(self.network(x))
+            return self._make_network_output(self.network(x))
         with torch.autocast(x.device.type, torch.bfloat16):
-            seen = self._seen(self.network(x))
+            seen = self._make_network_output(self.network(x))
         # Probabilities of labels and counts of them need more digits than the network does.
         return NetworkOutput(seen.logits.float(), seen.features.float())
 
-    def _seen(self, logits: Tensor) -> NetworkOutput:
+    def _make_network_output(self, logits: Tensor) -> NetworkOutput:
         last = self._last.pop(get_ident(), None)
         return NetworkOutput(logits, logits if last is None else last.flatten(1))
 
@@ -77,7 +77,7 @@ def mlp(shape: tuple[int, ...], n_classes: int) -> nn.Module:
 
 def cnn(shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """Tanno et al.'s for MNIST: four 3 × 3 convolutions (32, 32, 64, 64), ReLU, pooling after two, a global average."""
-    channels = _image(shape, "cnn")[0]
+    channels = _check_image_shape(shape, "cnn")[0]
     return nn.Sequential(
         *(nn.Conv2d(channels, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU()),
         nn.MaxPool2d(2),
@@ -91,7 +91,7 @@ def cnn_pooled(shape: tuple[int, ...], n_classes: int) -> nn.Module:
 
     Images too small for Kim et al.'s convolutions without padding (under 46 pixels) are padded.
     """
-    channels, height, width = _image(shape, "cnn-pooled")
+    channels, height, width = _check_image_shape(shape, "cnn-pooled")
     padding = 0 if min(height, width) >= 46 else 1
     if min(height, width) < 16:
         raise InputError(f"cnn-pooled halves images four times; {height} × {width} pixels are too few. Use cnn.")
@@ -107,7 +107,7 @@ def cnn_pooled(shape: tuple[int, ...], n_classes: int) -> nn.Module:
 
 def vgg16(shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """VGG-16 for CIFAR: thirteen convolutions with batch normalisation, a global average, one linear layer."""
-    before = _image(shape, "vgg-16")[0]
+    before = _check_image_shape(shape, "vgg-16")[0]
     layers: list[nn.Module] = []
     for width in (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512):
         if width == 0:
@@ -142,7 +142,7 @@ class _Block(nn.Module):
 
 def _resnet(shape: tuple[int, ...], n_classes: int, depths: tuple[int, ...], *, wide: bool, name: str) -> nn.Module:
     """He et al.'s ResNet with a 3 × 3 first convolution and no first pooling, as is usual for 32 × 32 pixels."""
-    channels = _image(shape, name)[0]
+    channels = _check_image_shape(shape, name)[0]
     layers: list[nn.Module] = [nn.Conv2d(channels, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
     before = 64
     for stage, depth in enumerate(depths):
@@ -216,7 +216,7 @@ def _size(shape: tuple[int, ...]) -> int:
     return size
 
 
-def _image(shape: tuple[int, ...], name: str) -> tuple[int, int, int]:
+def _check_image_shape(shape: tuple[int, ...], name: str) -> tuple[int, int, int]:
     if len(shape) != 3:
         raise InputError(
             f"The network {name!r} is for images (channels, height, width); the features of a task have shape {shape}. "

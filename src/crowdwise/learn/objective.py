@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from crowdwise.learn.losses import SMALLEST, noisy_log_likelihood
-from crowdwise.learn.worker_models import log_bayes
+from crowdwise.learn.worker_models import log_posterior_given_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,7 @@ class Objective(nn.Module):
         confusion : (M + 1, K, K)
             Matrices of the workers and, last, of a stranger.
         """
-        return log_bayes(log_f, owner, confusion[worker, :, label].clamp(min=SMALLEST).log())
+        return log_posterior_given_labels(log_f, owner, confusion[worker, :, label].clamp(min=SMALLEST).log())
 
     def held_out(self, log_f: Tensor, crowd: Crowd) -> Tensor | None:  # noqa: ARG002
         """How well the classifier predicts labels held out, the higher the better; chooses the epoch.

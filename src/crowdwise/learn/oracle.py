@@ -10,7 +10,7 @@ R. Tanno et al. (2019), "Learning from noisy labels by regularized estimation of
 
 | equation of Tanno et al. 2019 | here |
 |---|---|
-| (3) the cross-entropy of all labels, A fixed | `losses.coupled_sum`, as the mean over the tasks of a batch |
+| (3) the cross-entropy of all labels, A fixed | `losses.coupled_cross_entropy`, as the mean over the tasks of a batch |
 
 A step costs O(labels of the batch × K) beside the network.
 
@@ -28,13 +28,13 @@ from crowdwise.fitting.method_facts import MATRICES
 from crowdwise.fitting.parameter_checks import as_numbers, check_shares
 from crowdwise.labels.errors import InputError
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import coupled_sum, per_task
+from crowdwise.learn.losses import coupled_cross_entropy, divide_by_tasks
 from crowdwise.learn.objective import Objective
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
     from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
@@ -54,7 +54,7 @@ class OracleObjective(Objective):
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Equation (3), as a mean over the batch's tasks."""
-        return per_task(coupled_sum(seen.logits.softmax(dim=1), self.matrices, batch), batch)
+        return divide_by_tasks(coupled_cross_entropy(seen.logits.softmax(dim=1), self.matrices, batch), batch)
 
     def confusion(self) -> Tensor:
         """Each worker's matrix, as given."""
@@ -105,10 +105,10 @@ class OracleConfusion(Learner):
             )
         check_shares("confusion", as_numbers(self.confusion, "confusion"))
 
-    def _warn(self, answers: CrowdLabels, f: FloatArray) -> None:
+    def _warn_if_not_identifiable(self, answers: CrowdLabels, f: FloatArray) -> None:
         """The workers are known: there is nothing to be told apart."""
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         matrices = torch.as_tensor(as_numbers(self.confusion, "confusion"), device=crowd.task.device).float()
         wanted = (crowd.n_workers, crowd.n_classes, crowd.n_classes)
         if tuple(matrices.shape) != wanted:

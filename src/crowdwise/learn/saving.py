@@ -16,10 +16,10 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from crowdwise.fitting.saving import refuse_damage, restore_model, stored_parameters, write_model
+from crowdwise.fitting.saving import report_errors_as_damage, restore_model, stored_parameters, write_model
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.labels.model import CrowdLabels
-from crowdwise.labels.tables import native_table, replace_folder
+from crowdwise.labels.table_output import native_table, replace_folder
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import HeldFeatures
 from crowdwise.learn.networks import NETWORKS, Classifier, build_network, default_network, representation_width
@@ -42,14 +42,14 @@ def save(model: Learner, folder: str | Path) -> None:
     else:
         network = {"name": model.network or default_network(model.shape_)}
     network |= {"shape": list(model.shape_), "columns": list(model.columns_), "n_classes": len(model.classes_)}
-    fresh = _as_loaded(model)
+    fresh = _make_objective_as_loaded(model)
     own = fresh.state_dict()
     state = {
         name: value.to(own[name].dtype)
         for name, value in model.module_.state_dict().items()
         if name in own and own[name].shape == value.shape
     }
-    _check_as_fitted(model)
+    _check_network_unchanged(model)
     with replace_folder(Path(folder)) as draft:
         more = {"state": sorted(state), "best_epoch": model.best_epoch_, "n_epochs": model.n_epochs_}
         write_model(model, draft, room="learn", network=network, **more)
@@ -61,10 +61,10 @@ def save(model: Learner, folder: str | Path) -> None:
 def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, Any], network: Any) -> Learner:
     """The learner that was saved, once all of it has been checked; `network` where it was trained with a user's own."""
     folder = Path(folder)
-    _check_network(folder, header, network)
+    _check_network_given(folder, header, network)
     model = kind()
     restore_model(model, folder, header)
-    with refuse_damage(folder):
+    with report_errors_as_damage(folder):
         model.network = model.network if network is None else network
         model.shape_ = _shape(header)
         model.columns_ = _columns(header, model.shape_)
@@ -84,7 +84,7 @@ def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, A
     return model
 
 
-def _check_as_fitted(model: Learner) -> None:
+def _check_network_unchanged(model: Learner) -> None:
     """Refuse to save what could not be loaded: a model whose network was changed after it was fitted."""
     if isinstance(model.network, nn.Module):
         return
@@ -98,7 +98,7 @@ def _shapes(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
     return {name: value.shape for name, value in tensors.items()}
 
 
-def _check_network(folder: Path, header: dict[str, Any], network: Any) -> None:
+def _check_network_given(folder: Path, header: dict[str, Any], network: Any) -> None:
     """Whether the user must give a network, and has."""
     stored = header.get("network")
     custom = stored.get("custom") if isinstance(stored, dict) else None
@@ -132,9 +132,11 @@ def _columns(header: dict[str, Any], shape: tuple[int, ...]) -> tuple[str, ...]:
 def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, weights: dict[str, torch.Tensor]) -> Classifier:
     """The classifier with the saved weights; for a named network, nothing is allocated that the file does not hold."""
     if isinstance(network, nn.Module):
-        classifier = build_network(network, _zeros(shape), n_classes).eval()
+        classifier = build_network(network, _make_zero_features(shape), n_classes).eval()
         if any(is_lazy(each) for each in (*classifier.parameters(), *classifier.buffers())):
-            representation_width(classifier, _zeros(shape))  # lazy layers learn their size from what they first meet
+            representation_width(
+                classifier, _make_zero_features(shape)
+            )  # lazy layers learn their size from what they first meet
     else:
         with torch.device("meta"):
             made = NETWORKS[network](shape, n_classes)
@@ -155,7 +157,9 @@ def _fresh_objective(model: Learner, classifier: Classifier, n_workers: int) -> 
     )
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an aggregator may find two tasks too few
-        return model._restored_objective(Crowd(labels), classifier, _zeros(model.shape_)).to("cpu", torch.float32)
+        return model._restored_objective(Crowd(labels), classifier, _make_zero_features(model.shape_)).to(
+            "cpu", torch.float32
+        )
 
 
 def _check_state(module: nn.Module, saved: dict[str, torch.Tensor], name: str) -> None:
@@ -167,7 +171,7 @@ def _check_state(module: nn.Module, saved: dict[str, torch.Tensor], name: str) -
             raise InputError(f"{name} holds {key} with values that are no numbers")
 
 
-def _as_loaded(model: Learner) -> Objective:
+def _make_objective_as_loaded(model: Learner) -> Objective:
     """The objective as it will be made when the model is loaded: without parameters that cannot be saved."""
     plain, beside = stored_parameters(model)
     copy = type(model)(**plain | beside)
@@ -181,7 +185,7 @@ def _as_loaded(model: Learner) -> Objective:
         raise InputError(f"This {type(model).__name__} cannot be saved: {quote(str(error))}.{hint}") from error
 
 
-def _zeros(shape: tuple[int, ...]) -> Features:
+def _make_zero_features(shape: tuple[int, ...]) -> Features:
     return HeldFeatures(torch.zeros(1).expand(2, *shape))
 
 

@@ -11,7 +11,7 @@ labels", arXiv:1406.2080; with Tanno et al.'s penalty, as R. Tanno et al. (2019)
 |---|---|
 | P(label given x) = Σ_k A[k, l] f[k] | `vote_cost` |
 | + λ tr(A), λ = 0.01 (Tanno et al. 2019, section 3.3) | `worker_models.Confusions.mean_trace` |
-| majority vote where there are several labels (Tanno et al. 2019) | `losses.winning_classes` of `batches.Crowd.votes` |
+| majority vote where there are several labels (Tanno et al. 2019) | `losses.one_hot_winners` of `batches.Crowd.task_vote_shares` |
 
 A step costs O(tasks of the batch × K²) beside the network.
 
@@ -28,7 +28,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import TARGETS
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import SMALLEST, winning_classes
+from crowdwise.learn.losses import SMALLEST, one_hot_winners
 from crowdwise.learn.objective import TargetedObjective
 from crowdwise.learn.worker_models import Confusions
 
@@ -58,7 +58,7 @@ class SingleObjective(TargetedObjective):
         super().__init__(crowd)
         self.shared = Confusions(1, crowd.n_classes)
         self.strength = strength
-        self.register_buffer("vote", winning_classes(crowd.votes()))
+        self.register_buffer("vote", one_hot_winners(crowd.task_vote_shares()))
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """CE(A f(x), vote) as a mean over the batch's tasks, + λ tr(A)."""
@@ -111,5 +111,5 @@ class SingleConfusion(Learner):
     def _check(self) -> None:
         check_number("strength", self.strength, low=0)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return SingleObjective(crowd, self.strength)

@@ -11,7 +11,7 @@ section 3.3, with β = 0.95 and on the majority vote.
 | equation | here |
 |---|---|
 | L_soft = −Σ_k (β t[k] + (1 − β) f[k]) log f[k] | `bootstrap_cost` |
-| majority vote where there are several labels (Tanno et al. 2019) | `losses.winning_classes` of `batches.Crowd.votes` |
+| majority vote where there are several labels (Tanno et al. 2019) | `losses.one_hot_winners` of `batches.Crowd.task_vote_shares` |
 
 A step costs nothing beside the network.
 
@@ -26,7 +26,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import TARGETS
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import cross_entropy_to, winning_classes
+from crowdwise.learn.losses import cross_entropy_to, one_hot_winners
 from crowdwise.learn.objective import TargetedObjective
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class BootstrapObjective(TargetedObjective):
     def __init__(self, crowd: Crowd, trust: float) -> None:
         super().__init__(crowd)
         self.trust = trust
-        self.register_buffer("vote", winning_classes(crowd.votes()))
+        self.register_buffer("vote", one_hot_winners(crowd.task_vote_shares()))
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """L_soft as a mean over the batch's tasks."""
@@ -90,5 +90,5 @@ class SoftBootstrap(Learner):
     def _check(self) -> None:
         check_number("trust", self.trust, low=0, high=1)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return BootstrapObjective(crowd, self.trust)

@@ -40,7 +40,7 @@ from crowdwise.fitting.method_facts import INSTANCES
 from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.learn.base import Learner
 from crowdwise.learn.instance_trace import TransitionHead, losses_of_labels
-from crowdwise.learn.losses import SMALLEST, per_label
+from crowdwise.learn.losses import SMALLEST, divide_by_labels
 from crowdwise.learn.networks import representation_width
 from crowdwise.learn.objective import Objective
 from crowdwise.learn.worker_models import MeanConfusions
@@ -100,16 +100,16 @@ class TransitionObjective(Objective):
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:
         """At the end of the warm-up, find the anchors; then, when the global matrices are learnt, hand them out."""
-        self.mean.forget()
+        self.mean.clear_sums()
         self.stage = training_stage(epoch, self.n_epochs)
         before = training_stage(epoch - 1, self.n_epochs) if epoch else WARM_UP
         if before < GLOBAL <= self.stage:
             self.truth.copy_(find_anchors(forecast(), self.threshold))
         if before < INDIVIDUAL <= self.stage:
-            self.start_workers()
+            self.start_worker_weights()
 
     @torch.no_grad()
-    def start_workers(self) -> None:
+    def start_worker_weights(self) -> None:
         """Workers with labels enough on anchors begin with the crowd's weights and go their own ways."""
         for weights in (self.head.weight, self.head.bias):
             weights[:-1] = weights[-1:]
@@ -120,7 +120,7 @@ class TransitionObjective(Objective):
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """The loss of the stage, a mean over the labels it is of."""
-        low = self.low[batch.task] if self.stage == CORRECTED else self.head.low(seen.features.detach())
+        low = self.low[batch.task] if self.stage == CORRECTED else self.head.reduce_features(seen.features.detach())
         matrices = self.head.matrices(low[batch.owner], self.source[batch.worker])
         f = seen.logits.softmax(dim=1)
         if self.training:
@@ -128,9 +128,9 @@ class TransitionObjective(Objective):
             self.mean.add(batch.worker, matrices, f[batch.owner])
         if self.stage == WARM_UP:
             every = seen.logits.log_softmax(dim=1)[batch.owner].gather(1, batch.label[:, None])
-            cost = per_label(-every.sum(), batch)
+            cost = divide_by_labels(-every.sum(), batch)
         elif self.stage == CORRECTED:
-            cost = per_label(losses_of_labels(f, matrices.detach(), batch).sum(), batch)
+            cost = divide_by_labels(losses_of_labels(f, matrices.detach(), batch).sum(), batch)
         else:
             cost = self.anchor_loss(matrices, batch)
         # What stands still in this stage has a gradient of 0, not none: DDP must meet every parameter.
@@ -145,7 +145,7 @@ class TransitionObjective(Objective):
 
     def confusion(self) -> Tensor:
         """Each worker's mean matrix over their labels."""
-        matrices: Tensor = self.mean(self.head.typical()[self.source])
+        matrices: Tensor = self.mean(self.head.matrices_without_features()[self.source])
         return matrices
 
 
@@ -197,7 +197,7 @@ class InstanceTransition(Learner):
         check_count("rank", self.rank)
         check_count("fewest", self.fewest)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:
         return TransitionObjective(
             crowd, representation_width(classifier, features), self.rank, self.threshold, self.fewest
         )

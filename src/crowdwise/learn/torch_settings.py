@@ -10,11 +10,11 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["default_torch_settings", "device_name", "find_device", "find_precision"]
+__all__ = ["device_name", "find_device", "find_precision", "use_default_torch_settings"]
 
 
 @contextmanager
-def default_torch_settings() -> Iterator[None]:
+def use_default_torch_settings() -> Iterator[None]:
     """New tensors on the CPU, in single precision and with gradients, whatever the user's settings of torch.
 
     The loop moves them where they are needed.

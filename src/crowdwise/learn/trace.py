@@ -34,7 +34,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import MATRICES
 from crowdwise.fitting.parameter_checks import check_flag, check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import SMALLEST, label_probability, per_task
+from crowdwise.learn.losses import SMALLEST, divide_by_tasks, label_probability
 from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import Confusions
 
@@ -67,7 +67,7 @@ class TraceObjective(ConfusionObjective):
         """Equation (4), the first sum as a mean over the batch's tasks, the second as a mean over workers."""
         said, diagonal = self.workers.label_entries_and_diagonal(batch.worker, batch.label)
         chance = label_probability(seen.logits.softmax(dim=1), said, batch)
-        cost = per_task(-chance.clamp(min=SMALLEST).log().sum(), batch)
+        cost = divide_by_tasks(-chance.clamp(min=SMALLEST).log().sum(), batch)
         return cost + self.strength * trace_penalty(diagonal, log=self.log)
 
 
@@ -106,5 +106,5 @@ class TraceRegularized(Learner):
         check_number("strength", self.strength, low=0)
         check_flag("log", self.log)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return TraceObjective(crowd, self.strength, log=self.log)

@@ -141,7 +141,7 @@ def _run(fabric: Fabric, job: TrainingJob, plan: TrainingPlan) -> TrainingState:
     if checkpoint is not None:
         state = checkpoint.resume(pair, steps.optimiser, state, fabric.device)
 
-    def forecast() -> Tensor:
+    def predict_all_tasks() -> Tensor:
         return predict_log_probabilities(
             pair.classifier, pair.objective, features, torch.arange(len(features), device=fabric.device)
         )
@@ -154,15 +154,15 @@ def _run(fabric: Fabric, job: TrainingJob, plan: TrainingPlan) -> TrainingState:
                 started = time.perf_counter()
                 # Chance depends on the seed, the epoch and the device alone: a resumed run meets the same.
                 torch.manual_seed(((plan.random_state * 1_000_003 + epoch) * 1_009 + fabric.global_rank + 1) % 2**63)
-                pair.objective.begin_epoch(epoch, forecast)
-                steps.at_rate(plan.rate_at(epoch, n_epochs))
+                pair.objective.begin_epoch(epoch, predict_all_tasks)
+                steps.scale_learning_rates(plan.rate_at(epoch, n_epochs))
                 if pair.tally is not None:
                     pair.tally.zero_()
                 pair.train()
                 order = _device_share(tasks[_permutation(len(tasks), plan.random_state, epoch, fabric.device)], fabric)
                 order, size = pair.objective.arrange_batches(order, plan.batch_size)
                 loss = steps.take_steps(batches(features, crowd, order, size))
-                _gather(pair, fabric)
+                _combine_device_counts(pair, fabric)
                 row = {"epoch": epoch + 1.0, "loss": loss, "learning_rate": steps.rate}
                 row |= _share_scores(_epoch_scores(pair, job, features), fabric)
                 row["seconds"] = time.perf_counter() - started
@@ -203,7 +203,7 @@ class _GradientSteps:
         if not self.plain:
             self.model, self.optimiser = fabric.setup(pair, optimiser)
 
-    def at_rate(self, share: float) -> None:
+    def scale_learning_rates(self, share: float) -> None:
         """Use this share of the first learning rates."""
         for group in self.optimiser.param_groups:
             group["lr"] = group["first_rate"] * share
@@ -261,7 +261,7 @@ def _move_job(job: TrainingJob, device: torch.device, dtype: torch.dtype) -> Tra
     )
 
 
-def _gather(pair: _Pair, fabric: Fabric) -> None:
+def _combine_device_counts(pair: _Pair, fabric: Fabric) -> None:
     """After an epoch on several devices: counts of all of them, and one's running means of batches."""
     if fabric.world_size == 1:
         return

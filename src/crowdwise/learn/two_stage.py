@@ -12,7 +12,7 @@ R. Tanno et al. (2019), CVPR, section 3.3 (majority vote).
 | equation | here |
 |---|---|
 | q[t, k] = share of the labels of t that are k, or any posterior | `fit_consensus` |
-| ŷ = argmax_k q[t, k] | `losses.winning_classes` |
+| ŷ = argmax_k q[t, k] | `losses.one_hot_winners` |
 | −Σ_k q[t, k] log f[k] | `losses.cross_entropy_to` |
 
 Cost: the aggregator's, once; then nothing beside the network.
@@ -37,7 +37,7 @@ from crowdwise.fitting.parameter_checks import check_flag
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import positions
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import cross_entropy_to, winning_classes
+from crowdwise.learn.losses import cross_entropy_to, one_hot_winners
 from crowdwise.learn.objective import TargetedObjective
 from crowdwise.registry import method
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
     from crowdwise.learn.batches import Batch, Crowd, NetworkOutput
     from crowdwise.learn.features import Features
@@ -180,8 +180,8 @@ class TwoStage(Learner):
 
     def _restored_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         # The consensus served training: there is no need to find one again.
-        return TargetObjective(crowd, crowd.votes())
+        return TargetObjective(crowd, crowd.task_vote_shares())
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         shares = torch.as_tensor(fit_consensus(self.aggregator, crowd.labels), device=crowd.task.device).float()
-        return TargetObjective(crowd, shares if self.soft else winning_classes(shares))
+        return TargetObjective(crowd, shares if self.soft else one_hot_winners(shares))

@@ -11,7 +11,7 @@ Transactions on Neural Networks and Learning Systems 34.
 | of the paper | here |
 |---|---|
 | (2) one-hot labels of all workers, concatenated | the edges of a task |
-| (6) − Σ over a task's labels of log Σ_k f[k] T[k, (w, l)] | `losses.coupled_sum` with `UnionTransition`, per task |
+| (6) − Σ over a task's labels of log Σ_k f[k] T[k, (w, l)] | `coupled_cross_entropy` with `UnionTransition`, per task |
 | (7) every worker's block starts at 1 − ε, elsewhere ε/(K − 1) | `UnionTransition` |
 
 A step costs O(labels of the batch × K) beside the network, and O(M K²) for the softmax: T is as large as everybody's
@@ -34,7 +34,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import MATRICES
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.learn.base import Learner
-from crowdwise.learn.losses import coupled_sum, per_task
+from crowdwise.learn.losses import coupled_cross_entropy, divide_by_tasks
 from crowdwise.learn.objective import Objective
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class UnionObjective(Objective):
 
     def loss(self, seen: NetworkOutput, batch: Batch) -> Tensor:
         """Equation (6), the mean over the batch's tasks."""
-        return per_task(coupled_sum(seen.logits.softmax(dim=1), self.union(), batch), batch)
+        return divide_by_tasks(coupled_cross_entropy(seen.logits.softmax(dim=1), self.union(), batch), batch)
 
     def confusion(self) -> Tensor:
         """Each worker's block, rows normalised: what they say, given that they answer."""
@@ -113,5 +113,5 @@ class UnionNet(Learner):
     def _check(self) -> None:
         check_number("epsilon", self.epsilon, low=0, high=1)
 
-    def _objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
+    def _make_objective(self, crowd: Crowd, classifier: Classifier, features: Features) -> Objective:  # noqa: ARG002
         return UnionObjective(crowd, self.epsilon)

@@ -25,10 +25,10 @@ __all__ = [
     "LabelEntriesAndDiagonal",
     "MeanConfusions",
     "SoftmaxConfusions",
-    "catch_up",
+    "confusion_pseudo_counts",
     "dirichlet_logs",
-    "dirichlet_rows",
-    "log_bayes",
+    "fit_confusions_to_classifier",
+    "log_posterior_given_labels",
     "smooth_rows",
     "soft_counts",
     "soft_counts_rows",
@@ -114,7 +114,7 @@ class SoftmaxConfusions(nn.Module):
         return self.rho.softmax(dim=-1)
 
 
-def log_bayes(log_f: Tensor, owner: Tensor, log_said: Tensor) -> Tensor:
+def log_posterior_given_labels(log_f: Tensor, owner: Tensor, log_said: Tensor) -> Tensor:
     """Normalised log f(x) + Σ over a task's labels of log P(label | truth): (B, K).
 
     Parameters
@@ -142,7 +142,7 @@ def soft_counts_rows(rows: Tensor, worker: Tensor, label: Tensor, n_workers: int
     return counts.view(n_workers, n_classes, n_classes).transpose(1, 2)
 
 
-def dirichlet_rows(alpha: Any, n_classes: int, *, pair: bool = False) -> FloatArray:
+def confusion_pseudo_counts(alpha: Any, n_classes: int, *, pair: bool = False) -> FloatArray:
     """Pseudo-counts (K, K) [truth, label] of workers' rows: from a matrix, or a pair of right and, spread, wrong.
 
     None is (2, 1). With `pair`, a matrix is refused.
@@ -166,7 +166,7 @@ def vote_confusions(crowd: Crowd, smoothing: float) -> Tensor:
     A worker's row is divided by the tasks that they labelled, not by all: their silence says nothing. To each row
     `smoothing` answers like the crowd's are added.
     """
-    return smooth_rows(soft_counts(crowd, crowd.votes()), smoothing)
+    return smooth_rows(soft_counts(crowd, crowd.task_vote_shares()), smoothing)
 
 
 def smooth_rows(counts: Tensor, weight: float = 1.0) -> Tensor:
@@ -191,7 +191,7 @@ class MeanConfusions(nn.Module):
         self.register_buffer("total", torch.zeros(n_workers, n_classes, n_classes))
         self.register_buffer("weight", torch.zeros(n_workers, n_classes))
 
-    def forget(self) -> None:
+    def clear_sums(self) -> None:
         """Begin another epoch."""
         self.total.zero_()
         self.weight.zero_()
@@ -209,7 +209,7 @@ class MeanConfusions(nn.Module):
         return torch.where(met > 1e-6, self.total / met.clamp(min=1e-6), otherwise)
 
 
-def catch_up(crowd: Crowd, log_f: Tensor) -> Tensor:
+def fit_confusions_to_classifier(crowd: Crowd, log_f: Tensor) -> Tensor:
     """The matrices (M, K, K) that go with a classifier: EM's steps with its log-probabilities (N, K) held fixed.
 
     The epoch is chosen for the classifier's sake, often long before matrices that start at the identity have arrived.
@@ -217,5 +217,5 @@ def catch_up(crowd: Crowd, log_f: Tensor) -> Tensor:
     confusion = smooth_rows(soft_counts(crowd, log_f.exp()))
     for _ in range(CATCHING_UP):
         said = confusion[crowd.worker, :, crowd.label].log()
-        confusion = smooth_rows(soft_counts(crowd, log_bayes(log_f, crowd.task, said).exp()))
+        confusion = smooth_rows(soft_counts(crowd, log_posterior_given_labels(log_f, crowd.task, said).exp()))
     return confusion

@@ -7,6 +7,10 @@ from .calibration import Reliability as Reliability
 from .calibration import expected_calibration_error as expected_calibration_error
 from .calibration import reliability_table as reliability_table
 from .krippendorff import krippendorff_alpha as krippendorff_alpha
+from .model_scores_without_truth import agreement_ratio as agreement_ratio
+from .model_scores_without_truth import discrepancy_ratio as discrepancy_ratio
+from .model_scores_without_truth import held_out_log_likelihood as held_out_log_likelihood
+from .model_scores_without_truth import model_kappas as model_kappas
 from .spans import SpanScores as SpanScores
 from .spans import span_scores as span_scores
 from .with_truth import accuracy as accuracy
@@ -16,7 +20,3 @@ from .with_truth import confusion_error as confusion_error
 from .with_truth import log_loss as log_loss
 from .with_truth import macro_f1 as macro_f1
 from .with_truth import skill_correlation as skill_correlation
-from .without_truth import agreement_ratio as agreement_ratio
-from .without_truth import discrepancy_ratio as discrepancy_ratio
-from .without_truth import held_out_log_likelihood as held_out_log_likelihood
-from .without_truth import model_kappas as model_kappas

@@ -19,7 +19,7 @@ from crowdwise.metrics.votes import agreeing_pairs, vote_matrix
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.metrics.votes import Votes
 
@@ -198,7 +198,7 @@ def pairwise_kappas(labels: CrowdLabels, *, weights: Weights = None, min_common:
 
     Examples
     --------
-    >>> from crowdwise.labels.model import CrowdLabels
+    >>> from crowdwise.labels.crowd_labels import CrowdLabels
     >>> labels = CrowdLabels.from_codes(
     ...     [0, 0, 1, 1, 2, 2, 3, 3, 3], [0, 1, 0, 1, 0, 1, 0, 1, 2], [0, 0, 0, 0, 1, 1, 1, 0, 1],
     ...     tasks=4, workers=3, classes=2,

@@ -8,7 +8,7 @@ import numpy as np
 
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.checks import check_choice
-from crowdwise.metrics.votes import class_numbers, known_numbers, vote_matrix
+from crowdwise.metrics.votes import class_names_as_numbers, class_numbers, vote_matrix
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -104,7 +104,7 @@ def krippendorff_alpha(
 
 def _order(votes: Votes, values: npt.ArrayLike | None, n_classes: int) -> npt.NDArray[np.intp]:
     """Positions of the classes from the lowest to the highest."""
-    if values is None and known_numbers(votes) is None:
+    if values is None and class_names_as_numbers(votes) is None:
         return np.arange(n_classes)
     numbers = class_numbers(votes, values, n_classes, "level='ordinal'")
     if np.unique(numbers).size < n_classes:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from crowdwise.labels.bio_tags import OUTSIDE, parse_tag
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.sequences import Sequences
-from crowdwise.labels.tags import OUTSIDE, parse_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

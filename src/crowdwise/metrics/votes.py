@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
-from crowdwise.labels.model import CrowdLabels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["Votes", "agreeing_pairs", "class_numbers", "known_numbers", "vote_matrix"]
+__all__ = ["Votes", "agreeing_pairs", "class_names_as_numbers", "class_numbers", "vote_matrix"]
 
 Votes: TypeAlias = "CrowdLabels | npt.ArrayLike"
 
@@ -62,7 +62,7 @@ def agreeing_pairs(votes: csr_array[np.float64, tuple[int, int]]) -> tuple[Float
     return agree.astype(np.float64), n * (n - 1)
 
 
-def known_numbers(votes: Votes) -> FloatArray | None:
+def class_names_as_numbers(votes: Votes) -> FloatArray | None:
     """Read the classes' names as numbers, if all of them are.
 
     >>> labels = CrowdLabels.from_codes([0], [0], [0], tasks=1, workers=1, classes=["0.5", "2"])
@@ -81,7 +81,7 @@ def known_numbers(votes: Votes) -> FloatArray | None:
 def class_numbers(votes: Votes, values: npt.ArrayLike | None, n_classes: int, why: str) -> FloatArray:
     """Give each class its number: from `values`, or its name if every name is a number."""
     if values is None:
-        numbers = known_numbers(votes)
+        numbers = class_names_as_numbers(votes)
         if numbers is None:
             named = f" ({listing(votes.classes.to_pylist())})" if isinstance(votes, CrowdLabels) else ""
             raise InputError(

@@ -66,7 +66,7 @@ class AgreementGraph:
     place: FloatArray
 
     @property
-    def joined(self) -> BoolArray:
+    def mark_joined_workers(self) -> BoolArray:
         """Which workers have a line or a group (n,)."""
         found: BoolArray = self.group >= 0
         found[self.first] = found[self.second] = True

@@ -291,7 +291,7 @@ def graph_chart(graph: AgreementGraph, names: Sequence[str]) -> Chart:
     for number in groups:
         rows = graph.place[graph.group == number]
         heads.append({"x": float(rows[:, 0].mean()), "y": float(rows[:, 1].max()), "text": str(number + 1)})
-    alone = graph.place[~graph.joined]
+    alone = graph.place[~graph.mark_joined_workers]
     rest = [{"x": 0.0, "y": float(alone[:, 1].max()), "text": UNJOINED}] if alone.size else []
     low, high = graph.place.min(axis=0) - EDGE, graph.place.max(axis=0) + EDGE
     across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[float(low[0]), float(high[0])], nice=False))

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.audit import summary
-from crowdwise.audit.claims import consensus_claims
 from crowdwise.audit.consensus_scores import gold_calibration_bins, score_consensus
+from crowdwise.audit.consensus_sentences import consensus_claims
 from crowdwise.audit.finding_types import FACT
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.source_location import format_count
-from crowdwise.labels.tables import replace_file
+from crowdwise.labels.table_output import replace_file
 from crowdwise.report.audit_page import tables
 from crowdwise.report.audit_page.audit_view import AuditView
 from crowdwise.report.audit_page.charts import CONFIG, audit_charts
@@ -123,7 +123,7 @@ def make_report(
         script=Markup(script),  # noqa: S704
         data=Markup(escaped_json(data)),  # noqa: S704
         pictures={name: Markup(picture) for name, (_, picture) in drawn.items()},  # noqa: S704
-        headlines=summary.headline_figures(audit),
+        headlines=summary.headline_numbers(audit),
         summary=summary.summarise(audit, score, portrait.class_names),
         consensus=consensus_claims(audit, score),
         basis=summary.describe_consensus_basis(audit),
@@ -143,7 +143,7 @@ def make_report(
         map_note=tables.worker_map_note(portrait),
         workers_note=tables.workers_note(portrait),
         matrices=tables.matrix_tables(portrait),
-        confused=tables.confusion_rows(portrait),
+        confused=tables.common_error_rows(portrait),
         classes=tables.class_rows(portrait),
         groups=tables.group_rows(portrait),
         n_groups=len(set(audit.group.tolist()) - {-1}),

@@ -97,7 +97,7 @@ class TaskItems:
         """The same of tasks by name."""
         return [self.describe(at) if at >= 0 else "" for at in self._task_positions(names)]
 
-    def show_named(self, names: Sequence[Any], room: PictureBudget) -> list[TaskItem]:
+    def make_items_by_name(self, names: Sequence[Any], room: PictureBudget) -> list[TaskItem]:
         """Items of tasks by name, their pictures within what room a page has."""
         return [self.show(at, room) if at >= 0 else NOTHING for at in self._task_positions(names)]
 
@@ -196,7 +196,7 @@ def read_items(source: Any, tasks: pa.Array) -> TaskItems:
             f"{columns.place.origin}: items need one column 'task' and a column {_describe_wanted_columns()}; the "
             f"columns are {listing(columns.names)}."
         )
-    table = columns.together([keys[0], *shows])
+    table = columns.read_whole_columns([keys[0], *shows])
     who = encode(table[keys[0]], "task", name=keys[0], place=columns.place, text=columns.text)
     if who.codes.size != len(who.names):
         twice = who.names.take(pa.array(np.flatnonzero(np.bincount(who.codes) > 1))).to_pylist()

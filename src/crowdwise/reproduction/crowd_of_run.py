@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.aggregate.majority_vote import MajorityVote
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
-from crowdwise.labels.model import CrowdLabels
-from crowdwise.metrics.dominance import find_non_dominant
+from crowdwise.metrics.identifiability_conditions import find_non_dominant
 from crowdwise.simulate.crowds import simulate
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ def draw_figures(table: Table, cells: Sequence[Cell], rows: Sequence[Row]) -> li
 
 def error_bar_half_width(cell: Cell, interval: str) -> float:
     """What follows ±, as the table has it: the standard deviation, or half the 99 % interval of the mean."""
-    return cell.half if interval == "99 %" else cell.deviation
+    return cell.interval_half_width if interval == "99 %" else cell.deviation
 
 
 def format_axis_value(value: X) -> str:

@@ -12,8 +12,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.vocabulary import positions
+from crowdwise.metrics.model_scores_without_truth import agreement_ratio
 from crowdwise.metrics.with_truth import accuracy, confusion_error, log_loss
-from crowdwise.metrics.without_truth import agreement_ratio
 from crowdwise.registry import method
 
 if TYPE_CHECKING:
@@ -114,15 +114,15 @@ def _overconfidence(fitted: FittedModel) -> float:
 
 def _estimated_spammer_accuracy(fitted: FittedModel) -> float:
     """Accuracy that the model believes extreme spammers to have, who guess (Kim et al. 2022, figure 4c)."""
-    return float(_mark_spammers(fitted).mean())
+    return float(_accuracy_of_each_spammer(fitted).mean())
 
 
-def _spammer_distance(fitted: FittedModel) -> float:
+def _spammer_distance_from_guessing(fitted: FittedModel) -> float:
     """How far that lies from guessing, on average over the spammers."""
-    return float(np.abs(_mark_spammers(fitted) - 1 / fitted.problem.labels.n_classes).mean())
+    return float(np.abs(_accuracy_of_each_spammer(fitted) - 1 / fitted.problem.labels.n_classes).mean())
 
 
-def _mark_spammers(fitted: FittedModel) -> FloatArray:
+def _accuracy_of_each_spammer(fitted: FittedModel) -> FloatArray:
     crowd = fitted.problem.crowd
     if crowd is None or crowd.kinds is None or "spammer" not in crowd.kinds:
         raise InputError("There are no spammers in this crowd, or nobody knows who they are.")
@@ -193,7 +193,7 @@ MEASURES: dict[str, Callable[[FittedModel], float]] = {
     "sure": _share_of_sure_tasks,
     "overconfidence": _overconfidence,
     "spammer": _estimated_spammer_accuracy,
-    "spammer_distance": _spammer_distance,
+    "spammer_distance": _spammer_distance_from_guessing,
     "confusion_error": _confusion_error,
     "last": _last_epoch_accuracy,
     "agreement_ratio": _agreement_ratio,

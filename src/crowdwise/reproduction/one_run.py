@@ -97,11 +97,6 @@ def _fit_model(problem: Problem, asked: Job, device: str) -> Any:
     )
 
 
-def _cuda_devices(made: type[Any], seed: int) -> dict[str, int]:
-    """The seed as a parameter, if the method draws at random."""
-    return {"random_state": seed} if "random_state" in inspect.signature(made).parameters else {}
-
-
 def _validation_set(problem: Problem) -> Any:
     """The validation set, its classes by name, as `fit` wants them."""
     if problem.valid is None:

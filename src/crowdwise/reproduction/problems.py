@@ -19,7 +19,7 @@ from crowdwise.reproduction.crowd_of_run import TEST_SEED, alter_crowd, draw_cro
 
 if TYPE_CHECKING:
     from crowdwise.datasets.loading import Dataset
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.simulate.simulation import Simulation
 
@@ -108,7 +108,7 @@ def _simulated_problem(found: Simulation) -> Problem:
 def _real_problem(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], seed: int) -> Problem:
     """A real crowd, with the features of its tasks where there are some."""
     features = load_features(real)
-    train, held = _draw_tasks(real.labels.n_tasks, data, seed)
+    train, held = _draw_training_and_validation(real.labels.n_tasks, data, seed)
     kept = np.zeros(real.labels.n_tasks, np.bool_)
     kept[train] = True
     problem = Problem(alter_crowd(real.labels.keep_tasks(kept), crowd, seed), real.truth_codes[kept])
@@ -126,7 +126,7 @@ def _real_problem(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], se
     return replace(problem, x=features.x[kept], valid=valid, test=test)
 
 
-def _draw_tasks(n_tasks: int, data: dict[str, Any], seed: int) -> tuple[IntArray, IntArray]:
+def _draw_training_and_validation(n_tasks: int, data: dict[str, Any], seed: int) -> tuple[IntArray, IntArray]:
     """Tasks to learn from, and tasks whose truth chooses the epoch."""
     number = data.get("train", n_tasks)
     if "draw" in data:
@@ -164,8 +164,8 @@ def _vectorise_texts(problem: Problem) -> Problem:
 def _picture_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, label_test: bool) -> Problem:
     pictures = load_pictures(data["name"])
     if "only" in data:
-        pictures = pictures.only(data["only"])
-    train, valid = _draw_tasks(len(pictures.y_train), data, seed)
+        pictures = pictures.keep_only(data["only"])
+    train, valid = _draw_training_and_validation(len(pictures.y_train), data, seed)
     problem = _simulated_problem(draw_crowd(crowd, seed, pictures.y_train[train]))
     tested = slice(0, data.get("test"))
     x_test, y_test = pictures.x_test[tested], pictures.y_test[tested]

@@ -78,7 +78,7 @@ def run_table(table: Table, jobs: list[Job], out: Path, *, device: str = "auto",
     waiting = pending_jobs(jobs, rows)
     if waiting:
         out.parent.mkdir(parents=True, exist_ok=True)
-        _end_last_line(out)
+        _cut_half_written_line(out)
         with out.open("a", encoding="utf-8") as file, show_progress_of(table.name, len(waiting), "runs") as advance:
             for row in _run_jobs(waiting, device, processes):
                 file.write(json.dumps(row) + "\n")
@@ -88,7 +88,7 @@ def run_table(table: Table, jobs: list[Job], out: Path, *, device: str = "auto",
     return select_rows(jobs, rows)
 
 
-def _end_last_line(out: Path) -> None:
+def _cut_half_written_line(out: Path) -> None:
     """Cut off what an interruption left half written, so that the next line begins on its own."""
     if out.exists():
         text = out.read_bytes()

@@ -104,7 +104,7 @@ def _make_table(given: dict[str, Any], name: str) -> Table:
     }
     table: Table = _make_entry(Table, {"name": name} | made)
     _check_names(table)
-    _check_numbers(table)
+    _check_axis_seeds_and_claims(table)
     _check_quick(table.quick)
     return table
 
@@ -228,7 +228,7 @@ def _check_names(table: Table) -> None:
         raise InputError("Two settings or two methods have the same name.")
 
 
-def _check_numbers(table: Table) -> None:
+def _check_axis_seeds_and_claims(table: Table) -> None:
     """Refuse what names cannot tell: no cells at all, places that the axis has not, claims that say nothing."""
     for what in ("measures", "settings", "methods"):
         if not getattr(table, what):

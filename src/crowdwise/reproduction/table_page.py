@@ -226,12 +226,12 @@ def _claims_section(claims: list[ClaimVerdict]) -> list[str]:
         said = escape_markdown(each.claim.says)
         tried = f"<br>{escape_markdown(each.claim.note)}" if each.claim.note and each.verdict == FAILS else ""
         rows.append(
-            [said, f"**{each.verdict}**" if each.verdict == FAILS else each.verdict, _claim_figures(each) + tried]
+            [said, f"**{each.verdict}**" if each.verdict == FAILS else each.verdict, _list_claim_evidence(each) + tried]
         )
     return ["## What the paper says", markdown_table(["claim", "verdict", "figures"], rows)]
 
 
-def _claim_figures(judged: ClaimVerdict) -> str:
+def _list_claim_evidence(judged: ClaimVerdict) -> str:
     """Those that tell against the claim first; of many, only the first few."""
     against = [each for each in judged.figures if each.endswith(f"({FAILS})")]
     order = [*against, *(each for each in judged.figures if each not in against)]
@@ -264,7 +264,7 @@ def _describe_cell(table: Table, cell: Cell) -> str:
 
 
 def _setup_section(table: Table) -> list[str]:
-    rows = [[part, _list_values(given)] for part, given in _describe_setup(table)]
+    rows = [[part, _list_values(given)] for part, given in _setup_parts(table)]
     if table.axis is not None:
         values = ", ".join(format_axis_value(x) for x in table.axis.values)
         rows.append(
@@ -275,7 +275,7 @@ def _setup_section(table: Table) -> list[str]:
     ]
     for method in table.methods:
         model = f"`{method.learner or method.aggregator}`"
-        more = [_list_values(given, "" if part == "parameters" else part) for part, given in _describe_setup(method)]
+        more = [_list_values(given, "" if part == "parameters" else part) for part, given in _setup_parts(method)]
         more += [] if method.remove is None else [f"remove = {escape_markdown(method.remove)}"]
         rows.append([f"method *{escape_markdown(method.name)}*", ", ".join([model, *more])])
     parts = ["## Set-up", markdown_table(["", ""], rows)]
@@ -284,14 +284,14 @@ def _setup_section(table: Table) -> list[str]:
     return parts
 
 
-def _describe_setup(each: Table | Setting | Method) -> list[tuple[str, dict[str, Any]]]:
+def _setup_parts(each: Table | Setting | Method) -> list[tuple[str, dict[str, Any]]]:
     """What it says of data, crowd, training and the like."""
     named = [(one.name, getattr(each, one.name)) for one in fields(each) if one.name not in APART]
     return [(name, given) for name, given in named if isinstance(given, dict) and given]
 
 
 def _setting_changes(setting: Setting) -> str:
-    return ", ".join(_list_values(given, part) for part, given in _describe_setup(setting))
+    return ", ".join(_list_values(given, part) for part, given in _setup_parts(setting))
 
 
 def _list_values(values: dict[str, Any], part: str = "") -> str:

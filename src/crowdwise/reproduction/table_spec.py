@@ -99,7 +99,7 @@ class Axis:
             if not isinstance(given, list) or len(given) != len(self.values):
                 raise InputError(f"axis.sets: {quote(place)} must have a list of {len(self.values)} values.")
 
-    def only(self, values: tuple[X, ...]) -> Axis:
+    def keep_only(self, values: tuple[X, ...]) -> Axis:
         """The same with some of its values."""
         places = [self.values.index(x) for x in values]
         if isinstance(self.sets, str):
@@ -217,7 +217,7 @@ class Table:
     def quick_version(self) -> Table:
         """The small version, which runs in minutes on two cores: same methods, fewer tasks, epochs and seeds."""
         own = self.quick
-        axis = self.axis and self.axis.only(tuple(own.get("axis", self.axis.values)))
+        axis = self.axis and self.axis.keep_only(tuple(own.get("axis", self.axis.values)))
         return replace(
             self,
             axis=axis,
@@ -238,7 +238,7 @@ class Table:
             self._job(setting, x, method, seed)
             for seed in range(most)
             for setting in self.settings
-            for x in self._values(setting)
+            for x in self._axis_values(setting)
             for method in self.methods
             if (methods is None or method.name in methods)
             and (method.settings is None or setting.name in method.settings)
@@ -253,7 +253,7 @@ class Table:
             if (each.settings is None or setting in each.settings) and (each.methods is None or method in each.methods)
         ]
 
-    def _values(self, setting: Setting) -> tuple[X | None, ...]:
+    def _axis_values(self, setting: Setting) -> tuple[X | None, ...]:
         if self.axis is None:
             return (None,)
         return tuple(x for x in self.axis.values if setting.axis is None or x in setting.axis)

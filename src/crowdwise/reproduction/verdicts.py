@@ -46,7 +46,7 @@ class Cell:
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else math.nan
 
     @property
-    def half(self) -> float:
+    def interval_half_width(self) -> float:
         """Half the width of the 99 % interval of the mean."""
         n = len(self.values)
         return float(student.ppf(0.5 + LEVEL / 2, n - 1)) * self.deviation / math.sqrt(n) if n > 1 else math.nan
@@ -179,7 +179,13 @@ class _ClaimParts:
         """Whether the first is better by so much; where the claim says so, beyond the intervals of both."""
         gap = self.sign * (self.value(one) - self.value(two))
         by = self.claim.by
-        ahead = gap > one.half + two.half if self.claim.apart else gap > by if by == 0 else gap >= by
+        ahead = (
+            gap > one.interval_half_width + two.interval_half_width
+            if self.claim.apart
+            else gap > by
+            if by == 0
+            else gap >= by
+        )
         verdict = _verdict_if(ahead, one, two)
         return verdict, words if verdict == HOLDS else f"{words} ({verdict})"
 

@@ -14,14 +14,14 @@ import numpy as np
 
 from crowdwise.simulate.checks import check_share
 from crowdwise.simulate.draws import draw_labels
-from crowdwise.simulate.setting import Setting, with_setting
+from crowdwise.simulate.setting import Setting, add_setting_parameters
 from crowdwise.simulate.simulation import Simulation
 from crowdwise.simulate.workers import draw_skilled_confusion, symmetric_confusion, unrelated_confusion
 
 __all__ = ["colluders", "malicious", "spammers"]
 
 
-@with_setting(n_tasks=10_000, n_workers=20, n_classes=4, labels_per_task=None)
+@add_setting_parameters(n_tasks=10_000, n_workers=20, n_classes=4, labels_per_task=None)
 def spammers(setting: Setting, *, share: float = 0.3, skill: float = 0.7, concentration: float = 10.0) -> Simulation:
     """Honest workers among spammers whose labels have nothing to do with the truth (Ibrahim et al. 2025).
 
@@ -43,7 +43,7 @@ def spammers(setting: Setting, *, share: float = 0.3, skill: float = 0.7, concen
     return setting.simulate_independent(codes, shares, np.concatenate([honest, bad]), kinds=kinds)
 
 
-@with_setting(n_tasks=10_000, n_workers=20, n_classes=4, labels_per_task=None)
+@add_setting_parameters(n_tasks=10_000, n_workers=20, n_classes=4, labels_per_task=None)
 def malicious(setting: Setting, *, share: float = 0.3, skill: float = 0.7, concentration: float = 10.0) -> Simulation:
     """Honest workers among malicious ones who know the truth and say something else (Ibrahim et al. 2025).
 
@@ -68,7 +68,7 @@ def malicious(setting: Setting, *, share: float = 0.3, skill: float = 0.7, conce
     return setting.simulate_independent(codes, shares, confusion, kinds=kinds)
 
 
-@with_setting(n_tasks=5000, n_workers=60, n_classes=3, labels_per_task=None)
+@add_setting_parameters(n_tasks=5000, n_workers=60, n_classes=3, labels_per_task=None)
 def colluders(
     setting: Setting, *, share: float = 0.3, p_corr: float = 0.9, skill: float = 0.7, concentration: float = 10.0
 ) -> Simulation:

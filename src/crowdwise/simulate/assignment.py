@@ -11,7 +11,7 @@ import numpy as np
 
 from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.sorting import first_repeats
+from crowdwise.labels.sorting import earlier_edge_of_each_repeat
 from crowdwise.simulate.checks import check_count
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def assign_at_random(n_tasks: int, n_workers: int, labels_per_task: int, rng: np
     for first in range(0, n_tasks, block):
         last = min(first + block, n_tasks)
         uniform = rng.random((last - first, per_task))
-        worker[first * per_task : last * per_task] = _choose(uniform, first, taken_by)
+        worker[first * per_task : last * per_task] = _choose_task_workers(uniform, first, taken_by)
     return Assignment(task, worker)
 
 
@@ -80,7 +80,7 @@ def assign_regular(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.r
     if left_over or per_task > n_workers:
         raise InputError(
             f"There is no regular assignment of {n_tasks} tasks × {per_task} labels to {n_workers} workers. "
-            + _nearest(n_tasks, n_workers, per_task)
+            + _suggest_regular_sizes(n_tasks, n_workers, per_task)
         )
     if 2 * per_task > n_workers:
         absent = _sparse_regular(n_tasks, n_workers, n_workers - per_task, n_tasks - per_worker, rng)
@@ -103,14 +103,14 @@ def _sparse_regular(
     worker = rng.permutation(np.repeat(np.arange(n_workers, dtype=np.int32), per_worker))
     if per_task > 1:
         offsets = np.arange(n_tasks + 1, dtype=np.int64) * per_task
-        repeats = np.flatnonzero(first_repeats(offsets, worker, n_workers) >= 0)
+        repeats = np.flatnonzero(earlier_edge_of_each_repeat(offsets, worker, n_workers) >= 0)
         while repeats.size:  # each switch mends one repeat and makes none, and one always exists
             done = _switch_repeats(worker, per_task, repeats, rng.random(4 * repeats.size))
             repeats = repeats[done:]
     return Assignment(task, worker)
 
 
-def _choose(uniform: FloatArray, first_task: int, taken_by: IntArray) -> IntArray:
+def _choose_task_workers(uniform: FloatArray, first_task: int, taken_by: IntArray) -> IntArray:
     """Workers of each task, from a random number for each label; `taken_by` is the last task of each worker."""
     n_tasks, per_task = uniform.shape
     if choose_engine(uniform.size, per_task) == "numba":  # NumPy compares each worker with all before of the task
@@ -146,7 +146,7 @@ def _switch_repeats(worker: IntArray, per_task: int, repeats: IntArray, uniform:
     return done
 
 
-def _nearest(n_tasks: int, n_workers: int, per_task: int) -> str:
+def _suggest_regular_sizes(n_tasks: int, n_workers: int, per_task: int) -> str:
     labels = n_tasks * per_task
     workers = next(
         count

@@ -14,7 +14,7 @@ from crowdwise.labels.errors import InputError, quote
 from crowdwise.simulate.assignment import Assignment, assign_everyone, assign_regular, join_assignments
 from crowdwise.simulate.checks import check_count
 from crowdwise.simulate.draws import draw_labels
-from crowdwise.simulate.setting import Setting, with_setting
+from crowdwise.simulate.setting import Setting, add_setting_parameters
 from crowdwise.simulate.simulation import Simulation
 from crowdwise.simulate.workers import draw_dirichlet_rows, pseudo_counts, symmetric_confusion, unrelated_confusion
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["one_coin", "two_coin"]
 
 
-@with_setting(n_tasks=1000, n_workers=750, n_classes=2, labels_per_task=3)
+@add_setting_parameters(n_tasks=1000, n_workers=750, n_classes=2, labels_per_task=3)
 def one_coin(setting: Setting, *, alpha: tuple[float, float] = (2.0, 1.0), n_spammers: int = 0) -> Simulation:
     """Workers of one Beta-distributed accuracy each, on a regular graph, with extreme spammers (Kim et al. 2022).
 
@@ -44,7 +44,7 @@ def one_coin(setting: Setting, *, alpha: tuple[float, float] = (2.0, 1.0), n_spa
     return _simulate_on_graph(setting, confusion, n_spammers)
 
 
-@with_setting(n_tasks=1000, n_workers=750, n_classes=2, labels_per_task=3)
+@add_setting_parameters(n_tasks=1000, n_workers=750, n_classes=2, labels_per_task=3)
 def two_coin(setting: Setting, *, alpha: Any = (2.0, 1.0), n_spammers: int = 0) -> Simulation:
     """Workers of one Dirichlet-distributed row for each true class, on a regular graph (Kim et al. 2022).
 

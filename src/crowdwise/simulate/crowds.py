@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.adversaries import colluders, malicious, spammers
-from crowdwise.simulate.annotators import cifar_annotators, hammer_spammers, pairwise_flippers
 from crowdwise.simulate.coins import one_coin, two_coin
 from crowdwise.simulate.dawid_skene import simulate_crowd
 from crowdwise.simulate.dependence import dependent_groups
 from crowdwise.simulate.experts import copied_coin, correlated_mistakes, independent_mistakes, naive_majority
 from crowdwise.simulate.judge_families import judge_families
 from crowdwise.simulate.kappa_raters import kappa_raters
+from crowdwise.simulate.tanno_annotators import cifar_annotators, hammer_spammers, pairwise_flippers
 from crowdwise.simulate.tasks_on_graph import tasks_on_graph
 
 if TYPE_CHECKING:

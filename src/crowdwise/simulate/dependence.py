@@ -12,14 +12,14 @@ import numpy as np
 from crowdwise.labels.errors import InputError
 from crowdwise.simulate.checks import check_count
 from crowdwise.simulate.draws import draw_from_rows
-from crowdwise.simulate.setting import Setting, with_setting
+from crowdwise.simulate.setting import Setting, add_setting_parameters
 from crowdwise.simulate.simulation import Simulation
 from crowdwise.simulate.workers import draw_skilled_confusion
 
 __all__ = ["dependent_groups"]
 
 
-@with_setting(n_tasks=5000, n_workers=40, n_classes=3, labels_per_task=None)
+@add_setting_parameters(n_tasks=5000, n_workers=40, n_classes=3, labels_per_task=None)
 def dependent_groups(
     setting: Setting, *, n_groups: int = 5, group_skill: float = 0.7, skill: float = 0.85, concentration: float = 20.0
 ) -> Simulation:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.simulate.annotators import CIFAR10
 from crowdwise.simulate.assignment import assign_everyone
 from crowdwise.simulate.checks import check_count
 from crowdwise.simulate.draws import draw_labels
-from crowdwise.simulate.setting import Setting, with_setting
+from crowdwise.simulate.setting import Setting, add_setting_parameters
 from crowdwise.simulate.simulation import Simulation
+from crowdwise.simulate.tanno_annotators import CIFAR10
 from crowdwise.simulate.workers import (
     class_wise_confusion,
     constant_confusion,
@@ -58,7 +58,7 @@ LAZY = {"high": 5, "low": 15}  # case B.2: juniors who say the first class
 COPIES = {"high": (0, 0, 2, 2, 2), "low": (0, 2)}  # case B.3: the senior (A is 0, C is 2) each junior copies
 
 
-@with_setting(n_tasks=1000)
+@add_setting_parameters(n_tasks=1000)
 def independent_mistakes(setting: Setting, *, data: Data = "cifar10", level: Level = "high") -> Simulation:
     """Senior experts who make independent mistakes (Cao et al. 2019, case 4.1).
 
@@ -74,7 +74,7 @@ def independent_mistakes(setting: Setting, *, data: Data = "cifar10", level: Lev
     return _simulate_experts(setting, data, level)
 
 
-@with_setting(n_tasks=1000)
+@add_setting_parameters(n_tasks=1000)
 def naive_majority(setting: Setting, *, data: Data = "cifar10", level: Level = "high") -> Simulation:
     """Senior experts, and juniors who give everything the first class (Cao et al. 2019, case 4.2).
 
@@ -88,7 +88,7 @@ def naive_majority(setting: Setting, *, data: Data = "cifar10", level: Level = "
     return _simulate_experts(setting, data, level, "lazy")
 
 
-@with_setting(n_tasks=1000)
+@add_setting_parameters(n_tasks=1000)
 def correlated_mistakes(setting: Setting, *, data: Data = "cifar10", level: Level = "high") -> Simulation:
     """Senior experts, and juniors who copy one of them (Cao et al. 2019, case 4.3).
 
@@ -103,7 +103,7 @@ def correlated_mistakes(setting: Setting, *, data: Data = "cifar10", level: Leve
     return _simulate_experts(setting, data, level, "copies")
 
 
-@with_setting(n_tasks=1000)
+@add_setting_parameters(n_tasks=1000)
 def copied_coin(setting: Setting, n_workers: int = 101) -> Simulation:
     """One expert who knows, one who tosses a coin, and all others copy the coin (Cao et al. 2019, example E.2).
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.simulate.checks import as_generator, check_count, check_share
 
 if TYPE_CHECKING:

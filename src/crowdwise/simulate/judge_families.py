@@ -20,7 +20,7 @@ from scipy.special import ndtri
 
 from crowdwise.labels.errors import InputError
 from crowdwise.simulate.checks import check_count
-from crowdwise.simulate.setting import Setting, with_setting
+from crowdwise.simulate.setting import Setting, add_setting_parameters
 from crowdwise.simulate.simulation import Simulation
 from crowdwise.simulate.workers import symmetric_confusion
 
@@ -34,7 +34,7 @@ __all__ = ["error_correlations", "judge_families"]
 SHARING = ("draw", "factor")
 
 
-@with_setting(n_tasks=1000, n_workers=15, n_classes=3, labels_per_task=None)
+@add_setting_parameters(n_tasks=1000, n_workers=15, n_classes=3, labels_per_task=None)
 def judge_families(
     setting: Setting,
     *,

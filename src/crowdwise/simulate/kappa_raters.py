@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.simulate.setting import Setting, with_setting
+from crowdwise.simulate.setting import Setting, add_setting_parameters
 from crowdwise.simulate.workers import unrelated_confusion
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def kappa_confusion(kappas: FloatArray, shares: FloatArray) -> FloatArray:
     return weight * np.eye(shares.size) + (1 - weight) * unrelated_confusion(np.tile(shares, (kappas.size, 1)))
 
 
-@with_setting(n_tasks=1000, n_classes=2)
+@add_setting_parameters(n_tasks=1000, n_classes=2)
 def kappa_raters(setting: Setting, *, kappas: Sequence[float] = (0.8, 0.75, 0.7)) -> Simulation:
     """Raters who label everything, each of a given Cohen's κ to a reference (Wang et al. 2023, MURA).
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.simulate.assignment import Assignment
 
-__all__ = ["Setting", "with_setting"]
+__all__ = ["Setting", "add_setting_parameters"]
 
 Own = ParamSpec("Own")
 
@@ -67,7 +67,7 @@ class Setting:
         return Simulation.assemble(assignment, label, truth, confusion, prior, **about)
 
 
-def with_setting(
+def add_setting_parameters(
     **sizes: int | None,
 ) -> Callable[[Callable[Concatenate[Setting, Own], Simulation]], Callable[..., Simulation]]:
     """Give a crowd the shared parameters: its own defaults of the sizes, and `prior`, `truth` and `random_state`.
@@ -90,7 +90,7 @@ def with_setting(
         signature = inspect.Signature([*shared, *own, *ALWAYS], return_annotation="Simulation")
 
         @wraps(simulate)
-        def simulator(*positional: Any, **named: Any) -> Simulation:
+        def simulate_with_setting(*positional: Any, **named: Any) -> Simulation:
             bound = signature.bind(*positional, **named)
             bound.apply_defaults()
             given = bound.arguments
@@ -101,14 +101,14 @@ def with_setting(
             return simulate(Setting(rng, **asked), **given)  # type: ignore[call-arg]
 
         names = ", ".join([*sizes, *(parameter.name for parameter in ALWAYS)])
-        simulator.__doc__ = _document(inspect.cleandoc(simulate.__doc__ or ""), names)
-        simulator.__signature__ = signature  # type: ignore[attr-defined]
-        return accept_seed(simulator)
+        simulate_with_setting.__doc__ = _document_shared_parameters(inspect.cleandoc(simulate.__doc__ or ""), names)
+        simulate_with_setting.__signature__ = signature  # type: ignore[attr-defined]
+        return accept_seed(simulate_with_setting)
 
     return decorate
 
 
-def _document(text: str, names: str) -> str:
+def _document_shared_parameters(text: str, names: str) -> str:
     """Put the shared parameters behind a crowd's own, which end its docstring."""
     heading = "" if "Parameters\n----------" in text else "\n\nParameters\n----------"
     return f"{text}{heading}\n{names}\n    As for `simulate_crowd`.\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.model import CrowdLabels
+from crowdwise.labels.crowd_labels import CrowdLabels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.simulate.checks import check_count, check_share
-from crowdwise.simulate.setting import Setting, with_setting
+from crowdwise.simulate.setting import Setting, add_setting_parameters
 from crowdwise.simulate.workers import draw_skilled_confusion
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["tasks_on_graph"]
 
 
-@with_setting(n_tasks=1000, n_workers=20, n_classes=3, labels_per_task=3)
+@add_setting_parameters(n_tasks=1000, n_workers=20, n_classes=3, labels_per_task=3)
 def tasks_on_graph(
     setting: Setting, *, neighbours: int = 4, homophily: float = 0.8, skill: float = 0.6, concentration: float = 10.0
 ) -> Simulation:

@@ -12,10 +12,15 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from crowdwise.cli import console_tables, fitted_models, output_files
-from crowdwise.cli.fitted_models import FittedResult, expected_wrong_facts, note_defused_names, read_scoring_truth
-from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_file_items, read_files, split_names
-from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, make_option, option_words
+from crowdwise.cli import console_tables, fitted_model_output, output_files
+from crowdwise.cli.fitted_model_output import (
+    FittedResult,
+    expected_wrong_facts,
+    note_names_escaped_in_csv,
+    read_scoring_truth,
+)
+from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files, read_task_items, split_names
+from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, build_option_arguments, make_option
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.source_location import format_count
@@ -59,9 +64,9 @@ class AggregateOptions(ConsensusOptions):
     ] = None
     graph: Annotated[str | None, make_option("Pairs of tasks that are joined, in two columns.", "FILE")] = None
 
-    def command_words(self) -> list[str]:
+    def build_command_arguments(self) -> list[str]:
         """Give the options that change the fit, or what is shown of it, on a command line."""
-        return option_words(asdict(self) | {"truth": None})
+        return build_option_arguments(asdict(self) | {"truth": None})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +77,7 @@ class Result(FittedResult):
     options: AggregateOptions
     n_gold: int = 0
 
-    def facts(self) -> dict[str, Any]:
+    def to_json_dict(self) -> dict[str, Any]:
         """Give what `--json` prints."""
         return {
             "method": self.model.slug,
@@ -114,16 +119,16 @@ def aggregate(
     with use_engine(options.engine):
         read = read_files(files)
         announce_compilation(read)
-        items = read_file_items(options.items, read)
+        items = read_task_items(options.items, read)
         result = fit_and_score(files, options, read)
     if place is not None:
         output_files.write_results(result, place)
     if json:
-        output_files.print_json(result.facts())
+        output_files.print_json(result.to_json_dict())
     if out == "-":
         output_files.print_csv(result.consensus)
     if json or out == "-":
-        fitted_models.print_notes_to_stderr(result.notes)
+        fitted_model_output.print_notes_to_stderr(result.notes)
     else:
         _print_page(result, place, items)
 
@@ -158,7 +163,7 @@ def fit_and_score(files: LabelFiles, options: AggregateOptions, labels: CrowdLab
         notes.append(
             f"The fit stopped after {model.n_iter_:,} iterations while still improving. Give it more with --max-iter."
         )
-    notes += note_defused_names(consensus, workers)
+    notes += note_names_escaped_in_csv(consensus, workers)
     return Result(
         files=files,
         options=options,
@@ -262,20 +267,20 @@ def _print_page(result: Result, place: Path | None, items: TaskItems | None) -> 
     """Show the consensus, the workers, what is in doubt, and what to do next."""
     console = console_tables.open_console()
     print_opening(console, result)
-    fitted_models.print_scores(console, result.scores)
-    fitted_models.print_classes(console, result)
-    fitted_models.print_workers(console, result)
+    fitted_model_output.print_scores(console, result.scores)
+    fitted_model_output.print_classes(console, result)
+    fitted_model_output.print_workers(console, result)
     print_disputed(console, result, DISPUTED, items)
     _print_league(console, result)
-    fitted_models.print_notes_section(console, result.notes)
+    fitted_model_output.print_notes_section(console, result.notes)
     if place is not None:
-        fitted_models.print_written_files(console, place)
+        fitted_model_output.print_written_files(console, place)
     console_tables.print_next_steps(console, _next_steps(result, place))
 
 
 def print_opening(console: Console, result: Result) -> None:
     """What was done, and what the consensus says of itself."""
-    from crowdwise.audit.claims import confidence_claims
+    from crowdwise.audit.consensus_sentences import confidence_claims
 
     labels, model = result.labels, result.model
     rounds = f" and {model.n_iter_:,} iterations" if model.n_iter_ > 1 else ""
@@ -306,18 +311,20 @@ def _print_league(console: Console, result: Result) -> None:
 
 
 def _next_steps(result: Result, place: Path | None) -> list[tuple[str, str]]:
-    options, base = result.options, ["crowdwise", "aggregate", *result.files.command_words()]
-    same = [*base, *options.command_words()]
+    options, base = result.options, ["crowdwise", "aggregate", *result.files.build_command_arguments()]
+    same = [*base, *options.build_command_arguments()]
     steps = []
     if not result.model.converged_:
         longer = replace(options, max_iter=10 * int(result.model.n_iter_))
-        steps.append(("Let it converge:", quote_command(*base, *longer.command_words())))
+        steps.append(("Let it converge:", quote_command(*base, *longer.build_command_arguments())))
     if place is None:
         steps.append(("Keep the result:", quote_command(*same, "--out", "results")))
     else:
         steps.append(("Use the model in Python:", f"import crowdwise; crowdwise.load({str(place / 'model')!r})"))
     if not result.scores:
         steps.append(("Score it, if you know the truth of some tasks:", quote_command(*same, "--truth", "truth.csv")))
-    known = option_words({"truth": options.truth})
-    steps.append(("Compare the methods:", quote_command("crowdwise", "compare", *result.files.command_words(), *known)))
+    known = build_option_arguments({"truth": options.truth})
+    steps.append(
+        ("Compare the methods:", quote_command("crowdwise", "compare", *result.files.build_command_arguments(), *known))
+    )
     return [(reason, escape_unprintable(command)) for reason, command in steps]

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
-from crowdwise.cli.fitted_models import expected_wrong_facts
+from crowdwise.cli.fitted_model_output import expected_wrong_facts
 from crowdwise.cli.label_files import LabelFiles
 from crowdwise.cli.options import AuditOptions, Json, Labels, TimedColumnOptions
 from crowdwise.cli.run_audit_command import run_audit
@@ -68,7 +68,7 @@ def audit(
         kept, pruned = prune(timed.labels, found.findings)
         output_files.output_csv(kept.to_table(), prune_to)
     if json:
-        output_files.print_json(_facts(found, timed.column))
+        output_files.print_json(_to_json_dict(found, timed.column))
     elif prune_to != "-":
         AuditPage(found, files, options, timed.column, items, details=details).print_page(prune_to, pruned)
 
@@ -76,10 +76,10 @@ def audit(
 # ---- JSON -------------------------------------------------------------------------------------------------
 
 
-def _facts(found: Audit, time_column: str | None) -> dict[str, Any]:
+def _to_json_dict(found: Audit, time_column: str | None) -> dict[str, Any]:
     """What `--json` prints."""
-    from crowdwise.audit.claims import consensus_claims
     from crowdwise.audit.consensus_scores import score_consensus
+    from crowdwise.audit.consensus_sentences import consensus_claims
 
     size = found.effective
     score = score_consensus(found)
@@ -92,10 +92,10 @@ def _facts(found: Audit, time_column: str | None) -> dict[str, Any]:
         "time_column": time_column,
         "findings": [output_files.json_values(asdict(finding)) for finding in found.findings],
         "skipped": {screen.kind: screen.skipped for screen in found.screens if screen.skipped},
-        **({} if size is None else {"effective_size": output_files.json_values(_size_numbers(size))}),
+        **({} if size is None else {"effective_size": output_files.json_values(_effective_size_numbers(size))}),
         "says": [claim._asdict() for claim in consensus_claims(found, score)],
         **expected_wrong_facts(found.model),
-        **({} if score is None else score.facts()),
+        **({} if score is None else score.to_json_dict()),
         "consensus": _json_rows(found.model.consensus(), ("task", "label", "confidence", "n_labels")),
         "workers": [
             row | {"verdict": verdict}
@@ -109,7 +109,7 @@ def _json_rows(table: pa.Table, names: tuple[str, ...]) -> list[dict[str, Any]]:
     return [output_files.json_values(row) for row in table.select(names).to_pylist()]
 
 
-def _size_numbers(size: Any) -> dict[str, Any]:
+def _effective_size_numbers(size: Any) -> dict[str, Any]:
     return {name: value for name, value in asdict(size).items() if name not in ("groups", "families")}
 
 
@@ -139,7 +139,7 @@ class AuditPage:
 
     def print_page(self, prune_to: str | None, pruned: Any) -> None:
         """Show what was found, what was not asked and why, and what to do next."""
-        from crowdwise.audit.claims import Claim
+        from crowdwise.audit.consensus_sentences import Claim
 
         console = console_tables.open_console()
         self._print_opening(console)
@@ -158,8 +158,8 @@ class AuditPage:
             console_tables.print_next_steps(console, self._next_steps())
 
     def _print_opening(self, console: Console) -> None:
-        from crowdwise.audit.claims import consensus_claims
         from crowdwise.audit.consensus_scores import score_consensus
+        from crowdwise.audit.consensus_sentences import consensus_claims
 
         labels, time = self.found.labels, self.time_column
         drift = "" if time is None else f" Drift is looked for over the times in column {quote(time)}."
@@ -175,7 +175,7 @@ class AuditPage:
         console_tables.print_notes(console, [told for fine, told in self.found.checks() if not fine])
 
     def _print_findings(self, console: Console) -> None:
-        from crowdwise.audit.claims import skill_sentences
+        from crowdwise.audit.consensus_sentences import skill_sentences
 
         findings = self.found.findings
         console_tables.print_heading(console, "What was found" if findings else "Nothing was found")
@@ -185,7 +185,7 @@ class AuditPage:
         shown = [each for found in kinds.values() for each in found[:MOST] if each.about == "worker"]
         skills = skill_sentences(self.found, [each.names[0] for each in shown])
         for found in kinds.values():
-            self._print_kind(console, found, skills)
+            self._print_findings_of_kind(console, found, skills)
         if not findings:
             console_tables.print_paragraph(
                 console, "Nobody stands out beyond what chance explains. That is no proof of honesty."
@@ -200,7 +200,7 @@ class AuditPage:
         if findings and not self.details:
             console_tables.print_paragraph(console, "Why, and how sure each of these is: --details.")
 
-    def _print_kind(self, console: Console, findings: list[Finding], skills: dict[Any, str]) -> None:
+    def _print_findings_of_kind(self, console: Console, findings: list[Finding], skills: dict[Any, str]) -> None:
         """All findings of a kind, the surest first, and what to do about them once."""
         from crowdwise.audit.audit_tests import finding_kind
         from crowdwise.audit.finding_types import FACT
@@ -231,7 +231,7 @@ class AuditPage:
         return [console_tables.format_item_line(text, ITEM_WIDTH) for text in texts if text]
 
     def _next_steps(self) -> list[tuple[str, str]]:
-        words = [*self.files.command_words(), *self.options.command_words()]
+        words = [*self.files.build_command_arguments(), *self.options.build_command_arguments()]
         next_steps = [("workers, tasks and classes, on a page", quote_command("crowdwise", "report", *words))]
         if any(finding.about in ("worker", "workers") for finding in self.found.findings):
             pruning = quote_command("crowdwise", "audit", *words, "--prune-to", "pruned.csv")

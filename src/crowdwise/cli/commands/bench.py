@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
-from crowdwise.cli.options import Json, option_words
+from crowdwise.cli.options import Json, build_option_arguments
 from crowdwise.cli.terminal_names import display_name, escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError, quote
 
@@ -84,14 +84,14 @@ class BenchRequest:
         return replace(full.quick_version(), published=(), claims=(), notes=()) if self.options.quick else full
 
     @property
-    def stem(self) -> str:
+    def file_stem(self) -> str:
         """What the names of the files begin with."""
         return Path(self.name).stem + ("-quick" if self.options.quick else "")
 
     @property
-    def rows(self) -> Path:
+    def runs_file(self) -> Path:
         """The file of the runs."""
-        return self.folder / f"{self.stem}.jsonl"
+        return self.folder / f"{self.file_stem}.jsonl"
 
     def command(self, *, out: str) -> str:
         """The command that asks for this again, to be copied."""
@@ -104,7 +104,7 @@ class BenchRequest:
             "processes": None if options.processes == 1 else options.processes,
         }
         return quote_command(
-            "crowdwise", "bench", self.name, *(["--quick"] if options.quick else []), *option_words(given)
+            "crowdwise", "bench", self.name, *(["--quick"] if options.quick else []), *build_option_arguments(given)
         )
 
 
@@ -130,7 +130,7 @@ def bench(
         _announce_interruption(asked, out)
         raise
     if json:
-        output_files.print_json(_facts(asked, report, files))
+        output_files.print_json(_to_json_dict(asked, report, files))
     else:
         _print_page(asked, report, files)
     if report.failed:
@@ -149,22 +149,22 @@ def _run_table(asked: BenchRequest, say: Callable[[int, int], None]) -> tuple[Ta
     table, options = asked.table, asked.options
     wanted = None if options.methods is None else choose_methods(table, options.methods)
     jobs = table.jobs(wanted, options.seeds)
-    waiting = run_table.pending_jobs(jobs, run_table.read_rows(asked.rows))
+    waiting = run_table.pending_jobs(jobs, run_table.read_rows(asked.runs_file))
     check_jobs(waiting)
     say(len(jobs), len(waiting))
-    run_table.run_table(table, jobs, asked.rows, device=options.device.value, processes=options.processes)
-    rows = run_table.read_rows(asked.rows)
+    run_table.run_table(table, jobs, asked.runs_file, device=options.device.value, processes=options.processes)
+    rows = run_table.read_rows(asked.runs_file)
     failed = run_table.select_failures(jobs, rows)
     _refuse_if_all_failed(jobs, failed)
     every = table.jobs(seeds=max(table.seeds, options.seeds or 0))
     report = make_report(table, run_table.select_rows(every, rows), failed)
-    files = report.files(asked.stem, asked.command(out=str(asked.folder)))
-    for old in asked.folder.glob(f"{asked.stem}-[0-9]*.svg"):
+    files = report.files(asked.file_stem, asked.command(out=str(asked.folder)))
+    for old in asked.folder.glob(f"{asked.file_stem}-[0-9]*.svg"):
         if old.name not in files:
             old.unlink()
     for name, text in files.items():
         output_files.write_text(text, asked.folder / name)
-    return report, [asked.rows, *(asked.folder / name for name in files)]
+    return report, [asked.runs_file, *(asked.folder / name for name in files)]
 
 
 def _refuse_if_all_failed(jobs: list[Job], failed: list[dict[str, Any]]) -> None:
@@ -210,7 +210,7 @@ def _list_tables() -> list[dict[str, Any]]:
     return found
 
 
-def _facts(asked: BenchRequest, report: TableReport, files: list[Path]) -> dict[str, Any]:
+def _to_json_dict(asked: BenchRequest, report: TableReport, files: list[Path]) -> dict[str, Any]:
     """Everything that came out, for programs."""
     table = report.table
     return {
@@ -221,7 +221,7 @@ def _facts(asked: BenchRequest, report: TableReport, files: list[Path]) -> dict[
         "runs": len(report.rows),
         "seconds": round(report.seconds, 2),
         "published": dict(report.tally),
-        "cells": [_cell_facts(cell) for cell in report.cells],
+        "cells": [_cell_to_json_dict(cell) for cell in report.cells],
         "claims": [
             {"says": each.claim.says, "verdict": each.verdict, "figures": list(each.figures)} for each in report.claims
         ],
@@ -230,7 +230,7 @@ def _facts(asked: BenchRequest, report: TableReport, files: list[Path]) -> dict[
     }
 
 
-def _cell_facts(cell: Cell) -> dict[str, Any]:
+def _cell_to_json_dict(cell: Cell) -> dict[str, Any]:
     published = cell.published
     return {
         "setting": cell.setting,
@@ -279,9 +279,9 @@ def _announce_interruption(asked: BenchRequest, out: str) -> None:
     """Say what an interruption has left, and how to go on."""
     from crowdwise.reproduction.run_table import read_rows
 
-    kept = len(read_rows(asked.rows))
+    kept = len(read_rows(asked.runs_file))
     kept_runs = "1 run is" if kept == 1 else f"{kept:,} runs are"
-    message = f"Stopped. {kept_runs} kept in {asked.rows}. To go on: {asked.command(out=out)}"
+    message = f"Stopped. {kept_runs} kept in {asked.runs_file}. To go on: {asked.command(out=out)}"
     console_tables.open_console(stderr=True).print(Text(f"crowdwise: {escape_unprintable(message)}"), soft_wrap=True)
 
 
@@ -347,14 +347,14 @@ def _print_over_axis(console: Console, report: TableReport, mine: list[Cell], ax
     for start in range(0, len(values), several):
         part = values[start : start + several]
         rows: list[list[str | Text]] = [
-            [display_name(method, METHOD), *(_cell_number(found.get((method, x)), digits) for x in part)]
+            [display_name(method, METHOD), *(_format_cell(found.get((method, x)), digits) for x in part)]
             for method in dict.fromkeys(cell.method for cell in mine)
         ]
         headings = [(display_name(format_axis_value(x), COLUMN - 3).plain, "right") for x in part]
         console.print(console_tables.make_table((display_name(axis.name, METHOD).plain, "left"), *headings, rows=rows))
 
 
-def _cell_number(cell: Cell | None, digits: int) -> Text:
+def _format_cell(cell: Cell | None, digits: int) -> Text:
     from crowdwise.reproduction.table_page import MARKS
 
     if cell is None or not cell.values:

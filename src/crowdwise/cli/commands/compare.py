@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
-from crowdwise.cli.fitted_models import print_notes_section
+from crowdwise.cli.fitted_model_output import print_notes_section
 from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files
 from crowdwise.cli.options import ColumnOptions, Engine, Json, Labels
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
@@ -54,12 +54,12 @@ def compare(
         announce_compilation(read)
         comparison = compare_methods(read, named, folds=folds, truth=truth, random_state=seed)
     if json:
-        output_files.print_json(_facts(comparison))
+        output_files.print_json(_to_json_dict(comparison))
     else:
         _print_page(comparison, files)
 
 
-def _facts(comparison: Comparison) -> dict[str, Any]:
+def _to_json_dict(comparison: Comparison) -> dict[str, Any]:
     """Give what `--json` prints; what could not be measured is null."""
     independence = comparison.independence
     return {
@@ -140,13 +140,15 @@ def _format_accuracy(row: MethodStanding) -> str:
 def _next_steps(comparison: Comparison, files: LabelFiles) -> list[tuple[str, str]]:
     """The method to use, as far as the comparison tells, and how to learn more."""
     method = comparison.recommendation
-    words = quote_command("crowdwise", "aggregate", *files.command_words(), "--method", method, "--out", "results")
+    words = quote_command(
+        "crowdwise", "aggregate", *files.build_command_arguments(), "--method", method, "--out", "results"
+    )
     use = escape_unprintable(words)
     if method == comparison.best_by_truth:
         return [("Use the method that is right most often:", use)]
     if comparison.best_by_truth is not None:
         return [("Use the default, as the truth singles out no method:", use)]
-    scored = quote_command("crowdwise", "compare", *files.command_words(), "--truth", "truth.csv")
+    scored = quote_command("crowdwise", "compare", *files.build_command_arguments(), "--truth", "truth.csv")
     again = ("Score the methods with true answers to some tasks, a hundred or more:", escape_unprintable(scored))
     if method == comparison.best and method != "auto":
         return [("Use the method that predicts labels best:", use), again]

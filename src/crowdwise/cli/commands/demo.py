@@ -12,7 +12,7 @@ from rich.text import Text
 from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.commands.aggregate import AggregateOptions, fit_and_score, print_disputed, print_opening
 from crowdwise.cli.commands.report import check_installed, write_page
-from crowdwise.cli.fitted_models import print_classes, print_notes_to_stderr, print_written_files
+from crowdwise.cli.fitted_model_output import print_classes, print_notes_to_stderr, print_written_files
 from crowdwise.cli.label_files import LabelFiles
 from crowdwise.cli.terminal_names import display_name, escape_unprintable
 from crowdwise.labels.errors import InputError
@@ -76,7 +76,7 @@ def _print_anaesthetists(result: Result) -> None:
     print_opening(console, result)
     print_classes(console, result)
     console_tables.print_heading(console, "The first patients")
-    console.print(_first_tasks(result, 6))
+    console.print(_first_tasks_table(result, 6))
     print_disputed(console, result, 6)
     console_tables.print_heading(console, "Worker portraits, best first; skill is the chance that an answer is right")
     order = sorted(range(len(model.skill_)), key=lambda at: -model.skill_[at])
@@ -87,7 +87,7 @@ def _print_anaesthetists(result: Result) -> None:
         console.print(console_tables.confusion_table(names, model.confusion_[at]))
 
 
-def _first_tasks(result: Result, most: int) -> Padding:
+def _first_tasks_table(result: Result, most: int) -> Padding:
     rows: list[list[str | Text]] = [
         [
             display_name(row["task"]),
@@ -103,7 +103,7 @@ def _first_tasks(result: Result, most: int) -> Padding:
 
 def _describe_usual_mistake(model: Any, names: list[Any], worker: int) -> str:
     """Put the mistake that a worker makes most often in words."""
-    from crowdwise.audit.claims import most_common_mistake
+    from crowdwise.audit.consensus_sentences import most_common_mistake
 
     truth, label, chance = most_common_mistake(model, worker)
     named = f"{display_name(names[truth], 8).plain} as {display_name(names[label], 8).plain}"
@@ -147,7 +147,7 @@ def _learn_from_digits(place: Path) -> str:
     except InputError as error:  # torch is not installed
         return str(error)
     digits = _fit_digits()
-    output_files.write_text(_draw_digits(digits), place / PICTURE)
+    output_files.write_text(_draw_digit_confusions(digits), place / PICTURE)
     _print_digits(digits)
     return ""
 
@@ -158,7 +158,7 @@ def _fit_digits(seed: int = 0) -> DigitsResult:
     from sklearn.datasets import load_digits
 
     from crowdwise.registry import learner
-    from crowdwise.simulate.annotators import pairwise_flippers
+    from crowdwise.simulate.tanno_annotators import pairwise_flippers
 
     digits: Any = load_digits()
     order = np.random.default_rng(seed).permutation(len(digits.target))
@@ -178,7 +178,7 @@ def _fit_digits(seed: int = 0) -> DigitsResult:
     return DigitsResult(accuracy, error, crowd.accuracy, TRAINING, len(hidden), crowd.confusion, found)
 
 
-def _draw_digits(digits: DigitsResult) -> str:
+def _draw_digit_confusions(digits: DigitsResult) -> str:
     """How the workers err, in truth and as recovered, as SVG text."""
     from crowdwise.reproduction.matrix_chart import draw_matrices
 

@@ -59,5 +59,5 @@ def _print_page(description: Description, files: LabelFiles) -> None:
         console_tables.print_notes(console, description.warnings)
     if not description.repeated_answers and files.columns.on_duplicate is OnDuplicate.all:
         files = replace(files, columns=replace(files.columns, on_duplicate=OnDuplicate.error))
-    command = quote_command("crowdwise", "aggregate", *files.command_words())
+    command = quote_command("crowdwise", "aggregate", *files.build_command_arguments())
     console_tables.print_next_steps(console, [("Find the consensus:", command)])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, fitted_models, output_files
-from crowdwise.cli.fitted_models import note_defused_names, read_scoring_truth
+from crowdwise.cli import console_tables, fitted_model_output, output_files
+from crowdwise.cli.fitted_model_output import note_names_escaped_in_csv, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, read_files
 from crowdwise.cli.options import (
     ColumnOptions,
@@ -52,7 +52,7 @@ class Predictions:
     scores: dict[str, Any]
     notes: list[str]
 
-    def facts(self) -> dict[str, Any]:
+    def to_json_dict(self) -> dict[str, Any]:
         """Give what `--json` prints."""
         classes = [str(name) for name in self.model.classes_.tolist()]
         rows = self.table.select(["task", "label", "confidence"]).to_pylist()
@@ -100,11 +100,11 @@ def predict(
     files = LabelFiles(labels, columns) if labels else None
     result = _predict_tasks(_load_learner(model), features, files, truth, image_size)
     if json:
-        output_files.print_json(result.facts())
+        output_files.print_json(result.to_json_dict())
     if not json or out != "-":
         output_files.output_csv(result.table, out)
     if json or out == "-":
-        fitted_models.print_notes_to_stderr([*([] if json else _format_scores_as_notes(result)), *result.notes])
+        fitted_model_output.print_notes_to_stderr([*([] if json else _format_scores_as_notes(result)), *result.notes])
     else:
         _print_page(result, "features" if files is None else "features and labels", out)
 
@@ -131,7 +131,7 @@ def _predict_tasks(
 
     from crowdwise.audit.consensus_scores import score_posterior
     from crowdwise.learn.alignment import align_to_rows
-    from crowdwise.learn.reading import read_features
+    from crowdwise.learn.feature_files import read_features
 
     notes = []
     square = len(model.shape_) == 3 and model.shape_[1] == model.shape_[2]
@@ -160,7 +160,7 @@ def _predict_tasks(
         codes, more = read_scoring_truth(truth, _make_empty_labels(names, model._names.classes))
         notes += more
         scores = score_posterior(table, shares, model._names.classes, codes)
-    notes += note_defused_names(table)
+    notes += note_names_escaped_in_csv(table)
     return Predictions(model=model, table=table, shares=shares, scores=scores, notes=notes)
 
 
@@ -211,12 +211,12 @@ def _print_page(result: Predictions, given: str, out: str) -> None:
             f"{unsure:,} less than 60%, by the model's own confidence{'' if result.scores else ', unchecked'}."
         )
     )
-    fitted_models.print_scores(console, result.scores)
+    fitted_model_output.print_scores(console, result.scores)
     console_tables.print_heading(console, "Classes")
     names = result.model.classes_.tolist()
     columns = {"of these tasks": result.shares.mean(axis=0), "in training": result.model.prior_}
     console.print(console_tables.class_shares_table(console, names, columns))
-    fitted_models.print_notes_section(console, result.notes)
+    fitted_model_output.print_notes_section(console, result.notes)
     console_tables.print_heading(console, "Written")
     what = "label, confidence and the probability of every class"
     console.print(Text(f"  {escape_unprintable(out)}  {what}"), soft_wrap=True)

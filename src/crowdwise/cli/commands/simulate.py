@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
-from crowdwise.cli.options import option_words
+from crowdwise.cli.options import build_option_arguments
 from crowdwise.cli.terminal_names import quote_command
 from crowdwise.labels.errors import InputError, quote
 
@@ -117,6 +117,6 @@ def _print_page(simulation: Simulation, crowd: str, out: str, truth_out: str | N
             f"tasks, {labels.n_classes:,} classes; {simulation.accuracy:.1%} of the labels are right."
         )
     )
-    known = option_words({"truth": None if truth_out == "-" else truth_out})
+    known = build_option_arguments({"truth": None if truth_out == "-" else truth_out})
     command = quote_command("crowdwise", "aggregate", out, *known)
     console_tables.print_next_steps(console, [("See who is found out:", command)])

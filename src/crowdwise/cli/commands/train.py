@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from crowdwise.cli import console_tables, fitted_models, output_files
-from crowdwise.cli.fitted_models import FittedResult, note_defused_names, read_scoring_truth
+from crowdwise.cli import console_tables, fitted_model_output, output_files
+from crowdwise.cli.fitted_model_output import FittedResult, note_names_escaped_in_csv, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, collect_warnings, read_files
-from crowdwise.cli.options import ColumnOptions, Engine, Features, ImageSize, Json, make_option, option_words
+from crowdwise.cli.options import ColumnOptions, Engine, Features, ImageSize, Json, build_option_arguments, make_option
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError
 
@@ -69,7 +69,7 @@ class TrainOptions:
         return {name: value for name, value in given.items() if value is not None}
 
     @property
-    def example_features(self) -> str:
+    def example_features_name(self) -> str:
         """A name for features of new tasks, of the kind that was given."""
         given = Path(self.features)
         if given.is_dir():
@@ -81,7 +81,7 @@ class TrainOptions:
         """Give the same on a command line; a truth is left out."""
         given = asdict(self) | {"truth": None, "features": None}
         labels = [word for file in files.files for word in ("--labels", file)]
-        words = ["--features", self.features, *labels, *option_words(given), *files.option_words()]
+        words = ["--features", self.features, *labels, *build_option_arguments(given), *files.build_column_arguments()]
         return ["crowdwise", "train", *words]
 
 
@@ -93,7 +93,7 @@ class TrainResult(FittedResult):
     options: TrainOptions
 
     @property
-    def network(self) -> str:
+    def network_name(self) -> str:
         """Name of the network."""
         from crowdwise.learn.networks import default_network
 
@@ -105,12 +105,12 @@ class TrainResult(FittedResult):
         history, at = self.model.history_, self.model.best_epoch_ - 1
         return {name: history[name][at].as_py() for name in ("held_out", "accuracy") if name in history.column_names}
 
-    def facts(self) -> dict[str, Any]:
+    def to_json_dict(self) -> dict[str, Any]:
         """Give what `--json` prints."""
         best = self.best_scores
         return {
             "method": self.model.slug,
-            "network": self.network,
+            "network": self.network_name,
             **self.size_facts(),
             "n_epochs": int(self.model.n_epochs_),
             "best_epoch": int(self.model.best_epoch_),
@@ -150,8 +150,8 @@ def train(
     if place is not None:
         output_files.write_results(result, place, history=result.model.history_)
     if json:
-        output_files.print_json(result.facts())
-        fitted_models.print_notes_to_stderr(result.notes)
+        output_files.print_json(result.to_json_dict())
+        fitted_model_output.print_notes_to_stderr(result.notes)
     else:
         _print_page(result, place)
 
@@ -168,8 +168,8 @@ def _fit_learner(files: LabelFiles, options: TrainOptions) -> TrainResult:
     model = _make_learner(entry, options)
     from crowdwise.learn.alignment import align_to_rows
     from crowdwise.learn.diagnosis import diagnose_fit
+    from crowdwise.learn.feature_files import read_features
     from crowdwise.learn.identifiability import NotIdentifiable
-    from crowdwise.learn.reading import read_features
 
     labels = read_files(files)
     features = read_features(options.features, image_size=options.image_size)
@@ -183,7 +183,7 @@ def _fit_learner(files: LabelFiles, options: TrainOptions) -> TrainResult:
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
     notes += [*warned, *diagnose_fit(model, features, answers, as_options=True)]
-    notes += note_defused_names(consensus, workers)
+    notes += note_names_escaped_in_csv(consensus, workers)
     scores = {} if codes is None else score_posterior(consensus, model.posterior_, answers.classes, codes)
     found = {"labels": answers, "model": model, "consensus": consensus, "workers": workers}
     return TrainResult(files=files, options=options, seconds=seconds, scores=scores, notes=notes, **found)
@@ -204,7 +204,7 @@ def _read_validation(options: TrainOptions) -> Any:
     """Features and true classes to choose the epoch by, where they are given."""
     from crowdwise.labels.truth import read_truth
     from crowdwise.learn.alignment import truth_of_rows
-    from crowdwise.learn.reading import read_features
+    from crowdwise.learn.feature_files import read_features
 
     if options.valid is None:
         return None
@@ -223,16 +223,16 @@ def _print_page(result: TrainResult, place: Path | None) -> None:
         Text(
             f"A classifier of {labels.n_classes:,} classes, from the features of {labels.n_tasks:,} tasks and "
             f"{labels.n_labels:,} labels by {labels.n_workers:,} workers.\n"
-            f"By {model.slug} with the network {result.network}, in {result.seconds:.2g} s."
+            f"By {model.slug} with the network {result.network_name}, in {result.seconds:.2g} s."
         )
     )
     _print_training(console, result)
-    fitted_models.print_scores(console, result.scores, "Labels and features together, against")
-    fitted_models.print_classes(console, result)
-    fitted_models.print_workers(console, result)
-    fitted_models.print_notes_section(console, result.notes)
+    fitted_model_output.print_scores(console, result.scores, "Labels and features together, against")
+    fitted_model_output.print_classes(console, result)
+    fitted_model_output.print_workers(console, result)
+    fitted_model_output.print_notes_section(console, result.notes)
     if place is not None:
-        fitted_models.print_written_files(console, place, history="loss and scores of every epoch")
+        fitted_model_output.print_written_files(console, place, history="loss and scores of every epoch")
     console_tables.print_next_steps(console, _next_steps(result, place))
 
 
@@ -251,7 +251,7 @@ def _next_steps(result: TrainResult, place: Path | None) -> list[tuple[str, str]
     words = result.options.command(result.files)
     steps = [("Keep the model:", quote_command(*words, "--out", "results"))]
     if place is not None:
-        new = result.options.example_features
+        new = result.options.example_features_name
         ask = ["crowdwise", "predict", str(place / "model"), "--features", new, "--out", "predictions.csv"]
         steps = [
             ("Classify tasks that nobody has labelled:", quote_command(*ask)),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Sums",
     "accumulate",
-    "accumulate_votes",
+    "count_against_vote_shares",
     "e_step",
     "e_step_votes",
     "log_rows",
@@ -161,7 +161,7 @@ def accumulate(blocks: Blocks, lane: int, values: FloatArray, counts: FloatArray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def accumulate_votes(blocks: Blocks, lane: int, otherwise: FloatArray, gold: IntArray, out: Sums) -> None:
+def count_against_vote_shares(blocks: Blocks, lane: int, otherwise: FloatArray, gold: IntArray, out: Sums) -> None:
     """Shares of votes of one lane, and their counts."""
     class_counts = out.class_counts[lane]
     out.counts[lane] = 0.0

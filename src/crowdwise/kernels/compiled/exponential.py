@@ -23,10 +23,10 @@ UNDERFLOW = -708.0
 
 @intrinsic
 def _bits_to_double(_typing: Any, _bits: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def emit_bitcast(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
 
-    return types.float64(types.int64), generate
+    return types.float64(types.int64), emit_bitcast
 
 
 @njit(inline="always")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from crowdwise.kernels.compiled.softmax import normalise
+from crowdwise.kernels.compiled.softmax import softmax_row
 from crowdwise.kernels.family_model import NEGLIGIBLE
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ TINY = 1e-200  # below which products are scaled up
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _task_weights(
+def _task_class_likelihoods(
     task: int,
     edges: FamilyEdges,
     parameters: FamilyParameters,
@@ -78,7 +78,7 @@ def _task_weights(
                 chance[z] /= total
             value += np.log(total)
         weight[k] = value
-    most, total = normalise(weight)
+    most, total = softmax_row(weight)
     return n_blocks, most + np.log(total)
 
 
@@ -104,7 +104,7 @@ def expected_counts(edges: FamilyEdges, parameters: FamilyParameters, counts: Fa
     starts, joint, weight = _work_arrays(edges, n_classes)
     value = 0.0
     for task in range(edges.task_ptr.size - 1):
-        n_blocks, gain = _task_weights(task, edges, parameters, starts, joint, weight)
+        n_blocks, gain = _task_class_likelihoods(task, edges, parameters, starts, joint, weight)
         value += gain
         gold = edges.gold[task]
         if gold >= 0:
@@ -145,7 +145,7 @@ def sample_classes(
     starts, joint, weight = _work_arrays(edges, n_classes)
     drawn = 0
     for task in range(edges.task_ptr.size - 1):
-        n_blocks = _task_weights(task, edges, parameters, starts, joint, weight)[0]
+        n_blocks = _task_class_likelihoods(task, edges, parameters, starts, joint, weight)[0]
         k = edges.gold[task] if edges.gold[task] >= 0 else _draw_by_inverse_cdf(weight, uniform[drawn])
         drawn += 1
         truth[task] = k

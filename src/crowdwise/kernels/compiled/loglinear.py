@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crowdwise.kernels.loglinear import Side
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["climb", "e_step", "sum_block"]
+__all__ = ["block_log_likelihood_gradient", "climb", "e_step"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -68,7 +68,7 @@ def climb(
         if n_labels == 0:
             own[:] = 0.0
             continue
-        value = sum_block(own, block, side, posterior, others, slope, mass)
+        value = block_log_likelihood_gradient(own, block, side, posterior, others, slope, mass)
         value -= _penalty(own, weight, ordinal)
         for _ in range(STEPS):
             if ordinal:
@@ -82,7 +82,7 @@ def climb(
                 for k in range(n_classes):
                     for c in range(n_classes):
                         trial[k, c] = own[k, c] + scale * direction[k, c]
-                reached = sum_block(trial, block, side, posterior, others, slope, mass)
+                reached = block_log_likelihood_gradient(trial, block, side, posterior, others, slope, mass)
                 reached -= _penalty(trial, weight, ordinal)
                 if reached >= value:
                     break
@@ -96,7 +96,7 @@ def climb(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_block(
+def block_log_likelihood_gradient(
     own: FloatArray,
     block: int,
     side: Side,

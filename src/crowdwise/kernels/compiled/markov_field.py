@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from numba import njit
 
-from crowdwise.kernels.compiled.softmax import normalise
+from crowdwise.kernels.compiled.softmax import softmax_row
 
 if TYPE_CHECKING:
     from crowdwise.labels.task_graph import TaskGraph
@@ -32,7 +32,7 @@ def mean_field_sweeps(
                     row[k] += posterior[neighbour[edge], k]
             for k in range(n_classes):
                 row[k] = coupling * row[k] + log_evidence[t, k]
-            normalise(row)
+            softmax_row(row)
     total = 0.0
     for t in range(posterior.shape[0]):
         near = 0.0

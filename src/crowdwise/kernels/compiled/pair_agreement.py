@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from crowdwise.kernels.pair_agreement import IndependenceModel
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["add_copy_ratios", "add_pairs", "add_partner_sums"]
+__all__ = ["add_copy_ratios", "add_pair_sums", "add_partner_sums"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -27,7 +27,7 @@ def _sum_log_labels(model: IndependenceModel, task: int, every: FloatArray) -> N
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _remove_pair(
+def _class_chances_without_pair(
     one: int, two: int, model: IndependenceModel, every: FloatArray, chance: FloatArray
 ) -> tuple[float, int]:
     """Chance of each class by the other groups, relative to the likeliest; returns their sum and the likeliest."""
@@ -54,7 +54,7 @@ def _expected_agreement(
 
     Last, the class that the others are sure of, or -1.
     """
-    total, best = _remove_pair(one, two, model, every, chance)
+    total, best = _class_chances_without_pair(one, two, model, every, chance)
     first, second = model.worker[one], model.worker[two]
     same, wrong, off = 0.0, 0.0, 0.0
     for k in range(every.size):
@@ -70,7 +70,9 @@ def _expected_agreement(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_pairs(model: IndependenceModel, table: FloatArray, tasks: IntArray, place: IntArray, out: FloatArray) -> None:
+def add_pair_sums(
+    model: IndependenceModel, table: FloatArray, tasks: IntArray, place: IntArray, out: FloatArray
+) -> None:
     """Add to `out` (7, size, size) what `pair_sums` counts, of every two labels of a task in one order."""
     every, chance = np.empty(model.log_prior.size), np.empty(model.log_prior.size)
     label = model.label
@@ -157,7 +159,7 @@ def add_copy_ratios(
                 if label[one] != label[two]:
                     out[:, first, second] += apart
                     continue
-                _remove_pair(one, two, model, every, chance)
+                _class_chances_without_pair(one, two, model, every, chance)
                 alone, both = 0.0, 0.0
                 for k in range(every.size):
                     says = chance[k] * table[worker[one], label[one], k]

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from crowdwise.kernels.pairs import PairCounts
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["add_pairs", "pair_keys"]
+__all__ = ["add_expected_pair_counts", "pair_keys"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_pairs(
+def add_expected_pair_counts(
     pairs: PairCounts, prior: FloatArray, table: FloatArray, class_counts: FloatArray, counts: FloatArray
 ) -> float:
     """Add what each pair's joint answers say; their log-likelihood."""

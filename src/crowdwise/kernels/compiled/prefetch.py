@@ -30,7 +30,7 @@ def prefetch(_typing: Any, table: Any, _row: Any, _column: Any) -> Any:
     if not (isinstance(table, types.Array) and table.layout == "C" and table.ndim == 2):
         raise TypingError("prefetch needs a C-ordered table")
 
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def emit_prefetch_instruction(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         array = context.make_array(table)(context, builder, arguments[0])
         width = builder.extract_value(array.shape, 1)
         cell = builder.add(builder.mul(arguments[1], width), arguments[2])
@@ -42,7 +42,7 @@ def prefetch(_typing: Any, table: Any, _row: Any, _column: Any) -> Any:
         builder.call(hint, [address, *(ir.Constant(word, value) for value in (READ, KEEP, DATA))])
         return context.get_dummy_value()
 
-    return types.void(table, types.intp, types.intp), generate
+    return types.void(table, types.intp, types.intp), emit_prefetch_instruction
 
 
 @njit(inline="always")

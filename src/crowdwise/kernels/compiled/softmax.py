@@ -11,11 +11,11 @@ from numba import njit
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["normalise", "softmax_task"]
+__all__ = ["softmax_row", "softmax_task"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def normalise(row: FloatArray) -> tuple[float, float]:
+def softmax_row(row: FloatArray) -> tuple[float, float]:
     """Turn log-weights (K,) into probabilities, in place; the highest, and the sum of the weights over its weight."""
     highest = row[0]
     for k in range(1, row.size):
@@ -39,5 +39,5 @@ def softmax_task(row: FloatArray, gold: IntArray, task: int) -> float:
         for k in range(row.size):
             if k != gold[task]:
                 row[k] = -np.inf
-    highest, mass = normalise(row)
+    highest, mass = softmax_row(row)
     return highest + math.log(mass)

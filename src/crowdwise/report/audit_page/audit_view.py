@@ -17,7 +17,7 @@ from crowdwise.report.display_names import display_name, distinct_names
 
 if TYPE_CHECKING:
     from crowdwise.audit.audit import Audit
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.report.agreement_graph_layout import AgreementGraph
 
@@ -125,9 +125,9 @@ class AuditView:
         self.low, self.high = table["skill_low"].to_numpy(), table["skill_high"].to_numpy()
         self.n_gold = int(mark_gold_tasks(audit).sum())
         self.verdicts = audit.verdicts
-        self.flagged = self._flagged()
+        self.flagged = self._worst_finding_scores()
 
-    def _flagged(self) -> FloatArray:
+    def _worst_finding_scores(self) -> FloatArray:
         worst = np.full(self.labels.n_workers, -1.0)
         guilty = {name for finding in self.audit.findings for name in _finding_workers(finding)}
         if not guilty:
@@ -164,7 +164,7 @@ class AuditView:
         """A worker's matrix."""
         return worker_confusion(self.model, self.labels, worker)
 
-    def examples(self, most: int = 3) -> list[tuple[str, int]]:
+    def choose_example_workers(self, most: int = 3) -> list[tuple[str, int]]:
         """Workers whose matrices are worth a look, and why: flagged, worst and best of those with enough labels."""
         per_worker = self.labels.labels_per_worker
         enough = per_worker >= min(np.median(per_worker[per_worker > 0]), 20 * self.labels.n_classes)

@@ -8,7 +8,7 @@ import numpy as np
 
 from crowdwise.audit.audit import FINE
 from crowdwise.audit.audit_tests import finding_kind
-from crowdwise.audit.claims import skill_sentences
+from crowdwise.audit.consensus_sentences import skill_sentences
 from crowdwise.audit.summary import common_confusions, list_tests
 from crowdwise.labels.errors import quote
 from crowdwise.labels.source_location import format_count
@@ -165,7 +165,7 @@ def _finding_items(finding: Finding, items: TaskItems | None, room: PictureBudge
     """What the tasks of a finding show."""
     if items is None or finding.about != "task":
         return []
-    return [each for each in items.show_named(finding.names[:MOST_NAMES], room or PictureBudget()) if any(each)]
+    return [each for each in items.make_items_by_name(finding.names[:MOST_NAMES], room or PictureBudget()) if any(each)]
 
 
 def test_rows(audit: Audit) -> list[tuple[str, str, str]]:
@@ -174,7 +174,7 @@ def test_rows(audit: Audit) -> list[tuple[str, str, str]]:
     return [(display_name(title), question, display_name(result, LONGEST_SENTENCE)) for title, question, result in rows]
 
 
-def confusion_rows(portrait: AuditView) -> list[tuple[str, str, float]]:
+def common_error_rows(portrait: AuditView) -> list[tuple[str, str, float]]:
     """The commonest errors of the crowd, with the names of the classes."""
     names = portrait.classes
     return [(names[truth], names[said], chance) for truth, said, chance in common_confusions(portrait.audit)]
@@ -194,7 +194,7 @@ def matrix_tables(portrait: AuditView) -> list[dict[str, Any]]:
     ]
     shown_ones += [
         (portrait.workers[who], why, portrait.confusion(who))
-        for why, who in portrait.examples(3 if n_classes <= FEW_CLASSES else 1)
+        for why, who in portrait.choose_example_workers(3 if n_classes <= FEW_CLASSES else 1)
     ]
     return [
         {"name": name, "why": why, "classes": names, "rows": matrix[np.ix_(kept, kept)].tolist(), "all": n_classes}

@@ -12,7 +12,7 @@ import numpy as np
 from crowdwise.evaluate.penalised_logistic import fit_logistic, leave_one_out_scores, softmax
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["MEMBERS", "MemberCoefficients", "average_members", "fit_members", "max_gold_tasks", "member_names"]
@@ -95,7 +95,7 @@ def _log_features(labels: CrowdLabels, posterior: FloatArray) -> FloatArray:
     return centred
 
 
-def _numeric_values(labels: CrowdLabels) -> FloatArray | None:
+def _standardise_numeric_classes(labels: CrowdLabels) -> FloatArray | None:
     """Standardised values of three or more classes that are numbers, (K,); None where they are not."""
     try:
         values = np.array([float(name) for name in labels.classes.to_pylist()])
@@ -136,7 +136,7 @@ def fit_members(labels: CrowdLabels, posterior: FloatArray, truth: IntArray) -> 
     afforded = int((MOST_WORK / max(n * n_classes, 1)) ** 0.5) - 2 - biased.size - workers.size
     n_tables = min(int((answers[workers] >= FEWEST_TABLE).sum()), max(min(MOST_CELLS, afforded), 0) // n_classes**2)
     place = _worker_positions(labels, workers)
-    values = _numeric_values(labels)
+    values = _standardise_numeric_classes(labels)
     n_slopes = 0 if values is None else int((answers[workers] >= FEWEST_TABLE).sum())
     products = np.zeros((n_classes, n_classes)) if values is None else np.outer(values, values)
     sizes = [1, 1, biased.size, workers.size, n_tables * n_classes**2, n_slopes]

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["contrast", "crowd_confusion", "find_non_dominant", "find_unanchored"]
+__all__ = ["class_separation", "crowd_confusion", "find_non_dominant", "find_unanchored"]
 
 ANCHOR = 0.75  # a task of which anyone (a classifier, a posterior) is this sure stands for its class
 EXPERT = 0.9  # a worker of whose answers "k" at least this share is right is an expert of k
@@ -32,7 +32,7 @@ def crowd_confusion(confusion: FloatArray, answers: FloatArray) -> FloatArray:
     return mean
 
 
-def contrast(f: FloatArray) -> float:
+def class_separation(f: FloatArray) -> float:
     """How well outputs (N, K) of a classifier or model tell classes apart: 1 if all are sure, 0 if one is constant.
 
     The smallest eigenvalue of D^-½ Fᵀ F D^-½ / N with D the outputs' means. Its determinant is 0 with it, which is what

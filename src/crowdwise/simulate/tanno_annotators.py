@@ -20,7 +20,7 @@ import numpy as np
 
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.simulate.checks import check_share
-from crowdwise.simulate.setting import Setting, with_setting
+from crowdwise.simulate.setting import Setting, add_setting_parameters
 from crowdwise.simulate.workers import draw_flipper_confusion, hammer_confusion, symmetric_confusion
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ NEIGHBOUR = 0.5  # the rest is halved between the class before and the class aft
 ADVERSARY = 0.15  # the rest goes to the class half the list away, never a similar or neighbouring one
 
 
-@with_setting(n_tasks=1000, n_workers=5, n_classes=10, labels_per_task=None)
+@add_setting_parameters(n_tasks=1000, n_workers=5, n_classes=10, labels_per_task=None)
 def pairwise_flippers(setting: Setting, *, skill: float = 0.3, noise: float = 0.01) -> Simulation:
     """Workers who flip each class to one wrong class of their own (Tanno et al. 2019, MNIST).
 
@@ -58,7 +58,7 @@ def pairwise_flippers(setting: Setting, *, skill: float = 0.3, noise: float = 0.
     return setting.simulate_independent(*setting.draw_truth(), confusion)
 
 
-@with_setting(n_tasks=1000, n_workers=5, n_classes=10, labels_per_task=None)
+@add_setting_parameters(n_tasks=1000, n_workers=5, n_classes=10, labels_per_task=None)
 def hammer_spammers(
     setting: Setting, *, skill: float = 0.3, noise: float = 0.01, uniform_over: Literal["all", "others"] = "all"
 ) -> Simulation:
@@ -100,7 +100,7 @@ def cifar_confusion() -> FloatArray:
     return matrices
 
 
-@with_setting(n_tasks=1000, labels_per_task=None)
+@add_setting_parameters(n_tasks=1000, labels_per_task=None)
 def cifar_annotators(setting: Setting) -> Simulation:
     """Four annotators of CIFAR-10, 45 % of labels right: guesser, mixer, neighbour, adversary (Tanno et al. 2019).
 

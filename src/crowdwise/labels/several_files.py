@@ -24,20 +24,20 @@ __all__ = ["open_paths"]
 
 def expand_paths(given: Sequence[str | Path]) -> list[str | Path]:
     """Paths with every pattern replaced by the files it matches, in alphabetical order; none may come twice."""
-    paths = [path for each in given for path in _matches(each)]
+    paths = [path for each in given for path in _expand_pattern(each)]
     first: dict[str, str | Path] = {}
-    twice = [str(path) for path in paths if first.setdefault(_place(path), path) is not path]
+    twice = [str(path) for path in paths if first.setdefault(_absolute_path(path), path) is not path]
     if twice:
         raise InputError(f"{', '.join(map(repr, twice[:SHOWN]))} is given more than once. Give each file once.")
     return paths
 
 
-def _place(path: str | Path) -> str:
+def _absolute_path(path: str | Path) -> str:
     """Where a file is, however its path is written."""
     return "-" if path == "-" else str(Path(path).absolute())
 
 
-def _matches(path: str | Path) -> list[str | Path]:
+def _expand_pattern(path: str | Path) -> list[str | Path]:
     text = str(path)
     if text == "-" or "\n" in text or not glob.has_magic(text) or _exists(path):
         return [path]

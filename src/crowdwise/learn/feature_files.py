@@ -50,7 +50,7 @@ def read_features(source: str | Path, *, image_size: int | None = None) -> Featu
     image_size
         Width and height in pixels that images are brought to; without it all must have the same.
     """
-    path, key = _split(source)
+    path, key = _split_path_and_key(source)
     if path.is_dir():
         return _images(path, image_size)
     if image_size is not None:
@@ -60,11 +60,11 @@ def read_features(source: str | Path, *, image_size: int | None = None) -> Featu
         return _npz(path, key)
     if head.startswith(b"\x93NUMPY"):
         with path.open("rb") as file:
-            return make_features(_array(lambda: np.load(file, allow_pickle=False), path))
+            return make_features(_load_array(lambda: np.load(file, allow_pickle=False), path))
     return _table(source)
 
 
-def _split(source: str | Path) -> tuple[Path, str | None]:
+def _split_path_and_key(source: str | Path) -> tuple[Path, str | None]:
     """A file, and the array in it that is wanted: FILE.npz:KEY."""
     file, colon, key = str(source).rpartition(":")
     if colon and file.endswith(".npz") and not Path(source).exists():
@@ -80,7 +80,7 @@ def _head(path: Path) -> bytes:
         raise InputError(f"{quote(str(path))} cannot be read: {error.strerror}.") from error
 
 
-def _name_rows(features: Features, *names: Any) -> Features:
+def _set_row_names(features: Features, *names: Any) -> Features:
     features.names = tuple(as_vocabulary(each, "task") for each in names)
     return features
 
@@ -88,7 +88,7 @@ def _name_rows(features: Features, *names: Any) -> Features:
 # ---- arrays ---------------------------------------------------------------------------------------------
 
 
-def _array(load: Any, path: Path) -> Any:
+def _load_array(load: Any, path: Path) -> Any:
     try:
         return load()
     except Exception as error:  # whatever a stranger's file can raise
@@ -98,13 +98,13 @@ def _array(load: Any, path: Path) -> Any:
 
 def _npz(path: Path, key: str | None) -> Features:
     with path.open("rb") as file:
-        stored = _array(lambda: np.load(file, allow_pickle=False), path)
+        stored = _load_array(lambda: np.load(file, allow_pickle=False), path)
         if set(stored.files) >= SPARSE:
             from scipy import sparse
 
-            return make_features(_array(lambda: sparse.load_npz(path), path))
+            return make_features(_load_array(lambda: sparse.load_npz(path), path))
         # Every array is read: the axes of one are not known before.
-        arrays = {name: _array(lambda name=name: stored[name], path) for name in stored.files}
+        arrays = {name: _load_array(lambda name=name: stored[name], path) for name in stored.files}
     values = arrays[_chosen_key(arrays, key, path)]
     features = make_features(values)
     named = [name for name in NAMES if name in arrays and arrays[name].ndim == 1]
@@ -113,7 +113,7 @@ def _npz(path: Path, key: str | None) -> Features:
     names = arrays[named[0]]
     if len(names) != len(features):
         raise InputError(f"{path}: {named[0]} names {len(names)} rows, but there are {len(features)}.")
-    return _name_rows(features, names)
+    return _set_row_names(features, names)
 
 
 def _chosen_key(arrays: dict[str, Any], key: str | None, path: Path) -> str:
@@ -149,7 +149,7 @@ def _table(source: str | Path) -> Features:
         raise InputError(f"{origin} has columns of the same name. Rename them so that each name occurs once.")
     if not wanted:
         raise InputError(f"{origin} has no columns but {listing(columns.names)}. Features are columns of numbers.")
-    table = columns.together(columns.names)
+    table = columns.read_whole_columns(columns.names)
     values = np.column_stack([_numbers(table[name], name, origin) for name in wanted])
     if not len(values):
         raise InputError(f"{origin} has columns but no rows. Give a row for each task.")
@@ -158,7 +158,7 @@ def _table(source: str | Path) -> Features:
     if not task:
         return features
     names = table[task[0]].combine_chunks()
-    return _name_rows(features, parse_integers(names) if columns.text else names)
+    return _set_row_names(features, parse_integers(names) if columns.text else names)
 
 
 def _numbers(column: pa.ChunkedArray, name: str, origin: str) -> Any:
@@ -203,7 +203,7 @@ class _Images(Dataset[Any]):
                 made = image.convert(self.mode)
             made = made if made.size == self.size else made.resize(self.size, Image.Resampling.BILINEAR)
         except Exception as error:  # whatever a stranger's file can raise
-            raise _unreadable(file, error) from error
+            raise _image_error(file, error) from error
         values = torch.from_numpy(np.array(made))
         return values.unsqueeze(0) if self.mode == "L" else values.permute(2, 0, 1)
 
@@ -235,7 +235,7 @@ def _images(folder: Path, image_size: int | None) -> Features:
         features = HeldFeatures(torch.stack(dataset.__getitems__(list(range(len(files))))))
     names = [file.name for file in files]
     stems = [file.stem for file in files]
-    return _name_rows(features, names, stems) if len(set(stems)) == len(stems) else _name_rows(features, names)
+    return _set_row_names(features, names, stems) if len(set(stems)) == len(stems) else _set_row_names(features, names)
 
 
 def _common_size_and_mode(files: Sequence[Path], image_size: int | None) -> tuple[tuple[int, int], str]:
@@ -249,7 +249,7 @@ def _common_size_and_mode(files: Sequence[Path], image_size: int | None) -> tupl
             with Image.open(file) as image:
                 size, mode = image.size, image.mode
         except Exception as error:
-            raise _unreadable(file, error) from error
+            raise _image_error(file, error) from error
         if mode not in EIGHT_BITS:
             raise InputError(
                 f"The image {quote(file.name)} has pixels of type {mode}, not of 8 bits. Convert it, or give all "
@@ -266,7 +266,7 @@ def _common_size_and_mode(files: Sequence[Path], image_size: int | None) -> tupl
     return (first if image_size is None else (image_size, image_size)), ("L" if grey else "RGB")
 
 
-def _unreadable(file: Path, error: Exception) -> InputError:
+def _image_error(file: Path, error: Exception) -> InputError:
     strange = type(error).__name__ == "UnidentifiedImageError"  # whose text is the path once more
     reason = "it is no image" if strange else quote(str(error))
     return InputError(f"The image {quote(file.name)} cannot be read: {reason}. Repair or remove it.")

@@ -4,7 +4,7 @@ A moment method finds the confusion matrices of a *core* of workers from how the
 finds them up to the order of the classes, and says nothing of workers who share little. Here
 
 1. the core is chosen: the workers with the most answers beside others' (`gather_core_answers`);
-2. the classes are named: rows are matched with the confusions against the majority vote (`align_all_rows`,
+2. the classes are named: rows are matched with the confusions against the majority vote (`find_common_row_order`,
    `align_rows_of_each`);
 3. the others get the matrix that one M-step finds against the posterior of the core (`complete_parameters`), and
    nothing that anyone said is impossible: every probability is at least `FLOOR`.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.em import Climb
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = [
@@ -40,15 +40,15 @@ __all__ = [
     "FEWEST",
     "CoreAnswers",
     "CoreEstimate",
-    "align_all_rows",
     "align_rows_of_each",
     "apply_floor",
     "complete_parameters",
     "estimate_prior_from_pairs",
+    "find_common_row_order",
     "fit_core",
     "gather_core_answers",
     "normalise_rows",
-    "rank_workers",
+    "rank_workers_by_shared_answers",
     "starting_counts",
 ]
 
@@ -94,7 +94,7 @@ class CoreEstimate:
     confusion: FloatArray
 
 
-def rank_workers(labels: CrowdLabels, gold: IntArray) -> tuple[IntArray, FloatArray]:
+def rank_workers_by_shared_answers(labels: CrowdLabels, gold: IntArray) -> tuple[IntArray, FloatArray]:
     """Workers by answers beside others' (most first), then by agreement with the vote; and those answers (M,)."""
     beside = _count_shared_answers(labels)
     agreement = worker_sums(labels, vote_shares(labels, gold)[labels.task, labels.label])
@@ -119,7 +119,7 @@ def gather_core_answers(labels: CrowdLabels, known: PriorKnowledge, start: Stati
     `start` holds the counts against the share of votes.
     """
     classes = np.flatnonzero(labels.class_shares)
-    order, beside = rank_workers(labels, known.gold)
+    order, beside = rank_workers_by_shared_answers(labels, known.gold)
     enough = ENOUGH * classes.size**2
     core = order[beside[order] >= enough][:most]
     if core.size < labels.n_workers:
@@ -158,7 +158,7 @@ def apply_floor(probability: FloatArray, axis: int = 0) -> FloatArray:
     return made
 
 
-def align_all_rows(confusion: FloatArray, reference: FloatArray) -> IntArray:
+def find_common_row_order(confusion: FloatArray, reference: FloatArray) -> IntArray:
     """The order of the rows, the same for all workers, in which the matrices are most like the reference."""
     return _match_rows_to_classes(np.einsum("wkl,wrl->kr", confusion, reference))
 
@@ -181,7 +181,7 @@ def estimate_prior_from_pairs(pairs: PairCounts, confusion: FloatArray) -> Float
     Least squares over all pairs, weighed by their shared tasks: R ≈ Σ_k d[k] a[k]ᵀ b[k], d ≥ 0, made to sum to 1.
     """
     one, two = confusion[pairs.first], confusion[pairs.second]
-    weight = pairs.shared
+    weight = pairs.n_shared_tasks
     gram = np.einsum("p,pka,pja,pkb,pjb->kj", weight, one, one, two, two, optimize=True)
     right = np.einsum("pab,pka,pkb->k", pairs.counts, one, two, optimize=True)
     values, vectors = np.linalg.eigh(gram)
@@ -233,7 +233,7 @@ def _make_moment_fit(
     """
     parameters = complete_parameters(labels, prepared, known, start, found)
     fit = make_confusion_fit(labels, prepared, known, parameters, few_answers=np.inf)
-    return fit if ended is None else fit.after(ended)
+    return fit if ended is None else fit.attach_climb_history(ended)
 
 
 def fit_core(
@@ -255,7 +255,7 @@ def fit_core(
 
 def starting_counts(labels: CrowdLabels, prepared: Prepared, known: PriorKnowledge) -> Statistics:
     """Counts against the share of votes, which names the classes and stands in where moments are missing."""
-    return prepared.accumulate_votes(labels.class_shares, known.gold)
+    return prepared.count_against_vote_shares(labels.class_shares, known.gold)
 
 
 def _estimate_log_prior(labels: CrowdLabels, known: PriorKnowledge, weight: FloatArray) -> FloatArray:

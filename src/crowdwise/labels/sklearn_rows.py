@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing
-from crowdwise.labels.model import CrowdLabels
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 
 if TYPE_CHECKING:

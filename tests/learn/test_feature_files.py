@@ -15,7 +15,7 @@ from PIL import Image
 from scipy import sparse
 
 import crowdwise as cw
-from crowdwise.learn import reading
+from crowdwise.learn import feature_files
 from crowdwise.learn.features import HeldFeatures, StreamedFeatures, make_features
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(cw.InputError, match="There is no file"):
         make_features(tmp_path / "gone.npz")
     with pytest.raises(cw.InputError, match="An image size is for a folder of images"):
-        reading.read_features(tmp_path / "x.npz", image_size=8)
+        feature_files.read_features(tmp_path / "x.npz", image_size=8)
 
 
 # ---- images -------------------------------------------------------------------------------------------------
@@ -139,10 +139,10 @@ def test_colour_size_and_large_folders(folder: Path, monkeypatch: pytest.MonkeyP
     Image.new("RGB", (3, 3), (255, 0, 0)).save(folder / "d.jpg")
     with pytest.raises(cw.InputError, match=r"'d.jpg' has 3 × 3 pixels, 'a.png' has 6 × 4.*--image-size"):
         make_features(folder)
-    held = reading.read_features(folder, image_size=2)
+    held = feature_files.read_features(folder, image_size=2)
     assert held.shape == (3, 2, 2)
-    monkeypatch.setattr(reading, "MOST_HELD", 10)
-    streamed = reading.read_features(folder, image_size=2)
+    monkeypatch.setattr(feature_files, "MOST_HELD", 10)
+    streamed = feature_files.read_features(folder, image_size=2)
     assert isinstance(streamed, StreamedFeatures)
     assert values(streamed) == values(held)
     assert names(streamed) == names(held)
@@ -158,7 +158,7 @@ def test_images_of_one_stem(folder: Path) -> None:
 
 def test_bad_images(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(cw.InputError, match="from 1 to 4096 pixels"):
-        reading.read_features(folder, image_size=0)
+        feature_files.read_features(folder, image_size=0)
     (tmp_path / "empty").mkdir()
     with pytest.raises(cw.InputError, match="holds no images"):
         make_features(tmp_path / "empty")
@@ -168,7 +168,7 @@ def test_bad_images(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(cw.InputError, match=r"The image 'b\.png' cannot be read"):
             make_features(folder)
     # Where images are streamed, one that is cut short is found when it is needed.
-    monkeypatch.setattr(reading, "MOST_HELD", 10)
+    monkeypatch.setattr(feature_files, "MOST_HELD", 10)
     with pytest.raises(cw.InputError, match=r"The image 'b\.png' cannot be read"):
         values(make_features(folder))
     Image.fromarray(np.zeros((4, 6), np.uint16)).save(folder / "b.png")

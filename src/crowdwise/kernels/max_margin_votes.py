@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crowdwise.kernels.block_layout import map_tasks, map_workers, order_by_label
+from crowdwise.kernels.block_layout import map_tasks, map_workers, transpose_truth_and_label
 from crowdwise.kernels.grouped_sums import sum_cells, sum_groups
 from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["Margins", "gibbs_update_weights", "sum_votes_and_logs"]
@@ -47,17 +47,17 @@ def sum_votes_and_logs(
 ) -> tuple[FloatArray, FloatArray]:
     """Weighted votes, and Σ log P(label | truth) by truth, both (N, K). The table is [worker, truth, label]."""
     shape = labels.n_tasks, labels.n_classes
-    table = order_by_label(log_table)
+    table = transpose_truth_and_label(log_table)
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
         cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
         votes = sum_cells(cell, weights[labels.worker], labels.n_tasks * labels.n_classes)
         said = table[labels.worker, labels.label]
         logs = np.stack([sum_cells(labels.task, column, labels.n_tasks) for column in said.T], axis=1)
         return votes.reshape(shape), logs
-    from crowdwise.kernels.compiled.margin import sum_tasks
+    from crowdwise.kernels.compiled.max_margin_votes import add_votes_and_logs
 
     votes, logs = np.zeros(shape), np.zeros(shape)
-    map_tasks(labels, sum_tasks, weights, table, votes, logs)
+    map_tasks(labels, add_votes_and_logs, weights, table, votes, logs)
     return votes, logs
 
 
@@ -75,16 +75,16 @@ def gibbs_update_weights(labels: CrowdLabels, weights: FloatArray, noise: FloatA
     """
     found = weights.copy()
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
-        _renew(labels, found, noise, margins)
+        _gibbs_update_weights(labels, found, noise, margins)
     else:
-        from crowdwise.kernels.compiled.margin import update_weights
+        from crowdwise.kernels.compiled.max_margin_votes import update_weights
 
         everyone = np.array([0, labels.n_workers])  # one lane: each weight depends on those before it
         map_workers(labels, everyone, update_weights, found, noise, margins)
     return found
 
 
-def _renew(labels: CrowdLabels, found: FloatArray, noise: FloatArray, margins: Margins) -> None:
+def _gibbs_update_weights(labels: CrowdLabels, found: FloatArray, noise: FloatArray, margins: Margins) -> None:
     truths, rivals, lack, bend, cost, variance = margins
     edge, ptr = labels.by_worker
     task = labels.task[edge]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.metrics import cohen_kappa_score
 
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.model import CrowdLabels
 from crowdwise.metrics import (
     agreement_ratio,
     cohen_kappa,
@@ -231,7 +231,7 @@ def test_held_out_log_likelihood_edge_cases(monkeypatch) -> None:
     confusion = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.5, 0.5]], [[np.nan] * 2] * 2])
     value = held_out_log_likelihood(q, confusion, labels)
     assert value == pytest.approx(np.log([0.9, 0.3 * 0.1 + 0.7 * 0.8, 0.3 * 0.6 + 0.7 * 0.5]).mean())
-    monkeypatch.setattr("crowdwise.metrics.without_truth.BLOCK", 2)
+    monkeypatch.setattr("crowdwise.metrics.model_scores_without_truth.BLOCK", 2)
     assert held_out_log_likelihood(q, confusion, labels) == pytest.approx(value, rel=1e-15)
     certain = np.array([np.eye(2)] * 3)
     surprised = np.array([[0.0, 1.0], [0.5, 0.5], [0.5, 0.5]])

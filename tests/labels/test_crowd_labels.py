@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crowdwise.labels import CrowdLabels, InputError
-from crowdwise.labels.sorting import find_repeated_edges, first_repeats, group_by, group_offsets, sort_by_task
+from crowdwise.labels.sorting import (
+    earlier_edge_of_each_repeat,
+    find_repeated_edges,
+    group_by,
+    group_offsets,
+    sort_by_task,
+)
 
 LABELS = CrowdLabels.from_arrays(
     task=["b", "a", "b", "c"], worker=["zoe", "zoe", "bob", "bob"], label=["x", "y", "y", "x"]
@@ -81,4 +87,4 @@ def test_repeats_point_to_the_last_earlier_answer() -> None:
     task_ptr, worker = np.array([0, 4, 6]), np.array([1, 0, 1, 1, 1, 0], np.int32)
     later, earlier = find_repeated_edges(task_ptr, worker, 2)
     assert (later.tolist(), earlier.tolist()) == ([2, 3], [0, 2])
-    assert first_repeats(task_ptr, worker, 2).tolist() == [-1, -1, 0, 2, -1, -1]
+    assert earlier_edge_of_each_repeat(task_ptr, worker, 2).tolist() == [-1, -1, 0, 2, -1, -1]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.errors import InputError, listing, quote
-from crowdwise.labels.integer_codes import check_codes, duplicate_message, selection, smallest_int
+from crowdwise.labels.integer_codes import check_codes, duplicate_message, map_to_selected_names, smallest_int
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets, sort_by_task
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from crowdwise.labels.describe import Description
-    from crowdwise.labels.rows import LabelRows
+    from crowdwise.labels.sklearn_rows import LabelRows
     from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, LabelKind, TableKind
 
 __all__ = ["CrowdLabels", "WorkerOrder"]
@@ -284,7 +284,7 @@ class CrowdLabels:
 
     def to_table(self) -> Any:
         """Give the edges as a table (task, worker, label) of the kind that came in."""
-        from crowdwise.labels.tables import native_table
+        from crowdwise.labels.table_output import native_table
 
         columns = {
             "task": self.tasks.take(pa.array(self.task)),
@@ -301,8 +301,8 @@ class CrowdLabels:
         Named tasks and workers are kept even if no label is left to them; the classes stay.
         """
         edges = np.ones(self.n_labels, np.bool_)
-        task_map, new_tasks = selection(tasks, self.tasks, "task")
-        worker_map, new_workers = selection(workers, self.workers, "worker")
+        task_map, new_tasks = map_to_selected_names(tasks, self.tasks, "task")
+        worker_map, new_workers = map_to_selected_names(workers, self.workers, "worker")
         task, worker = task_map[self.task], worker_map[self.worker]
         edges = (task >= 0) & (worker >= 0)
         return self._sorted(
@@ -335,7 +335,7 @@ class CrowdLabels:
             Names of the rows of the features, in their order: `range(len(X))` where tasks are called by row number.
             Rows without labels are allowed.
         """
-        from crowdwise.labels.rows import as_rows
+        from crowdwise.labels.sklearn_rows import as_rows
 
         return as_rows(self, tasks)
 

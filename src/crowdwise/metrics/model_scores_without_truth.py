@@ -15,7 +15,7 @@ from crowdwise.metrics.votes import agreeing_pairs, class_numbers, vote_matrix
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from crowdwise.labels.model import CrowdLabels
+    from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
     from crowdwise.metrics.agreement import Weights
 
@@ -41,7 +41,7 @@ def model_kappas(
 
     Examples
     --------
-    >>> from crowdwise.labels.model import CrowdLabels
+    >>> from crowdwise.labels.crowd_labels import CrowdLabels
     >>> labels = CrowdLabels.from_codes(
     ...     [0, 0, 1, 1, 2, 3], [0, 1, 0, 1, 0, 0], [0, 0, 0, 1, 1, 0], tasks=4, workers=2, classes=2
     ... )
@@ -110,7 +110,7 @@ def agreement_ratio(
 
     Examples
     --------
-    >>> from crowdwise.labels.model import CrowdLabels
+    >>> from crowdwise.labels.crowd_labels import CrowdLabels
     >>> labels = CrowdLabels.from_codes(
     ...     [0, 0, 1, 1, 2, 2, 3, 3], [0, 1] * 4, [0, 0, 0, 1, 1, 1, 1, 1], tasks=4, workers=2, classes=2
     ... )
@@ -164,7 +164,7 @@ def discrepancy_ratio(
 
     Examples
     --------
-    >>> from crowdwise.labels.model import CrowdLabels
+    >>> from crowdwise.labels.crowd_labels import CrowdLabels
     >>> labels = CrowdLabels.from_codes(
     ...     [0, 0, 0, 1, 1, 1], [0, 1, 2] * 2, [0, 0, 1, 1, 1, 1], tasks=2, workers=3, classes=2
     ... )
@@ -187,7 +187,7 @@ def discrepancy_ratio(
         to_model = np.abs(numbers[said[labels.task]] - given)  # -1 wraps, and is not counted
         if discrepancy == "squared":
             to_model = to_model**2
-        among = _mean_gap(labels, given, squared=discrepancy == "squared")[counted]
+        among = _mean_pair_difference(labels, given, squared=discrepancy == "squared")[counted]
     model = np.bincount(labels.task, to_model, minlength=labels.n_tasks)[counted] / n[counted]
     above, below = float(model.mean()), float(among.mean())
     if below <= 0:
@@ -216,7 +216,7 @@ def held_out_log_likelihood(
 
     Examples
     --------
-    >>> from crowdwise.labels.model import CrowdLabels
+    >>> from crowdwise.labels.crowd_labels import CrowdLabels
     >>> hidden = CrowdLabels.from_codes([0, 1], [0, 0], [0, 0], tasks=2, workers=1, classes=2)
     >>> round(held_out_log_likelihood([[1, 0], [0.5, 0.5]], [[[0.8, 0.2], [0.2, 0.8]]], hidden), 4)
     -0.4581
@@ -249,7 +249,7 @@ def held_out_log_likelihood(
     return total / held_out.n_labels
 
 
-def _mean_gap(labels: CrowdLabels, given: FloatArray, *, squared: bool) -> FloatArray:
+def _mean_pair_difference(labels: CrowdLabels, given: FloatArray, *, squared: bool) -> FloatArray:
     """Mean, over each task's pairs of answers, of the absolute or squared difference of their numbers."""
     n, size = labels.labels_per_task, labels.n_tasks
     pairs = np.maximum(n * (n - 1) / 2, 1)

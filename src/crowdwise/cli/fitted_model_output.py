@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FittedResult",
     "expected_wrong_facts",
-    "note_defused_names",
+    "note_names_escaped_in_csv",
     "print_classes",
     "print_notes_section",
     "print_notes_to_stderr",
@@ -100,9 +100,9 @@ def read_scoring_truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[s
     return truth_codes(Truth(truth.tasks.filter(usable), truth.labels.filter(usable)), labels), notes
 
 
-def note_defused_names(*tables: pa.Table) -> list[str]:
+def note_names_escaped_in_csv(*tables: pa.Table) -> list[str]:
     """Say how many names look different in CSV."""
-    from crowdwise.labels.tables import defuse_text
+    from crowdwise.labels.table_output import defuse_text
 
     changed = 0
     for table in tables:
@@ -118,8 +118,8 @@ def note_defused_names(*tables: pa.Table) -> list[str]:
 
 def expected_wrong_facts(model: Any) -> dict[str, Any]:
     """How many answers are expected to be wrong, for JSON; nothing where the model has no such estimate."""
-    from crowdwise.audit.claims import expected_wrong_answers
     from crowdwise.audit.consensus_scores import LEVEL
+    from crowdwise.audit.consensus_sentences import expected_wrong_answers
 
     wrong = expected_wrong_answers(model)
     if wrong is None:

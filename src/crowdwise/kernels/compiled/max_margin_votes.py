@@ -1,4 +1,4 @@
-"""Loops of weighted votes with a margin; see `kernels.margin`."""
+"""Loops of weighted votes with a margin; see `kernels.max_margin_votes`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from numba import njit
 
 if TYPE_CHECKING:
     from crowdwise.kernels.block_layout import TaskLane, WorkerLane
-    from crowdwise.kernels.margin import Margins
+    from crowdwise.kernels.max_margin_votes import Margins
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["sum_tasks", "update_weights"]
+__all__ = ["add_votes_and_logs", "update_weights"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_tasks(lane: TaskLane, weights: FloatArray, log_table: FloatArray, votes: FloatArray, logs: FloatArray) -> None:
+def add_votes_and_logs(
+    lane: TaskLane, weights: FloatArray, log_table: FloatArray, votes: FloatArray, logs: FloatArray
+) -> None:
     """Add the weighted votes and log-likelihoods of some tasks."""
     for task in range(lane.first, lane.last):
         for edge in range(lane.ptr[task], lane.ptr[task + 1]):
