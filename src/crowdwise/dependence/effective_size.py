@@ -9,7 +9,7 @@ Sampling"). Pairs count by the tasks that they share, so that all is O(labels).
 
 | what is known | r̄ | here |
 |---|---|---|
-| labels alone | posterior of truth and families together, for the partitions that fit best | `draw_log_effective_sizes` |
+| labels alone | posterior of truth and families together, for the best partitions | `draw_log_effective_sizes` |
 | true answers of some tasks | counted on these tasks, weights of tasks drawn anew | `log_sizes_on_gold` |
 | both | the two, weighed by their precision, on the scale of log n_eff | `pool_sizes` |
 

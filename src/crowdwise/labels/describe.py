@@ -226,7 +226,8 @@ def _class_warnings(labels: CrowdLabels) -> Iterator[str]:
     shares = labels.class_shares
     unused = shares == 0
     if unused.any():
-        yield f"{format_count(int(unused.sum()), 'class', 'classes')} never used: {_list_names(labels.classes, unused)}."
+        number = format_count(int(unused.sum()), "class", "classes")
+        yield f"{number} never used: {_list_names(labels.classes, unused)}."
     rare = (shares > 0) & (shares < min(RARE, 0.1 / labels.n_classes))
     if rare.any():
         number = format_count(int(rare.sum()), "class", "classes")

@@ -11,7 +11,7 @@ labels", arXiv:1406.2080; with Tanno et al.'s penalty, as R. Tanno et al. (2019)
 |---|---|
 | P(label given x) = Σ_k A[k, l] f[k] | `vote_cost` |
 | + λ tr(A), λ = 0.01 (Tanno et al. 2019, section 3.3) | `worker_models.Confusions.mean_trace` |
-| majority vote where there are several labels (Tanno et al. 2019) | `losses.one_hot_winners` of `batches.Crowd.task_vote_shares` |
+| majority vote of several labels (Tanno et al. 2019) | `losses.one_hot_winners` of `batches.Crowd.task_vote_shares` |
 
 A step costs O(tasks of the batch × K²) beside the network.
 

@@ -11,7 +11,7 @@ section 3.3, with β = 0.95 and on the majority vote.
 | equation | here |
 |---|---|
 | L_soft = −Σ_k (β t[k] + (1 − β) f[k]) log f[k] | `bootstrap_cost` |
-| majority vote where there are several labels (Tanno et al. 2019) | `losses.one_hot_winners` of `batches.Crowd.task_vote_shares` |
+| majority vote of several labels (Tanno et al. 2019) | `losses.one_hot_winners` of `batches.Crowd.task_vote_shares` |
 
 A step costs nothing beside the network.
 
