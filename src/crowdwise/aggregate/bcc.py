@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.aggregate.mean_field import fit_mean_field, predict_mean_field
+from crowdwise.aggregate.mean_field import DIRICHLETS, fit_mean_field, predict_mean_field
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import safe_log
@@ -206,6 +206,7 @@ class BayesianClassifierCombination(BayesianAggregator):
     """
 
     slug = "bcc"
+    saved = DIRICHLETS
 
     inference: str = "mean-field"
     right: float = 4.0

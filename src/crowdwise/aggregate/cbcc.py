@@ -35,6 +35,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import BayesianAggregator
 from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
+from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.fitting.variational import (
     compute_skill,
     diagonal_prior,
@@ -198,6 +199,13 @@ class CommunityBcc(BayesianAggregator):
     """
 
     slug = "cbcc"
+    saved = (
+        SavedArray("extra/alpha", "C K K", low=SMALLEST),
+        SavedArray("extra/sizes", "C", low=SMALLEST),
+        SavedArray("extra/counts", "M K K", low=0),
+        SavedArray("extra/log_table", "M K K", low=-np.inf, logarithms=True),
+        SavedArray("extra/log_prior", "K", low=-np.inf, logarithms=True),
+    )
 
     n_communities: int = 4
     right: float = 4.0
@@ -205,7 +213,10 @@ class CommunityBcc(BayesianAggregator):
     share_prior: float = 1.0
     community_prior: float = 1.0
 
-    community_ = FittedArray("extra", "community", "Probability that a worker belongs to a community, (M, C).")
+    community_ = FittedArray(
+        SavedArray("extra/community", "M C", low=0, sums_to_one=True),
+        "Probability that a worker belongs to a community, (M, C).",
+    )
 
     @property
     def community_confusion_(self) -> FloatArray:

@@ -35,6 +35,7 @@ from crowdwise.fitting.estimator_parameters import clone
 from crowdwise.fitting.family_bases import BayesianAggregator
 from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
+from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.fitting.variational import (
     VariationalState,
     compute_skill,
@@ -168,6 +169,11 @@ class EnhancedBcc(BayesianAggregator):
     """
 
     slug = "ebcc"
+    saved = (
+        SavedArray("extra/subtype_counts", "K S", low=SMALLEST),
+        SavedArray("extra/rows", "M K*S K", low=SMALLEST),
+        SavedArray("extra/log_prior", "K*S", low=-np.inf, logarithms=True),
+    )
     random = True
 
     n_subtypes: int = 10

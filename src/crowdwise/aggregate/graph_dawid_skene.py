@@ -29,7 +29,7 @@ estimate. Known truths, known class shares and known workers are additions. With
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -139,6 +139,7 @@ class GraphDawidSkene(ClimbingAggregator):
     family = STRUCTURE
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     needs = "graph"
+    path_parameters: ClassVar[dict[str, tuple[str, ...]]] = {"graph": ()}
 
     graph: Any = None
     coupling: float = 1.0

@@ -32,6 +32,7 @@ from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import BAYESIAN
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
+from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kernels import worker_answer_sums
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ class Mace(ClimbingAggregator):
     """
 
     slug = "mace"
+    saved = (SavedArray("worker_columns/competence", "M", low=0, high=1),)
     family = BAYESIAN
     plug_in = True
 

@@ -37,6 +37,7 @@ from crowdwise.fitting.parameter_checks import check_choice, check_number
 from crowdwise.fitting.prior_knowledge import GOLD, PRIOR
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.fitting.progress_bar import show_progress
+from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kernels import draw_gammas, sum_votes_and_logs, vote_shares
 from crowdwise.kernels.max_margin_votes import Margins, gibbs_update_weights
 
@@ -167,7 +168,7 @@ class MaxMarginMajorityVote(Aggregator):
     max_iter: int = 200
     random_state: int = 0
 
-    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
+    weights_ = FittedArray(SavedArray("worker_columns/weight", "M"), "Weight of each worker.")
 
     def _check(self) -> None:
         check_choice("inference", self.inference, ("gibbs", "m3v"))

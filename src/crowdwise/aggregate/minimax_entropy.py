@@ -42,6 +42,7 @@ from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import DIFFICULTY
 from crowdwise.fitting.parameter_checks import check_choice, check_flag, check_number
 from crowdwise.fitting.priors import uniform_log_prior
+from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kernels import NO_GOLD, vote_shares
 from crowdwise.kernels.loglinear import improve_tables, table_posterior
 from crowdwise.labels.vocabulary import positions
@@ -206,6 +207,7 @@ class MinimaxEntropy(ClimbingAggregator):
     """
 
     slug = "minimax-entropy"
+    saved = (SavedArray("extra/regularisation", "", low=SMALLEST),)
     family = DIFFICULTY
     numpy_cost = 8
     random = True
@@ -216,8 +218,10 @@ class MinimaxEntropy(ClimbingAggregator):
     tol: float = 1e-5
     random_state: int = 0
 
-    task_effects_ = FittedArray("extra", "task_effects", "σ of each task, [task, truth, label].")
-    worker_effects_ = FittedArray("extra", "worker_effects", "τ of each worker, [worker, truth, label].")
+    task_effects_ = FittedArray(SavedArray("extra/task_effects", "N K K"), "σ of each task, [task, truth, label].")
+    worker_effects_ = FittedArray(
+        SavedArray("extra/worker_effects", "M K K"), "τ of each worker, [worker, truth, label]."
+    )
 
     def _check(self) -> None:
         check_flag("ordinal", self.ordinal)

@@ -12,6 +12,7 @@ from crowdwise.fitting.crowd_model import CrowdModel, Fit
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.fitting.prior_knowledge import GOLD, align_knowledge
+from crowdwise.fitting.saved_arrays import CROSS_FITTED_GOLD, SavedArray
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.engine_choice import ENGINES, choose_engine
 from crowdwise.labels.errors import InputError, listing
@@ -106,6 +107,7 @@ class Aggregator(CrowdModel):
 
     label_kind: ClassVar[str] = "categorical"
     example: ClassVar[str] = ">>> {name}().fit(labels).predict().tolist()\n['x', 'y', 'x', 'y']"
+    saved: ClassVar[tuple[SavedArray, ...]] = CROSS_FITTED_GOLD
     uses: ClassVar[frozenset[str]] = frozenset()
     climbs: ClassVar[bool] = False
     random: ClassVar[bool] = False

@@ -138,6 +138,7 @@ class Learner(CrowdModel):
         '>>> model = cw.{name}(network="linear", epochs=30, learning_rate=0.02).fit(X, labels)\n'
         ">>> model.score(X, truth) > 0.9\nTrue"
     )
+    path_parameters: ClassVar[dict[str, tuple[str, ...]]] = {"checkpoint": ()}
     models_workers: ClassVar[bool] = True
     alternates: ClassVar[bool] = False
     variants: ClassVar[tuple[Variant, ...]] = ()
