@@ -41,6 +41,7 @@ KINDS = ("pyarrow", "pandas", "polars")
 PARAMETER = "parameter/"
 STORABLE = "fiubU"  # kinds of arrays of numbers or text
 PLAIN = (str, int, float, bool, dict)  # of parameters; a dict names an array
+LONGEST_REASON = 300  # letters
 LONGEST_HEADER = 1 << 23  # bytes; names of features are in it
 
 
@@ -122,8 +123,10 @@ def report_errors_as_damage(folder: str | Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        ours = isinstance(error, InputError)
+        reason = str(error).removesuffix(".")[:LONGEST_REASON] if ours else quote(str(error))
         raise InputError(
-            f"The saved model in {quote(str(folder))} is damaged: {quote(str(error))}. Fit and save it again."
+            f"The saved model in {quote(str(folder))} is damaged: {reason}. Fit and save it again."
         ) from error
 
 

@@ -312,7 +312,9 @@ class EmCrf(Learner):
         if names is None:
             names = features.names[0] if features.names else np.arange(len(features))
         source = rule_for_new_tasks(self.sequences) if sequences is None else sequences
-        given = self._crf.log_marginals(nodes, *order_by_sequence(read_sequences(source, names))).double().exp()
+        log_f = self._crf.log_marginals(nodes, *order_by_sequence(read_sequences(source, names)))
+        self._refuse_missing_probabilities(log_f)
+        given = log_f.double().exp()
         shares: FloatArray = (given / given.sum(dim=1, keepdim=True)).numpy()
         return shares
 

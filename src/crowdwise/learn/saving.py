@@ -89,6 +89,7 @@ def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, A
         if sorted(state) != header["state"]:
             raise InputError(f"{WORKERS} holds {sorted(state)}, not {header['state']}")
         objective.load_state_dict(state, strict=False)  # what is sized by tasks or labels stays as it starts
+        objective.check_restored()
         model.module_ = objective.eval()
         check_count("n_epochs", header["n_epochs"])
         check_count("best_epoch", header["best_epoch"], high=header["n_epochs"])
@@ -175,6 +176,8 @@ def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, path: Path
         with torch.device("meta"):
             classifier = Classifier(NETWORKS[network](shape, n_classes), torch.zeros(form), torch.ones(form))
     classifier.load_state_dict(_read_state(classifier, path), assign=True)
+    if classifier.deviation is not None and not (classifier.deviation > 0).all():
+        raise InputError(f"{path.name} holds deviations of the features that are not above 0")
     return classifier.eval()
 
 
@@ -204,9 +207,11 @@ def _read_state(module: nn.Module, path: Path) -> dict[str, torch.Tensor]:
         saved = load(file.read())
     for key, value in saved.items():
         if key not in own or (own[key].shape, own[key].dtype) != (value.shape, value.dtype):
-            raise InputError(f"{path.name} holds {key} of shape {tuple(value.shape)}, which does not belong there")
-        if not value.isfinite().all():
-            raise InputError(f"{path.name} holds {key} with values that are not finite")
+            raise InputError(
+                f"{path.name} holds {quote(key)} of shape {tuple(value.shape)}, which does not belong there"
+            )
+        if value.isnan().any() or value.isposinf().any():  # the logarithm of 0 may be there
+            raise InputError(f"{path.name} holds {quote(key)} with values that are no numbers, or infinite")
     return saved
 
 
