@@ -350,6 +350,10 @@ def test_saved_and_loaded(method: Method, crowd: CrowdLabels, tmp_path: Path) ->
     assert loaded.consensus().equals(model.consensus())
     assert loaded.workers().equals(model.workers())
     assert (loaded.n_iter_, loaded.converged_) == (model.n_iter_, model.converged_)
+    with np.load(tmp_path / "model" / "arrays.npz") as stored:
+        names = {name for name in stored.files if not name.startswith("parameter/")}
+    declared = {array.name: array.together for array in type(model)._saved_arrays()}
+    assert {name for name, together in declared.items() if not together} <= names <= set(declared)
 
 
 @EVERY

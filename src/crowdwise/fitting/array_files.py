@@ -79,12 +79,13 @@ def open_arrays(path: Path) -> Iterator[StoredArrays]:
 
 def _read_headers(archive: zipfile.ZipFile, size: int) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     members = archive.infolist()
+    for member in members:
+        if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(SUFFIX):
+            raise InputError(f"{quote(member.filename)} is compressed or no array; `save` writes neither")
     if len({member.filename for member in members}) < len(members) or sum(each.file_size for each in members) > size:
         raise InputError("its arrays are repeated, or say that they are longer than the file")
     found = {}
     for member in members:
-        if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(SUFFIX):
-            raise InputError(f"{quote(member.filename)} is compressed or no array; `save` writes neither")
         with archive.open(member) as stream:
             shape, _, dtype = _read_header(stream)
             if dtype.kind not in KINDS or stream.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
