@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 N, M, K, WIDTH = 40, 6, 3, 5
 SECONDS = 20.0  # for loading and predicting
-SLACK = 48 << 20  # bytes of memory that code and small things may take
+SLACK = 32 << 20  # bytes of memory that code and small things may take
 BIG = 1 << 28  # numbers in a bomb: 2 GiB
 Rng = np.random.Generator
 
@@ -369,7 +369,7 @@ def memory(field: str) -> int:
 def judge_in_child(folder: Path, size: int) -> str:
     """ "" for a good end, or what went wrong."""
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    before = memory("VmRSS")
+    before, mapped = memory("VmRSS"), memory("RssFile")
     words = "harmless"
     try:
         use_model(folder)
@@ -377,7 +377,8 @@ def judge_in_child(folder: Path, size: int) -> str:
         words = f"refused: {error}"
     except BaseException as error:  # whatever it is, it is a failure
         return f"FAILED {type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
-    grown = memory("VmHWM") - before
+    # Code that is mapped anew after the fork is no memory of the model's.
+    grown = memory("VmHWM") - before - (memory("RssFile") - mapped)
     return words if grown <= 2 * size + SLACK else f"FAILED memory: {grown >> 20} MiB for {size >> 20} MiB; {words}"
 
 

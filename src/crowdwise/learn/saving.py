@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.fitting.parquet_files import read_numbers
-from crowdwise.fitting.saving import report_errors_as_damage, restore_model, stored_parameters, write_model
+from crowdwise.fitting.saving import ARRAYS, report_errors_as_damage, restore_model, stored_parameters, write_model
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.regular_files import open_regular_file
@@ -39,6 +39,7 @@ __all__ = ["restore_learner", "save"]
 WEIGHTS, WORKERS, HISTORY = "network.safetensors", "objective.safetensors", "history.parquet"
 LARGEST = 2**28  # numbers in the features of one task: a file that says more is not believed
 LONGEST_TENSOR_LIST = 1 << 20  # bytes: names and shapes of the tensors in a file
+SMALL = 1 << 25  # bytes of a tensor that may serve training alone
 FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 
 
@@ -83,7 +84,7 @@ def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, A
             raise InputError(f"{header['network']['n_classes']!r} classes in the network, {len(model.classes_)} names")
         own = header["network"]["name"] if network is None else network
         model.network_ = _classifier(own, model.shape_, len(model.classes_), folder / WEIGHTS)
-        with _RefuseLarge((folder / WORKERS).stat().st_size):
+        with _RefuseLarge(sum((folder / name).stat().st_size for name in (WORKERS, ARRAYS))):
             objective = _fresh_objective(model, model.network_, len(model.workers_))
         state = _read_state(objective, folder / WORKERS)
         if sorted(state) != header["state"]:
@@ -103,18 +104,21 @@ def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, A
 
 
 class _RefuseLarge(TorchFunctionMode):
-    """Refuse to make a tensor of more bytes than the file that is to fill it: a parameter may ask for any size."""
+    """Refuse to make a tensor of many more bytes than the files hold: a parameter may ask for any size."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self.most = most
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in FACTORIES and args:
+        named = kwargs or {}
+        if func in FACTORIES and args and named.get("device") != "meta":
             lengths = args[0] if isinstance(args[0], tuple | list) else [each for each in args if type(each) is int]
-            if 4 * math.prod(lengths) > self.most + LONGEST_TENSOR_LIST:
-                raise InputError(f"a parameter asks for a tensor of shape {tuple(lengths)}, which the file cannot fill")
-        return func(*args, **(kwargs or {}))
+            if 4 * math.prod(lengths) > self.most + SMALL:
+                raise InputError(
+                    f"a parameter asks for a tensor of shape {tuple(lengths)}, which no file here can fill"
+                )
+        return func(*args, **named)
 
 
 def _check_network_unchanged(model: Learner) -> None:
