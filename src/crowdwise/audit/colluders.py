@@ -49,7 +49,7 @@ from crowdwise.audit.audit_tests import AuditTest, FindingKind
 from crowdwise.audit.covariance_spammers import label_covariances
 from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.audit.leave_out_consensus import smoothed_consensus
-from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.parameter_checks import check_random_state
 from crowdwise.kernels import pair_agreements, worker_answer_sums
 from crowdwise.labels.errors import InputError, listing
 
@@ -186,7 +186,7 @@ def find_colluders(
     """
     if not 0 < level < 1:
         raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
-    check_count("random_state", random_state, low=0)
+    check_random_state(random_state)
     busiest = np.sort(np.argsort(-labels.labels_per_worker, kind="stable")[:MOST_WORKERS])
     honest = mark_trusted(labels, trusted)[busiest]
     names = labels.workers.take(busiest).to_pylist()

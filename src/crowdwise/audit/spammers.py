@@ -62,7 +62,7 @@ from crowdwise.audit.colluders import TEST as COLLUDERS
 from crowdwise.audit.finding_types import Finding, Screen, holm_correction
 from crowdwise.audit.leave_out_consensus import posterior_from_others
 from crowdwise.audit.pruning import prune
-from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.parameter_checks import check_random_state
 from crowdwise.kernels import worker_answer_sums, worker_sums
 from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.labels.errors import InputError, quote
@@ -195,7 +195,7 @@ def find_spammers(
     """
     if not 0 < level < 1:
         raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
-    check_count("random_state", random_state, low=0)
+    check_random_state(random_state)
     if labels.n_classes < 2:
         return Screen(KIND, skipped="There is one class only.")
     said, told = posterior_from_others(labels)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.dependence.groups import cluster_workers, find_groups
-from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.parameter_checks import check_count, check_random_state
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import as_vocabulary, positions
@@ -71,7 +71,7 @@ def resolve_groups(given: Any, labels: CrowdLabels, random_state: int) -> IntArr
     given
         "found", a number of groups, a mapping from worker to group, or a group for each worker.
     """
-    check_count("random_state", random_state, low=0)
+    check_random_state(random_state)
     if isinstance(given, str):
         if given != "found":
             raise InputError(

@@ -10,7 +10,7 @@ import numpy as np
 from crowdwise.engines import prepare, use_engine
 from crowdwise.fitting.crowd_model import CrowdModel, Fit
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number, check_random_state
 from crowdwise.fitting.prior_knowledge import GOLD, align_knowledge
 from crowdwise.fitting.saved_arrays import CROSS_FITTED_GOLD, SavedArray
 from crowdwise.kernels import NO_GOLD
@@ -264,7 +264,7 @@ class Aggregator(CrowdModel):
         if "max_workers" in given:
             check_count("max_workers", given["max_workers"], low=FEWEST_WORKERS)
         if given.get("random_state") is not None:
-            check_count("random_state", given["random_state"], low=0)
+            check_random_state(given["random_state"])
         self._check()
 
     def _use_engine(self, labels: CrowdLabels) -> AbstractContextManager[None]:
