@@ -330,7 +330,7 @@ def test_experts_who_are_nearly_always_right_are_no_copies() -> None:
 
 
 def copies_among_few_labels(seed: int) -> CrowdLabels:
-    """Forty workers, 1.5 labels a task; workers 40 to 42 repeat all that worker 0 said, and outvote who else is there."""
+    """Forty workers, 1.5 labels a task; workers 40 to 42 repeat all of worker 0's answers, and outvote others."""
     rng = np.random.default_rng(seed)
     task = np.concatenate([np.arange(1400), rng.choice(1400, 700, replace=False)])
     worker = np.concatenate([np.arange(1400) % 40, rng.integers(0, 40, 700)])
@@ -351,7 +351,7 @@ def test_copies_are_found_where_they_outvote_the_others(seed: int) -> None:
 
 
 def experts_in_batches(seed: int) -> CrowdLabels:
-    """Twelve batches of fifty tasks, each done by two workers of its own; half of the workers are nearly always right."""
+    """Twelve batches of fifty tasks, each done by two workers of its own; half of all are nearly always right."""
     rng = np.random.default_rng(seed)
     skill = np.where(rng.random(24) < 0.5, rng.uniform(0.94, 0.99, 24), rng.uniform(0.45, 0.7, 24))
     task = np.repeat(np.arange(600), 2)

@@ -213,7 +213,8 @@ def join_identical_workers(labels: CrowdLabels, sums: FloatArray, members: IntAr
     np.fill_diagonal(beside, False)
     alike = beside & (same >= SAME_ANSWERS * shared)
     groups = np.full(labels.n_workers, -1)
-    if 2 * alike.sum() >= beside.sum() and 2 * alike.any(axis=1).sum() < members.size:
+    n_workers = np.count_nonzero(labels.labels_per_worker >= FEWEST)
+    if 2 * alike.sum() >= beside.sum() and 2 * alike.any(axis=1).sum() < n_workers:
         for number, rows in enumerate(merge_groups([], alike)):
             groups[members[rows]] = number
     return groups
