@@ -342,7 +342,8 @@ hostile = st.one_of(
 
 
 def usable(names: list[str]) -> bool:
-    return all(name.strip() for name in names) and len({name.strip().casefold() for name in names}) == len(names)
+    seen = all(any(letter.isprintable() and not letter.isspace() for letter in name) for name in names)
+    return seen and len({name.strip().casefold() for name in names}) == len(names)
 
 
 @st.composite

@@ -41,6 +41,7 @@ from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.labels.arrow_columns import as_column
 from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.times import find_impossible_times
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
@@ -239,13 +240,18 @@ def _count_permutations(
 
 def check_times(time: Any, labels: CrowdLabels) -> Any:
     """The times as an array, one for each label, or an error."""
-    when = np.asarray(time)
+    when = np.ma.filled(np.ma.asarray(time, np.float64), np.nan) if np.ma.is_masked(time) else np.asarray(time)
     if when.dtype.kind in "iub":
         when = when.astype(np.float64)
     if when.shape != (labels.n_labels,) or when.dtype.kind not in "fM":
         raise InputError(
             f"time has shape {when.shape} and type {when.dtype}; it must be one number or date for each of the "
             f"{labels.n_labels} labels, in their order. Line it up with label_times(labels, task, worker, time)."
+        )
+    wrong, allowed = find_impossible_times(when)
+    if wrong.size:
+        raise InputError(
+            f"time holds {when[wrong[0]]} at row {wrong[0]}; {allowed}. Give NaN or NaT where the time is not known."
         )
     return when
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,20 +11,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.crowd_labels import CrowdLabels
-from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.errors import InputError, InputWarning, listing, quote
 from crowdwise.labels.integer_codes import smallest_int
 from crowdwise.labels.numeric_values import refuse_numeric_values
 from crowdwise.labels.sorting import codes_by_first_appearance
 from crowdwise.labels.source_location import Place, format_count
 from crowdwise.labels.string_encoder import Interner
-from crowdwise.labels.vocabulary import as_vocabulary, parse_integers, plain_arrow_names, positions
+from crowdwise.labels.table_output import restore_formulas
+from crowdwise.labels.unseen_characters import drop_unseen, has_unusual_letters
+from crowdwise.labels.vocabulary import as_vocabulary, drop_sign_of_zero, parse_integers, plain_arrow_names, positions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from crowdwise.labels.types import Duplicates, IntArray, TableKind
 
-__all__ = ["ColumnEncoder", "Encoded", "encode", "labels_from_encoded"]
+__all__ = ["ColumnEncoder", "Encoded", "encode", "labels_from_encoded", "refuse_header_row"]
+
+MOST_CLASSES = 10_000  # among which the name of a column is looked for
+WHOLE_UP_TO = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}  # all whole numbers are told apart
 
 
 class Encoded(NamedTuple):
@@ -84,10 +90,12 @@ class ColumnEncoder:
             _refuse_missing(np.concatenate(self.missing), self.called, self.place)
         try:
             if self.chunks:
+                kind = self.chunks[0].type
                 codes, names, ordered = _codes(pa.chunked_array(self.chunks))
                 self.chunks = []
                 if pa.types.is_floating(names.type):
                     _refuse_infinite(codes, names, self.called, self.place)
+                _warn_of_lost_digits(names, kind, self.called, self.place)
                 names = plain_arrow_names(names)
                 if pa.types.is_string(names.type):
                     names.validate(full=True)
@@ -100,8 +108,9 @@ class ColumnEncoder:
             ) from error
         if pa.types.is_string(names.type):
             _check_blanks(codes, names, self.what, self.called, self.place)
+            _refuse_nul_bytes(codes, names, self.called, self.place)
             if self.text:
-                names = parse_integers(names)
+                names = parse_integers(restore_formulas(names))
         return Encoded(codes, names, ordered)
 
 
@@ -163,6 +172,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool]:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         with contextlib.suppress(pa.ArrowInvalid):  # 1.0, 2.0: integers that met a missing value on the way
             column = column.cast(pa.int64())
+    column = drop_sign_of_zero(column)
     if pa.types.is_integer(column.type):
         dense = _dense_codes(column)
         if dense is not None:
@@ -197,6 +207,7 @@ def _dictionary_codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool
     names = column.chunk(0).dictionary
     if pa.types.is_string_view(names.type):  # few kernels know it
         names = names.cast(pa.string())
+    names = drop_sign_of_zero(names)
     if names.null_count or pc.count_distinct(names).as_py() < len(names):
         return None
     indices = _numpy(chunk.indices.cast(pa.int32()) for chunk in column.chunks)
@@ -236,6 +247,8 @@ def _apply_declared_classes(label: Encoded, classes: Iterable[Any], place: Place
     if isinstance(classes, str):
         raise InputError(f"classes is the text {quote(classes)}; give a list of class names.")
     names = as_vocabulary(classes, "class")
+    if isinstance(classes, set | frozenset):  # the order of a set changes from run to run
+        names = names.take(pc.sort_indices(names))
     if pa.types.is_integer(label.names.type):
         names = parse_integers(names)
     mapping = positions(label.names, names)
@@ -282,9 +295,65 @@ def _refuse_infinite(codes: IntArray, names: pa.Array, called: str, place: Place
         )
 
 
+def _warn_of_lost_digits(names: pa.Array, kind: pa.DataType, called: str, place: Place) -> None:
+    """Say so where whole numbers came as floating point and are beyond what it tells apart."""
+    if kind not in WHOLE_UP_TO or not pa.types.is_integer(names.type) or not len(names):
+        return
+    values = names.to_numpy(zero_copy_only=False)
+    large = values[np.abs(values) >= WHOLE_UP_TO[kind]]
+    if large.size:
+        warnings.warn(
+            f"{place.origin}: {called} holds large whole numbers ({listing(large.tolist())}) as floating point, "
+            "which does not keep all their digits: several names may have become one. Read the column as text or as "
+            "integers.",
+            InputWarning,
+            stacklevel=2,
+        )
+
+
+def _refuse_nul_bytes(codes: IntArray, names: pa.Array, called: str, place: Place) -> None:
+    """Refuse a byte at which NumPy, terminals and other programs cut a name."""
+    data = names.buffers()[2]
+    if data is None or (np.frombuffer(data, np.uint8) != 0).all():
+        return
+    wrong = np.flatnonzero(pc.match_substring(names, "\0").to_numpy(zero_copy_only=False))
+    rows = np.flatnonzero(np.isin(codes, wrong))
+    if rows.size:
+        raise InputError(
+            f"{called} holds names with a NUL byte: {place.name_rows(rows.tolist())}. Clean them: other programs cut a "
+            "name there."
+        )
+
+
+def refuse_header_row(columns: Sequence[Encoded], names: Sequence[str], place: Place) -> None:
+    """Refuse a row of text that holds the names of the columns: the rows after it may have another order.
+
+    Rows that repeat the header exactly are left out by the reader of text files.
+    """
+    wanted = sorted(map(_header_key, names))
+    label = columns[-1]
+    if not pa.types.is_string(label.names.type) or len(label.names) > MOST_CLASSES:
+        return
+    hits = [at for at, name in enumerate(label.names.to_pylist()) if _header_key(name) in wanted]
+    for row in np.flatnonzero(np.isin(label.codes, hits)).tolist() if hits else ():
+        found = [str(column.names[int(column.codes[row])].as_py()) for column in columns]
+        if sorted(map(_header_key, found)) == wanted:
+            raise InputError(
+                f"{place(row)} holds the names of the columns ({listing(found)}), as if files with other columns were "
+                "put together. Give the files one by one, which are joined by the names of their columns, or remove "
+                "that row."
+            )
+
+
+def _header_key(name: str) -> str:
+    return name.strip("\ufeff \t").casefold()
+
+
 def _check_blanks(codes: IntArray, names: pa.Array, what: str, called: str, place: Place) -> None:
     """Refuse empty names, and names of tasks or workers that blanks alone tell apart."""
     trimmed = pc.utf8_trim_whitespace(names)
+    if has_unusual_letters(names):  # a name of which nothing is seen is empty
+        trimmed = pc.if_else(pc.equal(pc.utf8_trim_whitespace(drop_unseen(names)), ""), "", trimmed)
     changed = np.flatnonzero(pc.not_equal(trimmed, names).to_numpy(zero_copy_only=False))
     empty = pc.index(trimmed, "").as_py()
     if empty >= 0:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CrowdwiseError", "InputError", "InputWarning", "UnclearInputError", "listing", "quote"]
+__all__ = ["CrowdwiseError", "InputError", "InputWarning", "UnclearInputError", "escape_name", "listing", "quote"]
 
 SHOWN = 5
 LONGEST_NAME = 60
@@ -45,8 +45,20 @@ def quote(name: object) -> str:
     >>> print(quote("two\nlines"))
     'two\nlines'
     """
-    text = repr(name)
+    try:
+        text = repr(name)
+    except Exception:  # an integer of too many digits, or a class of the user's own
+        text = f"<{type(name).__name__}>"
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 2] + "…" + text[-1]
+
+
+def escape_name(name: str) -> str:
+    r"""A name on one line, control characters escaped, without quotes.
+
+    >>> print(escape_name("two\nlines.csv"))
+    two\nlines.csv
+    """
+    return name if name.isprintable() else repr(name)[1:-1]
 
 
 def listing(names: Iterable[object]) -> str:
