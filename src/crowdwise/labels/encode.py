@@ -18,7 +18,7 @@ from crowdwise.labels.sorting import codes_by_first_appearance
 from crowdwise.labels.source_location import Place, format_count
 from crowdwise.labels.string_encoder import Interner
 from crowdwise.labels.table_output import restore_formulas
-from crowdwise.labels.unseen_characters import drop_unseen, has_unusual_letters
+from crowdwise.labels.unseen_characters import drop_unseen, has_unusual_letters, text_bytes
 from crowdwise.labels.vocabulary import as_vocabulary, drop_sign_of_zero, parse_integers, plain_arrow_names, positions
 
 if TYPE_CHECKING:
@@ -313,8 +313,7 @@ def _warn_of_lost_digits(names: pa.Array, kind: pa.DataType, called: str, place:
 
 def _refuse_nul_bytes(codes: IntArray, names: pa.Array, called: str, place: Place) -> None:
     """Refuse a byte at which NumPy, terminals and other programs cut a name."""
-    data = names.buffers()[2]
-    if data is None or (np.frombuffer(data, np.uint8) != 0).all():
+    if b"\0" not in text_bytes(names):
         return
     wrong = np.flatnonzero(pc.match_substring(names, "\0").to_numpy(zero_copy_only=False))
     rows = np.flatnonzero(np.isin(codes, wrong))
