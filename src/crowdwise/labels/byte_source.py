@@ -184,10 +184,18 @@ def _hold_bytes(name: str, data: bytes) -> Blob:
     return Blob(name, None, data, data.startswith(GZIP))
 
 
+def _list_folder(path: Path) -> list[Path]:
+    """What is in a folder; nothing where it cannot be seen."""
+    try:
+        return list(path.iterdir())
+    except OSError:
+        return []
+
+
 def _missing_file_error(path: Path) -> str:
     if "\n" in str(path):
         return "There is no such file: a path was expected, not text of several lines. Write it to a file."
-    near = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = [entry.name for entry in _list_folder(path.parent)]
     close = difflib.get_close_matches(path.name, near, n=3)
     if close:
         return f"There is no file {quote(str(path))}. Did you mean {listing(close)}?"
@@ -196,6 +204,6 @@ def _missing_file_error(path: Path) -> str:
 
 
 def _folder_error(path: Path) -> str:
-    files = sorted(entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    files = sorted(entry.name for entry in _list_folder(path) if entry.is_file() and not entry.name.startswith("."))
     inside = f" It holds {listing(files)}." if files else " It holds no files."
     return f"{quote(str(path))} is a folder; give a file in it.{inside}"

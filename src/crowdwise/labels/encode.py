@@ -17,7 +17,7 @@ from crowdwise.labels.numeric_values import refuse_numeric_values
 from crowdwise.labels.sorting import codes_by_first_appearance
 from crowdwise.labels.source_location import Place, format_count
 from crowdwise.labels.string_encoder import Interner
-from crowdwise.labels.table_output import restore_formulas
+from crowdwise.labels.table_output import restore_names
 from crowdwise.labels.unseen_characters import drop_unseen, has_unusual_letters, text_bytes
 from crowdwise.labels.vocabulary import as_vocabulary, drop_sign_of_zero, parse_integers, plain_arrow_names, positions
 
@@ -110,7 +110,7 @@ class ColumnEncoder:
             _check_blanks(codes, names, self.what, self.called, self.place)
             _refuse_nul_bytes(codes, names, self.called, self.place)
             if self.text:
-                names = parse_integers(restore_formulas(names))
+                names = parse_integers(restore_names(names))
         return Encoded(codes, names, ordered)
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.unseen_characters import escape_unseen
+from crowdwise.labels.unseen_characters import escape_unseen, restore_unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ __all__ = [
     "native_table",
     "replace_file",
     "replace_folder",
-    "restore_formulas",
+    "restore_names",
     "write_csv",
 ]
 
@@ -66,7 +66,7 @@ def defuse_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     r"""Make text harmless for spreadsheets and terminals; other columns pass.
 
     A cell that begins like a formula (= + - @, tab, return, blanks before them or not) and is no plain number gets an
-    apostrophe in front, which `restore_formulas` takes away again. What is not seen (controls, marks of direction, what
+    apostrophe in front, which `restore_names` takes away again. What is not seen (controls, marks of direction, what
     has no width) becomes visible (`\x1b`); tabs and line breaks stay, since CSV can quote them.
 
     >>> defuse_text(pa.chunked_array([["=1+1", "-5", "plain"]])).to_pylist()
@@ -81,22 +81,24 @@ def defuse_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
 
 
-def restore_formulas(names: pa.Array) -> pa.Array:
-    """Distinct names from CSV without the apostrophe that `defuse_text` puts before what begins like a formula.
+def restore_names(names: pa.Array) -> pa.Array:
+    r"""Distinct names from CSV as they were before `defuse_text`, but for controls (`\x1b`), which stay written out.
 
-    A column in which other names begin like a formula was not written so, and stays as it is.
+    A column in which other names begin like a formula, or hold unseen characters, was not written by `defuse_text`, and
+    stays as it is.
 
-    >>> restore_formulas(pa.array(["'=1+1", "plain"])).to_pylist()
+    >>> restore_names(pa.array(["'=1+1", "plain"])).to_pylist()
     ['=1+1', 'plain']
-    >>> restore_formulas(pa.array(["'=1+1", "=2"])).to_pylist()
+    >>> restore_names(pa.array(["'=1+1", "=2"])).to_pylist()
     ["'=1+1", '=2']
     """
+    restored = names
     marked = pc.starts_with(names, "'")
-    if not pc.any(marked).as_py() or pc.any(_find_formulas(names.filter(pc.invert(marked)))).as_py():
-        return names
-    bare = pc.utf8_slice_codeunits(names, 1)
-    restored = pc.if_else(pc.and_(marked, _find_formulas(bare)), bare, names)
-    return restored if len(pc.unique(restored)) == len(names) else names
+    if pc.any(marked).as_py() and not pc.any(_find_formulas(names.filter(pc.invert(marked)))).as_py():
+        bare = pc.utf8_slice_codeunits(names, 1)
+        restored = pc.if_else(pc.and_(marked, _find_formulas(bare)), bare, names)
+    restored = restore_unseen(restored)
+    return restored if restored is names or len(pc.unique(restored)) == len(names) else names
 
 
 def _find_formulas(column: Any) -> Any:

@@ -13,7 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["UNSEEN", "drop_unseen", "escape_letters", "escape_unseen", "has_unusual_letters", "text_bytes"]
+__all__ = [
+    "UNSEEN",
+    "drop_unseen",
+    "escape_letters",
+    "escape_unseen",
+    "has_unusual_letters",
+    "restore_unseen",
+    "text_bytes",
+]
 
 # Tabs and line breaks are seen, and so is what the last two variation selectors do to an emoji.
 _RANGES = (
@@ -26,6 +34,7 @@ FIRST_SEEN, DELETE = 0x20, 0x7F  # ASCII between them is seen
 # For RE2, which Arrow uses, and for Python, which does not know \x{…}.
 UNSEEN = "[" + "".join(rf"\x{{{low:x}}}-\x{{{high:x}}}" for low, high in _RANGES) + "]"
 _PYTHON = re.compile("[" + "".join(f"{re.escape(chr(low))}-{re.escape(chr(high))}" for low, high in _RANGES) + "]")
+_ESCAPED = re.compile(r"\\(?:u[0-9a-f]{4}|U000[0-9a-f]{5})")
 
 
 def text_bytes(names: pa.Array) -> bytes:
@@ -58,6 +67,22 @@ def escape_unseen(names: Any) -> Any:
     texts = [_PYTHON.sub(lambda found: _escape(found.group()), text) for text in names.filter(mask).to_pylist()]
     place = pc.max_element_wise(pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), 1), 0)
     return pc.if_else(mask, pa.array(texts, names.type).take(place), names)
+
+
+def restore_unseen(names: pa.Array) -> pa.Array:
+    r"""Texts in which `escape_unseen` wrote `\u200b` and the like, as they were; those of a file of other make stay.
+
+    Controls stay written out: `\x10` may as well be the beginning of a file name on Windows.
+    """
+    written = text_bytes(names)
+    if (b"\\u" not in written and b"\\U" not in written) or pc.any(pc.match_substring_regex(names, UNSEEN)).as_py():
+        return names
+    return pa.array([_ESCAPED.sub(_restore, text) for text in names.to_pylist()], names.type)
+
+
+def _restore(found: re.Match[str]) -> str:
+    letter = chr(int(found.group()[2:], 16))
+    return letter if _PYTHON.match(letter) else found.group()
 
 
 def escape_letters(text: str) -> str:
