@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from crowdwise.labels.errors import InputError, escape_name, listing, quote
+from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.unseen_characters import escape_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +99,7 @@ def open_blob(source: Any) -> Blob:
     if hasattr(source, "read"):
         return _read_open_file(source)
     path = Path(source)
-    name = escape_name(path.name)
+    name = escape_letters(path.name)
     try:
         # A named pipe would keep a plain `open` waiting for somebody to write to it.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -165,7 +166,7 @@ def _read_first_bytes(handle: int, called: str) -> bytes:
 
 
 def _read_open_file(source: Any) -> Blob:
-    name = escape_name(Path(str(getattr(source, "name", "the stream"))).name)
+    name = escape_letters(Path(str(getattr(source, "name", "the stream"))).name)
     try:
         data = source.read()
     except UnicodeDecodeError as error:

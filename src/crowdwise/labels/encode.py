@@ -18,7 +18,7 @@ from crowdwise.labels.sorting import codes_by_first_appearance
 from crowdwise.labels.source_location import Place, format_count
 from crowdwise.labels.string_encoder import Interner
 from crowdwise.labels.table_output import restore_names
-from crowdwise.labels.unseen_characters import drop_unseen, has_unusual_letters, text_bytes
+from crowdwise.labels.unseen_in_columns import drop_unseen, has_unusual_letters, text_bytes
 from crowdwise.labels.vocabulary import as_vocabulary, drop_sign_of_zero, parse_integers, plain_arrow_names, positions
 
 if TYPE_CHECKING:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crowdwise.labels.unseen_characters import escape_letters
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CrowdwiseError", "InputError", "InputWarning", "UnclearInputError", "escape_name", "listing", "quote"]
+__all__ = ["CrowdwiseError", "InputError", "InputWarning", "UnclearInputError", "listing", "quote"]
 
 SHOWN = 5
 LONGEST_NAME = 60
@@ -46,19 +48,10 @@ def quote(name: object) -> str:
     'two\nlines'
     """
     try:
-        text = repr(name)
+        text = escape_letters(repr(name))
     except Exception:  # an integer of too many digits, or a class of the user's own
         text = f"<{type(name).__name__}>"
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 2] + "…" + text[-1]
-
-
-def escape_name(name: str) -> str:
-    r"""A name on one line, control characters escaped, without quotes.
-
-    >>> print(escape_name("two\nlines.csv"))
-    two\nlines.csv
-    """
-    return name if name.isprintable() else repr(name)[1:-1]
 
 
 def listing(names: Iterable[object]) -> str:

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from crowdwise.labels.errors import SHOWN, InputWarning, listing, quote
 from crowdwise.labels.string_encoder import Interner
-from crowdwise.labels.unseen_characters import drop_unseen, escape_letters, has_unusual_letters, text_bytes
+from crowdwise.labels.unseen_characters import escape_letters
+from crowdwise.labels.unseen_in_columns import drop_unseen, has_unusual_letters, text_bytes
 from crowdwise.labels.vocabulary import as_text
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.unseen_characters import escape_unseen, restore_unseen
+from crowdwise.labels.unseen_in_columns import escape_unseen, restore_unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
