@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Blob", "open_blob"]
 
 HEAD = 1 << 16
+BLOCK = 1 << 24
 GZIP = b"\x1f\x8b"
 WAIT = 5.0  # seconds for somebody to begin writing to a named pipe
 
@@ -75,7 +76,7 @@ class Blob:
     def blocks(self) -> Iterator[bytes]:
         """Read everything, decompressed, some at a time."""
         with self.stream() as stream:
-            while block := self._read_or_raise_input_error(lambda: stream.read(1 << 24)):
+            while block := self._read_or_raise_input_error(lambda: stream.read(BLOCK)):
                 yield block
 
     def gzip_error(self) -> InputError:

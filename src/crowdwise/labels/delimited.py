@@ -91,14 +91,15 @@ class _Delimited:
         where files were put together with `cat`, would be an answer. Rows that repeat it are left out.
         """
         header = head.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n").split(b"\n", 1)[0]
+        cut = max(len(header) - 1, 1)  # bytes of a header that the end of a block may cut off
         quotes, lines, headers, before = 0, 0, 0, b""
         for block in self.blob.blocks():
             if b"\0" in block:
                 raise nul_byte_error(self.blob.name, lines + block[: block.index(b"\0")].count(b"\n") + 1)
             quotes += block.count(b'"')
             lines += block.count(b"\n")
-            headers += block.count(header) + (before + block[: len(header) - 1]).count(header)
-            before = block[max(0, len(block) - len(header) + 1) :]  # the end of a block may cut the header
+            headers += block.count(header) + (before + block[:cut]).count(header)
+            before = (before + block[max(0, len(block) - cut) :])[-cut:]
         if quotes % 2:
             self.refuse_open_quote()
         if headers > 1:

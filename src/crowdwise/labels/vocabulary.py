@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,7 +123,7 @@ def union(vocabularies: Iterable[pa.Array]) -> pa.Array:
 def _from_python(names: Iterable[Any], what: str) -> pa.Array:
     values = names.tolist() if isinstance(names, np.ndarray) else list(names)
     if len({type(value) for value in values}) > 1 and any(isinstance(value, str) for value in values):
-        values = [None if value is None else str(value) for value in values]
+        values = [None if _is_missing(value) else str(value) for value in values]
     try:
         return pa.array(values, from_pandas=True)  # NaN is no name
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
@@ -131,6 +132,10 @@ def _from_python(names: Iterable[Any], what: str) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in values])
     except Exception as error:
         raise InputError(f"The {what} names cannot be read: {quote(str(error))}.") from error
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _first_null(array: pa.Array) -> int:
