@@ -82,9 +82,7 @@ def label_times(labels: CrowdLabels, task: Any, worker: Any, time: Any) -> Any:
     >>> label_times(labels, ["a", "b", "b"], [1, 2, 1], [10.0, 20.0, 30.0]).tolist()
     [30.0, 20.0, 10.0]
     """
-    when = np.asarray(time)
-    if when.dtype.kind in "iub":
-        when = when.astype(np.float64)
+    when = _as_array(time)
     who, what = (as_column(names, role) for names, role in ((worker, "worker"), (task, "task")))
     if not len(who) == len(what) == when.size:
         sizes = f"{len(what)}, {len(who)} and {when.size}"
@@ -238,11 +236,21 @@ def _count_permutations(
     return reached, most
 
 
-def check_times(time: Any, labels: CrowdLabels) -> Any:
-    """The times as an array, one for each label, or an error."""
-    when = np.ma.filled(np.ma.asarray(time, np.float64), np.nan) if np.ma.is_masked(time) else np.asarray(time)
+def _as_array(time: Any) -> Any:
+    """Times as an array, whole numbers as floating point; what is masked is unknown."""
+    when = np.asarray(time)
     if when.dtype.kind in "iub":
         when = when.astype(np.float64)
+    if np.ma.is_masked(time):
+        when = np.where(
+            np.ma.getmaskarray(time), np.array("NaT" if when.dtype.kind == "M" else np.nan, when.dtype), when
+        )
+    return when
+
+
+def check_times(time: Any, labels: CrowdLabels) -> Any:
+    """The times as an array, one for each label, or an error."""
+    when = _as_array(time)
     if when.shape != (labels.n_labels,) or when.dtype.kind not in "fM":
         raise InputError(
             f"time has shape {when.shape} and type {when.dtype}; it must be one number or date for each of the "

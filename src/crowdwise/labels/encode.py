@@ -107,10 +107,10 @@ class ColumnEncoder:
                 f"{self.place.origin}: {self.called} holds values that are not text in UTF-8. Convert them first."
             ) from error
         if pa.types.is_string(names.type):
+            names = restore_names(names) if self.text else names
             _check_blanks(codes, names, self.what, self.called, self.place)
             _refuse_nul_bytes(codes, names, self.called, self.place)
-            if self.text:
-                names = parse_integers(restore_names(names))
+            names = parse_integers(names) if self.text else names
         return Encoded(codes, names, ordered)
 
 
