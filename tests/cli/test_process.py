@@ -83,7 +83,7 @@ def test_installed_command(labels: Path) -> None:
 def test_process_substitution_and_standard_input_by_name(labels: Path) -> None:
     command = " ".join(map(shlex.quote, RUN))
     for words in (f"describe <(sleep 0.2; cat {labels}) --json", f"describe /dev/stdin --json < {labels}"):
-        ran = subprocess.run(["bash", "-c", f"{command} {words}"], capture_output=True, check=True)
+        ran = subprocess.run(["/bin/bash", "-c", f"{command} {words}"], capture_output=True, check=True)
         assert json.loads(ran.stdout)["n_labels"] == 12
 
 

@@ -242,9 +242,8 @@ def _as_array(time: Any) -> Any:
     if when.dtype.kind in "iub":
         when = when.astype(np.float64)
     if np.ma.is_masked(time):
-        when = np.where(
-            np.ma.getmaskarray(time), np.array("NaT" if when.dtype.kind == "M" else np.nan, when.dtype), when
-        )
+        unknown = np.array("NaT" if when.dtype.kind == "M" else np.nan, when.dtype)
+        when = np.where(np.ma.getmaskarray(time), unknown, when)
     return when
 
 
