@@ -172,6 +172,19 @@ def test_text_that_is_not_unicode(tmp_path: Path) -> None:
             read()
 
 
+def test_tables_in_place_of_columns() -> None:
+    with pytest.raises(InputError, match="task must be one-dimensional"):
+        read_labels({**LONG, "task": pd.DataFrame({"a": [1, 2, 3, 4]})})
+
+
+def test_wide_integers_in_a_matrix() -> None:
+    matrix = pl.DataFrame({"ann": [2**100, 1], "bob": [1, None]}, schema={"ann": pl.Int128, "bob": pl.Int128})
+    labels = CrowdLabels.from_dense(matrix)
+    assert labels.n_labels == 3
+    assert labels.kind == "polars"
+    assert labels.workers.to_pylist() == ["ann", "bob"]
+
+
 def test_collections_without_an_order() -> None:
     for column in ({"a", "b", "c", "d"}, {"a": 0, "b": 1, "c": 2, "d": 3}):
         with pytest.raises(InputError, match="do not stand in rows"):
@@ -288,6 +301,22 @@ def test_an_open_quote_in_a_file_of_another_encoding(tmp_path: Path) -> None:
     path = tmp_path / "l.csv"
     path.write_bytes((HEADER + "a,ann,x\n" * 20_000 + 'é,ann,"x\n').encode("latin-1"))
     with pytest.raises(InputError, match=r"never closed|not UTF-8"):
+        read_labels(path)
+
+
+def test_quotes_behind_backslashes_are_noted(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text(HEADER + 'a,ann,x\na,"say \\"hi\\" now",y\n')
+    with pytest.warns(InputWarning, match=r"l\.csv, line 3: a quote behind a backslash"):
+        read_labels(path)
+    path.write_text(HEADER + 'a,"C:\\",x\na,"say ""hi""",y\n')
+    assert read_labels(path).workers.to_pylist() == ["C:\\", 'say "hi"']
+
+
+def test_a_line_for_excel_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text("sep=;\ntask;worker;label\na;ann;x\n")
+    with pytest.raises(InputError, match="line 1 is meant for Excel alone"):
         read_labels(path)
 
 

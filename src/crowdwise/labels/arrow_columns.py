@@ -32,7 +32,7 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
         )
     if isinstance(values, pa.Array):
         return as_plain_column(pa.chunked_array([values]))
-    if isinstance(values, np.ndarray) and values.ndim != 1:
+    if hasattr(values, "shape") and len(values.shape) != 1:
         raise InputError(
             f"{origin}: {name} must be one-dimensional; it has shape {values.shape}. For a matrix "
             "with a row a task and a column a worker use CrowdLabels.from_dense."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
 from functools import cached_property
 from itertools import islice
@@ -29,6 +30,8 @@ __all__ = ["delimited_columns", "nul_byte_error"]
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLED = 50
 BLOCK = 1 << 22  # bytes at a time
+EXCEL_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=[^\r\n]?\r?\n")
+ESCAPED_QUOTE = re.compile(rb'\\"[^,;\t|\r\n"]')  # a quote inside a field, as some programs write it
 UNSEEN = "\ufeff\u200b\u200c\u200d\u2060"  # around the name of a column
 
 
@@ -38,6 +41,8 @@ def delimited_columns(blob: Blob, head: bytes) -> Columns:
         raise InputError(
             f"{blob.name}, line 1 is blank. Begin the file with its header line, such as task,worker,label."
         )
+    if EXCEL_LINE.match(head):
+        raise InputError(f"{blob.name}, line 1 is meant for Excel alone (sep=). Remove it: the separator is found.")
     text = _Delimited(blob, *_dialect(blob, head))
     text.check_bytes(head)
     return Columns(text.header, text.column, place=Place(blob.name, "line", text.line), text=True, batches=text.batches)
@@ -87,21 +92,32 @@ class _Delimited:
     def check_bytes(self, head: bytes) -> None:
         """Go through the file once for what would be read wrongly without a word.
 
-        A quote that is never closed would swallow the rows after it; a NUL byte is no text; and the header again,
-        where files were put together with `cat`, would be an answer. Rows that repeat it are left out.
+        A quote that is never closed would swallow the rows after it; a NUL byte is no text; a backslash does not escape
+        a quote; and the header again, where files were put together with `cat`, would be an answer. Rows that repeat it
+        are left out.
         """
         header = head.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n").split(b"\n", 1)[0]
         cut = max(len(header) - 1, 1)  # bytes of a header that the end of a block may cut off
         quotes, lines, headers, before = 0, 0, 0, b""
+        escaped: int | None = None
         for block in self.blob.blocks():
             if b"\0" in block:
                 raise nul_byte_error(self.blob.name, lines + block[: block.index(b"\0")].count(b"\n") + 1)
+            if escaped is None and b'\\"' in block and (found := ESCAPED_QUOTE.search(block)):
+                escaped = lines + block[: found.start()].count(b"\n") + 1
             quotes += block.count(b'"')
             lines += block.count(b"\n")
             headers += block.count(header) + (before + block[:cut]).count(header)
             before = (before + block[max(0, len(block) - cut) :])[-cut:]
         if quotes % 2:
             self.refuse_open_quote()
+        if escaped is not None:
+            warnings.warn(
+                f"{self.blob.name}, line {escaped}: a quote behind a backslash. CSV has no such escape, and the field "
+                'may be read otherwise than meant: write a quote that belongs to a name as "" inside quotes.',
+                InputWarning,
+                stacklevel=2,
+            )
         if headers > 1:
             self.leave_out_headers()
 

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.arrow_columns import as_column, as_plain_column, find_column, polars_to_arrow
+from crowdwise.labels.column_checks import refuse_header_row
 from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns
 from crowdwise.labels.crowd_labels import CrowdLabels
-from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded, refuse_header_row
+from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.files import file_source
 from crowdwise.labels.nested import by_task, columns_of_rows

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from crowdwise.labels.column_checks import refuse_header_row
 from crowdwise.labels.columns import Columns, choose_truth_columns
-from crowdwise.labels.encode import encode, refuse_header_row
+from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.read import open_source
 from crowdwise.labels.similar_names import warn_of_missed_tasks

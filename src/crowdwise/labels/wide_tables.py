@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.arrow_columns import as_column
+from crowdwise.labels.arrow_columns import as_column, polars_to_arrow
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
 from crowdwise.labels.errors import InputError, quote
@@ -44,13 +44,15 @@ def labels_from_matrix(
         tasks = matrix.index.tolist() if tasks is None else tasks
         workers = matrix.columns.tolist() if workers is None else workers
         matrix = matrix.to_numpy()
-    elif hasattr(matrix, "columns") and hasattr(matrix, "to_numpy"):
+    elif type(matrix).__module__.split(".")[0] == "polars":
         kind = "polars"
-        workers = list(matrix.columns) if workers is None else workers
-        matrix = matrix.to_numpy()
-    elif isinstance(matrix, pa.Table):
+        matrix = polars_to_arrow(matrix)
+    if isinstance(matrix, pa.Table):
         workers = matrix.column_names if workers is None else workers
-        matrix = np.column_stack([column.to_numpy() for column in matrix.columns])
+        columns = matrix.columns
+        if {pa.string(), pa.large_string()} & {column.type for column in columns}:  # NumPy writes 1 beside None as 1.0
+            columns = [column.cast(pa.string()) for column in columns]
+        matrix = np.column_stack([column.to_numpy() for column in columns])
     matrix = _as_matrix(matrix)
     task, worker = np.nonzero(_mark_answers(matrix, missing))
     matrix = np.asarray(matrix)
