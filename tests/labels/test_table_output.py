@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from crowdwise.labels import InputError
-from crowdwise.labels.table_output import native_table, replace_file, replace_folder, write_csv
+from crowdwise.labels.atomic_output import replace_file, replace_folder
+from crowdwise.labels.table_output import native_table, write_csv
 
 if TYPE_CHECKING:
     from pathlib import Path

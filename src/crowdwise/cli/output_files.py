@@ -71,7 +71,8 @@ def check_file(out: str, option: str, inputs: Iterable[str | None]) -> None:
 
 def write_results(result: FittedResult, place: Path, **more: pa.Table) -> None:
     """Write consensus.csv, workers.csv, `more` tables and model/ into the folder: all of them, or none."""
-    from crowdwise.labels.table_output import replace_folder, write_csv
+    from crowdwise.labels.atomic_output import replace_folder
+    from crowdwise.labels.table_output import write_csv
 
     with replace_folder(place) as draft:
         try:
@@ -84,7 +85,7 @@ def write_results(result: FittedResult, place: Path, **more: pa.Table) -> None:
 
 def write_text(text: str, path: Path) -> None:
     """Write a file, whole or not at all."""
-    from crowdwise.labels.table_output import replace_file
+    from crowdwise.labels.atomic_output import replace_file
 
     with replace_file(path) as draft:
         draft.write_text(text, encoding="utf-8")

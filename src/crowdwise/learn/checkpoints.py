@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
+from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import rename_parameters
-from crowdwise.labels.table_output import replace_folder
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
