@@ -35,7 +35,7 @@ except ImportError:  # Windows: there drafts of killed processes stay
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["replace_file", "replace_folder"]
+__all__ = ["replace_file", "replace_files", "replace_folder"]
 
 SUFFIX = ".crowdwise"  # of drafts; what is called otherwise is never removed
 LONGEST = 180  # bytes of a name that a draft may repeat: file systems take 255
@@ -48,19 +48,38 @@ def replace_file(target: Path) -> Iterator[Path]:
 
     What a link points to is replaced; the link stays.
     """
-    target = _follow_links(target)
-    if target.is_dir():
-        raise InputError(f"{str(target)!r} is a folder. Give the name of a file in it.")
-    if target.exists() and not target.is_file():
-        raise InputError(f"{str(target)!r} is not a plain file, and is not replaced. Use - for standard output.")
-    with _make_draft(target, target.parent, folder=False) as draft:
+    with replace_files([target]) as (draft,):
         yield draft
-        if target.exists():
-            copy_permissions(target, draft)
-        else:
-            draft.chmod(0o666 & ~_umask())
-        _flush(draft)
-        draft.replace(target)
+
+
+@contextlib.contextmanager
+def replace_files(targets: list[Path]) -> Iterator[list[Path]]:
+    """The same for several files: none is replaced before all are written."""
+    places = [_follow_links(target) for target in targets]
+    for place in places:
+        if place.is_dir():
+            raise InputError(f"{str(place)!r} is a folder. Give the name of a file in it.")
+        if place.exists() and not place.is_file():
+            raise InputError(f"{str(place)!r} is not a plain file, and is not replaced. Use - for standard output.")
+    with contextlib.ExitStack() as stack:
+        drafts = [stack.enter_context(_make_draft(place, place.parent, folder=False)) for place in places]
+        yield drafts
+        for draft, place in zip(drafts, places, strict=True):
+            if place.exists():
+                copy_permissions(place, draft)
+            else:
+                draft.chmod(0o666 & ~_umask())
+            _flush(draft)
+        for number, (draft, place) in enumerate(zip(drafts, places, strict=True)):
+            try:
+                draft.replace(place)
+            except OSError as error:
+                if not number:
+                    raise
+                before = ", ".join(str(each) for each in places[:number])
+                raise InputError(
+                    f"Writing {str(place)!r} failed: {error.strerror or error}. Already written: {before}."
+                ) from error
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -52,13 +53,15 @@ def simulate(
         return
     if out == "-" and truth_out == "-":
         raise typer.BadParameter("labels and truth cannot both go to standard output; give one a file")
-    if truth_out is not None and truth_out == out:
+    for place, option in ((out, "--out"), (truth_out, "--truth-out")):
+        if place is not None:
+            output_files.check_file(place, option, ())
+    if truth_out is not None and Path(out).resolve() == Path(truth_out).resolve():
         raise typer.BadParameter("--out and --truth-out name the same file; give each its own")
     given = dict(zip(PARAMETERS, (tasks, workers, classes, labels_per_task, seed), strict=True))
     simulation = _simulate_crowd(crowd, {name: value for name, value in given.items() if value is not None})
-    if truth_out is not None:
-        output_files.output_csv(simulation.truth_table(), truth_out)
-    output_files.output_csv(simulation.labels.to_table(), out)
+    truth = {} if truth_out is None else {truth_out: simulation.truth_table()}
+    output_files.output_csvs({out: simulation.labels.to_table(), **truth})
     if out != "-":
         _print_page(simulation, crowd, out, truth_out)
 
