@@ -193,7 +193,8 @@ def _remove_empty(folders: list[Path]) -> None:
 def _lock(folder: Path) -> Iterator[bool]:
     """Keep other processes from putting anything in the folder meanwhile; gives whether that could be done."""
     held, until = None, time.monotonic() + PATIENCE
-    while held is None and fcntl is not None:
+    own = folder.name.endswith(SUFFIX)  # a draft, locked by its only writer
+    while held is None and fcntl is not None and not own:
         held = _open_locked(folder)
         if held is None and time.monotonic() > until:
             break  # one that does not move shall not stop this one
