@@ -1,8 +1,10 @@
 """Kill writers at random moments, and let several write to one place: what is there must be the old or the new.
 
     python tests/robustness/kill_writers.py --kills 60 --rounds 200
+    python tests/robustness/kill_writers.py --steps
 
-prints how often a process was killed or two wrote at once, how often that met a write, and what was found: `old or new`
+The second kills a writer before every single operation on files that it makes, one after the other.
+It prints how often a process was killed or two wrote at once, how often that met a write, and what was found: `old or new`
 is right, `mixture`, `error` and `lost` (a file of the user's) must be 0. Processes are forked, so that they start
 at once; run it with OMP_NUM_THREADS=1.
 """
@@ -13,6 +15,7 @@ import argparse
 import contextlib
 import hashlib
 import io
+import itertools
 import os
 import random
 import signal
@@ -27,6 +30,7 @@ import numpy as np
 
 import crowdwise as cw
 from crowdwise.cli import main
+from crowdwise.labels.atomic_output import replace_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +78,52 @@ def drafts(folder: Path) -> list[Path]:
 # ---- what is written ----------------------------------------------------------------------------------------------
 
 
+class Folders:
+    """Folders of plain files, beside files and folders of the user's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = folder / "plain"
+        self.writes = [lambda text=text: self.write(text) for text in ("old", "new")]
+        self.own = {"notes.txt", "pictures/one.png", "part/notes.txt"}
+
+    def write(self, text: str) -> None:
+        with replace_folder(self.place) as draft:
+            (draft / "part").mkdir()
+            for name in ("a", "b.json", "part/c"):
+                (draft / name).write_text(text)
+
+    def start(self) -> None:
+        """The old version, and what is the user's."""
+        self.write("old")
+        (self.place / "pictures").mkdir(exist_ok=True)
+        for name in self.own:
+            (self.place / name).write_text("mine")
+
+    def check(self) -> str:
+        found = {
+            str(path.relative_to(self.place)): path.read_text() for path in self.place.rglob("*") if path.is_file()
+        }
+        if {name: text for name, text in found.items() if name in self.own} != dict.fromkeys(self.own, "mine"):
+            return "lost"
+        texts = {text for name, text in found.items() if name not in self.own}
+        return "old or new" if len(found) == 6 and texts in ({"old"}, {"new"}) else "mixture"
+
+
+class HeldFolders(Folders):
+    """The same in the working directory, where files are renamed one by one: a new .json means that all is new."""
+
+    def write(self, text: str) -> None:
+        self.place.mkdir(exist_ok=True)
+        os.chdir(self.place)
+        super().write(text)
+
+    def check(self) -> str:
+        found = super().check()
+        whole = {(self.place / name).read_text() for name in ("a", "part/c")} == {"new"}
+        described = found == "mixture" and (whole or (self.place / "b.json").read_text() == "old")
+        return "old or new" if described else found
+
+
 class Models:
     """Two models that take each other's place."""
 
@@ -84,6 +134,10 @@ class Models:
             labels = cw.simulate.simulate("spammers", n_tasks=200 + 40 * number, random_state=seed).labels
             self.models.append(cw.DawidSkene(smoothing=0.5 + number).fit(labels))
         self.writes = [lambda model=model: model.save(self.place) for model in self.models]
+
+    def start(self) -> None:
+        """The old version."""
+        self.writes[0]()
 
     def check(self) -> str:
         """What the folder holds."""
@@ -106,7 +160,9 @@ class Results:
         labels = folder / "labels.csv"
         run("simulate", "spammers", "--tasks", 60, "--out", labels)
         methods = ("majority-vote", "dawid-skene")
-        self.writes = [lambda name=name: run("aggregate", labels, "--method", name, "--out", self.place) for name in methods]
+        self.writes = [
+            lambda name=name: run("aggregate", labels, "--method", name, "--out", self.place) for name in methods
+        ]
         self.versions = []
         for write in self.writes:
             write()
@@ -169,6 +225,33 @@ def kill_saves(made: Models | Results, kills: int, chance: random.Random, longes
     return found
 
 
+def kill_at_every_step(made: Folders | Models) -> Counter[str]:
+    """Kill a process before the first operation on files of its write, another before the second, and so on."""
+    found: Counter[str] = Counter()
+    for number in itertools.count():
+        made.start()
+        ended = wait(start(lambda: kill_at_step(number, made.writes[1])))
+        found[made.check()] += 1
+        if ended == 0:
+            break
+    made.writes[0]()
+    found["drafts left at the end"] = len(drafts(made.place.parent))
+    return found
+
+
+def kill_at_step(number: int, work: Callable[[], None]) -> None:
+    left = [number]
+
+    def count(event: str, _: Any) -> None:
+        if event.partition(".")[0] in ("open", "os", "shutil", "tempfile", "ctypes"):
+            left[0] -= 1
+            if left[0] < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+    work()
+
+
 def kill_training(made: Training, kills: int, chance: random.Random) -> Counter[str]:
     """Kill trainings; after each third kill let it end, and compare it with one that was never stopped."""
     found: Counter[str] = Counter()
@@ -215,8 +298,15 @@ def load_meanwhile(made: Models, rounds: int) -> Counter[str]:
     return found
 
 
-def test_all(kills: int, rounds: int, seed: int) -> dict[str, Counter[str]]:
-    """Every trial, with what it found."""
+def try_steps() -> dict[str, Counter[str]]:
+    """Writers killed before every operation on files."""
+    with tempfile.TemporaryDirectory() as name:
+        kinds = {"folder": Folders, "working directory": HeldFolders, "save": Models}
+        return {f"{kind}, every step": kill_at_every_step(make(Path(name))) for kind, make in kinds.items()}
+
+
+def try_at_random(kills: int, rounds: int, seed: int) -> dict[str, Counter[str]]:
+    """Every other trial, with what it found."""
     chance = random.Random(seed)  # noqa: S311
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -236,11 +326,12 @@ if __name__ == "__main__":
     parser.add_argument("--kills", type=int, default=60, help="of each kind of writer")
     parser.add_argument("--rounds", type=int, default=200, help="of two processes that write to one place")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", action="store_true", help="kill before every operation, instead of at random")
     given = parser.parse_args()
     began = time.perf_counter()
-    every = test_all(given.kills, given.rounds, given.seed)
+    every = try_steps() if given.steps else try_at_random(given.kills, given.rounds, given.seed)
     for trial, found in every.items():
-        print(f"{trial:22}", ", ".join(f"{number} {what}" for what, number in sorted(found.items())))
+        print(f"{trial:30}", ", ".join(f"{number} {what}" for what, number in sorted(found.items())))
     print(f"{time.perf_counter() - began:.0f} s")
     right = {"old or new", "as if never stopped", "killed while it wrote"}
     sys.exit(any(number for found in every.values() for what, number in found.items() if what not in right))
