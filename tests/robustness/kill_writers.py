@@ -4,9 +4,9 @@
     python tests/robustness/kill_writers.py --steps
 
 The second kills a writer before every single operation on files that it makes, one after the other.
-It prints how often a process was killed or two wrote at once, how often that met a write, and what was found: `old or new`
-is right, `mixture`, `error` and `lost` (a file of the user's) must be 0. Processes are forked, so that they start
-at once; run it with OMP_NUM_THREADS=1.
+They print what was found after each kill, or when two had written at once: `old or new` is right; `mixture`, `error` and
+`lost` (a file of the user's) must be 0. Processes are forked, so that they start at once; run it with
+OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,7 @@ class Folders:
     """Folders of plain files, beside files and folders of the user's."""
 
     def __init__(self, folder: Path) -> None:
-        self.place = folder / "plain"
+        self.place, self.at = folder / "plain", 0
         self.writes = [lambda text=text: self.write(text) for text in ("old", "new")]
         self.own = {"notes.txt", "pictures/one.png", "part/notes.txt"}
 
@@ -100,12 +101,12 @@ class Folders:
             (self.place / name).write_text("mine")
 
     def check(self) -> str:
-        found = {
-            str(path.relative_to(self.place)): path.read_text() for path in self.place.rglob("*") if path.is_file()
-        }
+        files = [path for path in self.place.rglob("*") if path.is_file()]
+        found = {str(path.relative_to(self.place)): path.read_text() for path in files}
         if {name: text for name, text in found.items() if name in self.own} != dict.fromkeys(self.own, "mine"):
             return "lost"
         texts = {text for name, text in found.items() if name not in self.own}
+        self.at = int(texts == {"new"})
         return "old or new" if len(found) == 6 and texts in ({"old"}, {"new"}) else "mixture"
 
 
@@ -128,7 +129,7 @@ class Models:
     """Two models that take each other's place."""
 
     def __init__(self, folder: Path) -> None:
-        self.place = folder / "model"
+        self.place, self.at = folder / "model", 0  # and which of the two was found there
         self.models = []
         for number, seed in enumerate((0, 1)):
             labels = cw.simulate.simulate("spammers", n_tasks=200 + 40 * number, random_state=seed).labels
@@ -145,7 +146,7 @@ class Models:
             found = cw.load(self.place)
         except cw.InputError as error:
             return f"error: {error}"
-        for model in self.models:
+        for self.at, model in enumerate(self.models):
             if len(found.tasks_) == len(model.tasks_):
                 same = found.smoothing == model.smoothing and np.array_equal(found.posterior_, model.posterior_)
                 return "old or new" if same and np.array_equal(found.confusion_, model.confusion_) else "mixture"
@@ -159,10 +160,8 @@ class Results:
         self.place = folder / "out"
         labels = folder / "labels.csv"
         run("simulate", "spammers", "--tasks", 60, "--out", labels)
-        methods = ("majority-vote", "dawid-skene")
-        self.writes = [
-            lambda name=name: run("aggregate", labels, "--method", name, "--out", self.place) for name in methods
-        ]
+        words = ("aggregate", labels, "--out", self.place, "--method")
+        self.writes = [lambda name=name: run(*words, name) for name in ("majority-vote", "dawid-skene")]
         self.versions = []
         for write in self.writes:
             write()
@@ -228,12 +227,12 @@ def kill_saves(made: Models | Results, kills: int, chance: random.Random, longes
 def kill_at_every_step(made: Folders | Models) -> Counter[str]:
     """Kill a process before the first operation on files of its write, another before the second, and so on."""
     found: Counter[str] = Counter()
-    for number in itertools.count():
-        made.start()
-        ended = wait(start(lambda: kill_at_step(number, made.writes[1])))
+    made.start()
+    found[made.check()] += 1
+    ended, steps = -1, itertools.count()
+    while ended:  # what is written is always the other version than that which is there
+        ended = wait(start(partial(kill_at_step, next(steps), made.writes[not made.at])))
         found[made.check()] += 1
-        if ended == 0:
-            break
     made.writes[0]()
     found["drafts left at the end"] = len(drafts(made.place.parent))
     return found
@@ -257,7 +256,7 @@ def kill_training(made: Training, kills: int, chance: random.Random) -> Counter[
     found: Counter[str] = Counter()
     file = made.place / "checkpoint.safetensors"
     for number in range(kills):
-        kill_at_random(lambda: made.train(), made.seconds, chance)
+        kill_at_random(made.train, made.seconds, chance)
         found["killed while it wrote"] += bool(drafts(made.place)) if made.place.exists() else 0
         if number % 3 == 2:
             found[made.check()] += 1
