@@ -4,8 +4,8 @@
     python tests/robustness/kill_writers.py --steps
 
 The second kills a writer before every single operation on files that it makes, one after the other.
-They print what was found after each kill, or when two had written at once: `old or new` is right; `mixture`, `error` and
-`lost` (a file of the user's) must be 0. Processes are forked, so that they start at once; run it with
+They print what was found after each kill, or when two had written at once: `old or new` is right; `mixture`, `error`
+and `lost` (a file of the user's) must be 0. Processes are forked, so that they start at once; run it with
 OMP_NUM_THREADS=1.
 """
 
@@ -146,8 +146,9 @@ class Models:
             found = cw.load(self.place)
         except cw.InputError as error:
             return f"error: {error}"
-        for self.at, model in enumerate(self.models):
+        for at, model in enumerate(self.models):
             if len(found.tasks_) == len(model.tasks_):
+                self.at = at
                 same = found.smoothing == model.smoothing and np.array_equal(found.posterior_, model.posterior_)
                 return "old or new" if same and np.array_equal(found.confusion_, model.confusion_) else "mixture"
         return "mixture"

@@ -22,7 +22,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.nn.parallel import DistributedDataParallel
 
 from crowdwise.fitting.progress_bar import show_progress
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError
 from crowdwise.learn.batches import NetworkOutput, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.losses import SMALLEST
@@ -192,8 +192,8 @@ def _say_where_stopped(checkpoint: Checkpoint, epoch: int, n_epochs: int) -> str
     stopped = f"Training was stopped after {epoch} of {n_epochs} epochs."
     if checkpoint.epoch == 0:
         return f"{stopped} There is no checkpoint yet."
-    folder = quote(str(checkpoint.folder))
-    return f"{stopped} The checkpoint in {folder} holds epoch {checkpoint.epoch}: run the same again to go on."
+    held = f"The checkpoint in {str(checkpoint.folder)!r} holds epoch {checkpoint.epoch}"
+    return f"{stopped} {held}: run the same again to go on."
 
 
 class _GradientSteps:
