@@ -26,10 +26,26 @@ def load(folder: str | Path, *, network: Any = None) -> Any:
     network
         For a learner that was trained with a torch module of yours: one like it, whose weights do not matter.
     """
-    from crowdwise.fitting.saving import read_header, restore_model
-    from crowdwise.registry import learner, method
+    from crowdwise.fitting.part_digests import read_while_unchanged
+
+    return read_while_unchanged(folder, lambda: _read_model(folder, network))
+
+
+def _read_model(folder: str | Path, network: Any) -> Any:
+    """The model in the folder, where its parts belong together."""
+    from crowdwise.fitting.part_digests import check_digests
+    from crowdwise.fitting.saving import read_header
 
     header = read_header(folder)
+    model = _restore(folder, header, network)
+    check_digests(folder, header)  # at the end: what was read was there when the check began
+    return model
+
+
+def _restore(folder: str | Path, header: dict[str, Any], network: Any) -> Any:
+    from crowdwise.fitting.saving import restore_model
+    from crowdwise.registry import learner, method
+
     if header.get("room") != "learn":
         if network is not None:
             raise InputError("network= is for models that learn a classifier; this one is of labels alone.")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.feather as feather
 import pyarrow.parquet as pq
+from pyarrow import feather
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,18 +18,52 @@ if TYPE_CHECKING:
     Draws = np.random.Generator
 
 FRAGMENTS = [
-    *(b"", b"\x00", b"\xff", b"\xef\xbb\xbf", b"\r", b"\r\n", b"\n\n", b'"', b"'", b",", b"\t", b";", b"{", b"]", b"\\"),
-    *(b"null", b"NaN", b"Infinity", b"-0", b"1e999", b"9" * 400, b"true", b'"\\ud800"', b"[[", b"{}", b"=1+1", b"\x1b[2J"),
-    *("é".encode(), "e\u0301".encode(), "\u202e".encode(), "\u200b".encode(), b"task", b"worker", b"label", b"PAR1", b"ARROW1"),
-    *(b"task,worker,label\n", b"a,b,c\n", b"a,b\n", b"a,b,c,d\n", b'{"task": 1}\n', b"nan", b"NA", b" ", b"\xa0", b"-", b"0.0", b"-0.0"),
+    *(b"", b"\x00", b"\xff", b"\xef\xbb\xbf", b"\r", b"\r\n", b"\n\n", b'"', b"'", b",", b"\t", b";", b"{", b"]"),
+    *(b"null", b"NaN", b"Infinity", b"-0", b"1e999", b"9" * 400, b"true", b'"\\ud800"', b"[[", b"{}", b"=1+1"),
+    *(
+        "é".encode(),
+        "e\u0301".encode(),
+        "\u202e".encode(),
+        "\u200b".encode(),
+        b"task",
+        b"worker",
+        b"label",
+    ),
+    *(b"PAR1", b"ARROW1", b"\x1b[2J", b"\\"),
+    *(
+        b"task,worker,label\n",
+        b"a,b,c\n",
+        b"a,b\n",
+        b"a,b,c,d\n",
+        b'{"task": 1}\n',
+        b"nan",
+        b"NA",
+        b" ",
+        b"\xa0",
+    ),
+    *(b"-", b"0.0", b"-0.0"),
 ]
 VALUES: list[Any] = [
     *(None, True, False, 0, 1, -1, 2**31, 2**63, -(2**63) - 1, 10**29, 10**400, 0.0, -0.0, 0.5, 1e308, 5e-324, -1e308),
-    *(float("nan"), float("inf"), float("-inf"), "", " ", "a", "\x00", "../x", "é", "\ud800", "a" * 5000, "auto", "nan"),
+    *(
+        float("nan"),
+        float("inf"),
+        float("-inf"),
+        "",
+        " ",
+        "a",
+        "\x00",
+        "../x",
+        "é",
+        "\ud800",
+        "a" * 5000,
+    ),
+    *("auto", "nan"),
     *([], [1], [[1]], [None], {}, {"a": 1}, {"array": "x"}, {"array": 1}),
 ]
+CLASSES = ("cat", "dog", "eel")
 ROWS = [
-    {"task": f"t{task}", "worker": f"w{worker}", "label": ("cat", "dog", "eel")[(task * (worker + 2)) % 3 if worker else 0]}
+    {"task": f"t{task}", "worker": f"w{worker}", "label": CLASSES[task * (worker + 2) % 3 if worker else 0]}
     for task in range(7)
     for worker in range(4)
     if (task + worker) % 4
@@ -63,7 +97,8 @@ def _arrow(write: Callable[[pa.Table, io.BytesIO], None]) -> bytes:
 
 def _prodigy() -> bytes:
     lines = [
-        {"text": row["task"], "_input_hash": index, "label": row["label"], "answer": "accept", "_annotator_id": row["worker"]}
+        {"text": row["task"], "_input_hash": index, "label": row["label"], "answer": "accept"}
+        | {"_annotator_id": row["worker"]}
         for index, row in enumerate(ROWS)
     ]
     return "".join(json.dumps(line) + "\n" for line in lines).encode()
@@ -144,13 +179,14 @@ def mutate_json(data: bytes, draws: Draws) -> bytes:
     if kind == 0:
         del node[key]
     elif kind == 1 and isinstance(node, dict):
-        node[VALUES[int(draws.integers(17, 26))] if draws.random() < 0.3 else "more"] = VALUES[int(draws.integers(len(VALUES)))]
+        name = FRAGMENTS[int(draws.integers(len(FRAGMENTS)))].decode("utf-8", "replace")
+        node[name if draws.random() < 0.3 else "more"] = VALUES[int(draws.integers(len(VALUES)))]
     else:
         node[key] = VALUES[int(draws.integers(len(VALUES)))]
     return json.dumps(tree).encode("utf-8", "surrogatepass")
 
 
-def mutate_array(values: np.ndarray[Any, Any], draws: Draws) -> np.ndarray[Any, Any]:
+def mutate_array(values: np.ndarray[Any, Any], draws: Draws) -> np.ndarray[Any, Any]:  # noqa: PLR0911
     """Another shape, type or order, or some impossible values, in an array that a file holds."""
     kind = int(draws.integers(12))
     if kind == 0:

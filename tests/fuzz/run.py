@@ -58,8 +58,15 @@ def run_chunk(target: str, first: int, cases: int) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = []
     end = first + cases
     while first < end:
-        words = [sys.executable, "-m", "tests.fuzz.run", "--only", target, "--first", str(first), "--cases", str(end - first)]
-        done = subprocess.run([*words, "--work"], cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
+        words = ["--work", "--only", target, "--first", str(first), "--cases", str(end - first)]
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.fuzz.run", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
         results += [line | {"target": target} for line in lines if "came" in line]
         open_cases = {line["case"] for line in lines} - {line["case"] for line in lines if "came" in line}

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from crowdwise.labels import InputError, read_labels
-from crowdwise.labels.table_output import native_table, replace_file, replace_folder, restore_names, write_csv
+from crowdwise.labels.atomic_output import replace_file, replace_folder
+from crowdwise.labels.table_output import native_table, restore_names, write_csv
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -147,7 +147,7 @@ def test_resumed_is_as_if_never_stopped(entry: LearnerEntry, tmp_path: Path, mon
 
     monkeypatch.setattr(Checkpoint, "write", stops)
     model = made(entry, data, checkpoint=tmp_path / "run", **settings)
-    with pytest.raises(KeyboardInterrupt, match=r"holds epoch 2: fit again with the same settings"):
+    with pytest.raises(KeyboardInterrupt, match=r"holds epoch 2: run the same again to go on"):
         model.fit(data.X, data.labels)
     model.fit(data.X, data.labels)
     assert len(written) == 4

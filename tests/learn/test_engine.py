@@ -247,11 +247,10 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
     assert longer.n_epochs_ == 6
 
 
-@pytest.mark.parametrize("name", ["checkpoint.json", "checkpoint.safetensors"])
-def test_a_broken_checkpoint_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_broken_checkpoint_is_refused(tmp_path: Path) -> None:
     data = crowded(24)
     cw.TraceRegularized(**QUICK, checkpoint=tmp_path / "run").fit(data.X, data.labels)
-    (tmp_path / "run" / name).write_bytes(b"\x00broken")
+    (tmp_path / "run" / "checkpoint.safetensors").write_bytes(b"\x00broken")
     with pytest.raises(InputError, match=r"cannot be used.*give another folder, or remove it"):
         cw.TraceRegularized(**QUICK, checkpoint=tmp_path / "run").fit(data.X, data.labels)
 
@@ -259,7 +258,7 @@ def test_a_broken_checkpoint_is_refused(tmp_path: Path, name: str) -> None:
 def test_a_checkpoint_holds_no_pickle(tmp_path: Path) -> None:
     data = crowded(24)
     cw.TraceRegularized(**QUICK, checkpoint=tmp_path / "run").fit(data.X, data.labels)
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["checkpoint.json", "checkpoint.safetensors"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["checkpoint.safetensors"]
 
 
 def test_a_network_that_does_not_fit_says_so() -> None:

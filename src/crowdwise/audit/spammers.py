@@ -119,7 +119,8 @@ def spread_pseudo_workers() -> FloatArray:
     """
     low = GRID < SHARE
     usual = np.where(low, 0.0, np.exp(-((GRID - 1) ** 2) / (2 * SPREAD**2)))
-    return PSEUDO_WORKERS[0] * low / low.sum() + PSEUDO_WORKERS[1] * usual / usual.sum()
+    spread: FloatArray = PSEUDO_WORKERS[0] * low / low.sum() + PSEUDO_WORKERS[1] * usual / usual.sum()
+    return spread
 
 
 class WorkerJudgements(NamedTuple):

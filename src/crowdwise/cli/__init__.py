@@ -17,7 +17,7 @@ OK, BUG, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, 2 for bad input or usage, 130 if interrupted, 1 for a bug.
+    """Run the command and return its exit code: 0, 2 for bad input or usage, 1 for a bug, 128 + the signal if stopped.
 
     Parameters
     ----------
@@ -25,14 +25,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         What follows `crowdwise` on the command line; by default the process's own.
     """
     from crowdwise.cli.app import app
+    from crowdwise.cli.stop_signals import Stopped, raise_on_stop_signals
 
     _repair_standard_streams()
     try:
         _check_arguments(sys.argv[1:] if arguments is None else arguments)
-        with warnings.catch_warnings():
+        with raise_on_stop_signals(), warnings.catch_warnings():
             warnings.showwarning = _print_warning
             code = app(args=arguments, prog_name="crowdwise", standalone_mode=False)
-        sys.stdout.flush()
+            sys.stdout.flush()
+    except Stopped as stop:
+        _print_message(str(stop))
+        return stop.code
     except SystemExit as stop:  # a reader that went away (`| head`) ends so
         return stop.code if isinstance(stop.code, int) else BUG
     except BaseException as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from crowdwise.labels.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
@@ -23,10 +24,12 @@ __all__ = [
     "check_folder",
     "json_values",
     "output_csv",
+    "output_csvs",
     "print_csv",
     "print_json",
     "write_results",
     "write_text",
+    "write_texts",
 ]
 
 BATCH = 1 << 16  # rows of CSV made at a time for standard output
@@ -71,33 +74,58 @@ def check_file(out: str, option: str, inputs: Iterable[str | None]) -> None:
 
 def write_results(result: FittedResult, place: Path, **more: pa.Table) -> None:
     """Write consensus.csv, workers.csv, `more` tables and model/ into the folder: all of them, or none."""
-    from crowdwise.labels.table_output import replace_folder, write_csv
+    from crowdwise.labels.atomic_output import replace_folder
+    from crowdwise.labels.table_output import write_csv
 
-    with replace_folder(place) as draft:
-        try:
-            for name, table in {"consensus": result.consensus, "workers": result.workers, **more}.items():
-                write_csv(table, draft / f"{name}.csv")
-            result.model.save(draft / "model")
-        except InputError as error:  # name the place the user knows
-            raise InputError(str(error).replace(str(draft), str(place))) from error
+    with replace_folder(place) as draft, _name_place(draft, place):
+        for name, table in {"consensus": result.consensus, "workers": result.workers, **more}.items():
+            write_csv(table, draft / f"{name}.csv")
+        result.model.save(draft / "model")
+
+
+@contextlib.contextmanager
+def _name_place(draft: Path, place: Path) -> Iterator[None]:
+    """Name in errors the place that the user knows."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(str(error).replace(str(draft), str(place))) from error
 
 
 def write_text(text: str, path: Path) -> None:
     """Write a file, whole or not at all."""
-    from crowdwise.labels.table_output import replace_file
+    from crowdwise.labels.atomic_output import replace_file
 
     with replace_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
+def write_texts(texts: dict[str, str], place: Path) -> None:
+    """Write files into a folder: all of them, or none."""
+    from crowdwise.labels.atomic_output import replace_folder
+
+    with replace_folder(place) as draft:
+        for name, text in texts.items():
+            (draft / name).write_text(text, encoding="utf-8")
+
+
 def output_csv(table: pa.Table, out: str) -> None:
     """Write a table to a file, or to standard output if that is "-"."""
+    output_csvs({out: table})
+
+
+def output_csvs(tables: dict[str, pa.Table]) -> None:
+    """Write tables to files, or to standard output if that is "-": no file is replaced before all are written."""
+    from crowdwise.labels.atomic_output import replace_files
     from crowdwise.labels.table_output import write_csv
 
-    if out == "-":
-        print_csv(table)
-    else:
-        write_csv(table, Path(out))
+    files = {out: table for out, table in tables.items() if out != "-"}
+    with replace_files([Path(out) for out in files]) as drafts:
+        for draft, (out, table) in zip(drafts, files.items(), strict=True):
+            with _name_place(draft, Path(out)):
+                write_csv(table, draft)
+        if "-" in tables:
+            print_csv(tables["-"])
 
 
 def print_csv(table: pa.Table) -> None:

@@ -16,11 +16,12 @@ from crowdwise.fitting.array_files import open_arrays
 from crowdwise.fitting.crowd_model import Fit, ModelNames
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_flag
 from crowdwise.fitting.parquet_files import read_names
+from crowdwise.fitting.part_digests import add_digests
 from crowdwise.fitting.saved_arrays import check_values, match_shapes
+from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import rename_parameters
 from crowdwise.labels.regular_files import open_regular_file
-from crowdwise.labels.table_output import replace_folder
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def save_model(model: CrowdModel, folder: str | Path) -> None:
     """Write a fitted model; the folder appears whole or not at all."""
     with replace_folder(Path(folder)) as draft:
         write_model(model, draft)
+        add_digests(draft)
 
 
 def write_model(model: CrowdModel, draft: Path, **more: Any) -> None:

@@ -1,36 +1,22 @@
-"""Tables out, in the kind that came in; files written beside and renamed, names defused."""
+"""Tables out, in the kind that came in; names defused."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.atomic_output import replace_file
 from crowdwise.labels.unseen_in_columns import escape_unseen, restore_unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     from crowdwise.labels.types import TableKind
 
-__all__ = [
-    "FORMULA",
-    "defuse_table",
-    "defuse_text",
-    "native_table",
-    "replace_file",
-    "replace_folder",
-    "restore_names",
-    "write_csv",
-]
+__all__ = ["FORMULA", "defuse_table", "defuse_text", "native_table", "restore_names", "write_csv"]
 
 # A spreadsheet runs a cell that begins like this as a formula, blanks before it or not; plain numbers are let be.
 # Apostrophes in front belong to it, so that the one that is added can be told from those that were there.
@@ -103,90 +89,3 @@ def restore_names(names: pa.Array) -> pa.Array:
 
 def _find_formulas(column: Any) -> Any:
     return pc.and_not(pc.match_substring_regex(column, FORMULA), pc.match_substring_regex(column, NUMBER))
-
-
-@contextlib.contextmanager
-def replace_file(target: Path) -> Iterator[Path]:
-    """Give a name beside `target` to write to; it takes the target's place once all is written."""
-    target = Path(target).resolve()  # what a link points to is written, the link stays
-    if target.is_dir():
-        raise InputError(f"{str(target)!r} is a folder. Give the name of a file in it.")
-    if target.exists() and not target.is_file():
-        raise InputError(f"{str(target)!r} is not a plain file, and is not replaced. Use - for standard output.")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-    except OSError as error:
-        raise _cannot_write(target.parent, error) from error
-    os.close(handle)
-    draft = Path(name)
-    try:
-        draft.chmod(0o666 & ~_umask())
-        yield draft
-        draft.replace(target)
-    except OSError as error:
-        raise _write_error(target, error) from error
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def replace_folder(target: Path) -> Iterator[Path]:
-    """Give a new folder beside `target` that takes its place once all is written, and not on failure."""
-    target = Path(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise _cannot_write(target.parent, error) from error
-    try:
-        draft.chmod(0o777 & ~_umask())
-        yield draft
-        _refuse_clashes(draft, target)
-        _move_in(draft, target)
-    except OSError as error:
-        raise _write_error(target, error) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _refuse_clashes(draft: Path, target: Path) -> None:
-    """Find what stands in the way before anything is moved."""
-    if target.exists() and not target.is_dir():
-        raise InputError(f"{str(target)!r} exists and is not a folder. Choose another name.")
-    for entry in draft.rglob("*"):
-        place = target / entry.relative_to(draft)
-        if place.exists() and place.is_dir() != entry.is_dir():
-            kind = "a folder" if place.is_dir() else "not a folder"
-            raise InputError(f"{str(place)!r} exists and is {kind}. Nothing was changed; choose another place.")
-
-
-def _move_in(draft: Path, target: Path) -> None:
-    """Rename a finished draft to its place; where a folder exists, only files of the same name give way."""
-    if not target.exists():
-        draft.rename(target)
-        return
-    if not target.is_dir():
-        raise InputError(f"{str(target)!r} exists and is not a folder. Choose another name.")
-    for entry in draft.iterdir():
-        if entry.is_dir():
-            _move_in(entry, target / entry.name)
-        else:
-            entry.replace(target / entry.name)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _cannot_write(folder: Path, error: OSError) -> InputError:
-    return InputError(f"Cannot write in {str(folder)!r}: {error.strerror or error}. Choose another place.")
-
-
-def _write_error(target: Path, error: OSError) -> InputError:
-    reason = os.strerror(error.errno) if error.errno else str(error)  # Arrow's own text repeats itself
-    return InputError(
-        f"Writing {str(target)!r} failed: {reason}. Nothing was changed; free some space or choose another place."
-    )

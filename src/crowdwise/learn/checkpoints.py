@@ -1,4 +1,8 @@
-"""Checkpoints: everything that training needs to go on as if it had never stopped. Safetensors and JSON, no pickle."""
+"""Checkpoints: everything that training needs to go on as if it had never stopped. One file of safetensors, no pickle.
+
+The facts that are no tensors are JSON in its metadata. One file is replaced in one step, on every file system: a
+process that is killed leaves the last checkpoint or the new one.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 
+from crowdwise.labels.atomic_output import replace_file
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import rename_parameters
-from crowdwise.labels.table_output import replace_folder
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoint"]
 
 ADAM = {"step", "exp_avg", "exp_avg_sq"}
-TENSORS, FACTS = "checkpoint.safetensors", "checkpoint.json"
+FILE, FACTS = "checkpoint.safetensors", "facts"
 
 
 class Checkpoint:
@@ -31,6 +36,7 @@ class Checkpoint:
 
     def __init__(self, folder: Path, plan: TrainingPlan) -> None:
         self.folder = Path(folder)
+        self.epoch = 0  # what is in the folder; 0 for nothing yet
         # Where and how long are for the user to change between runs; what changes the numbers is not.
         free = ("checkpoint", "name", "own", "device", "devices", "epochs", "patience")
         self.plan = {name: value for name, value in asdict(plan).items() if name not in free}
@@ -39,7 +45,6 @@ class Checkpoint:
     def write(self, pair: nn.Module, optimiser: Any, state: TrainingState) -> None:
         """Replace the last checkpoint; it is there whole or not at all."""
         tensors = {f"model/{name}": value for name, value in pair.state_dict().items()}
-        tensors["epoch"] = torch.tensor(state.epoch, device="cpu")  # the two files must be of the same epoch
         tensors |= {f"best/{name}": value for name, value in state.best.items()}
         for number, entry in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser/{number}/{name}": torch.as_tensor(value) for name, value in entry.items()}
@@ -50,19 +55,17 @@ class Checkpoint:
             "best_score": state.best_score,
             "history": state.history,
         }
-        with replace_folder(self.folder) as draft:
-            save_file(
-                {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, draft / TENSORS
-            )
-            (draft / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+        with replace_file(self.folder / FILE) as draft:
+            save_file(tensors, draft, {FACTS: json.dumps(facts)})
+        self.epoch = state.epoch
 
     def resume(self, pair: nn.Module, optimiser: Any, state: TrainingState, device: torch.device) -> TrainingState:
         """Go on from the checkpoint in the folder, if there is one; refuse one of other settings."""
         try:
-            if not (self.folder / FACTS).exists():
+            if not (self.folder / FILE).is_file():
                 return state
-            facts = json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
-            tensors = load_file(self.folder / TENSORS)
+            facts, tensors = _read(self.folder / FILE)
             self._check_plan(rename_parameters(facts["plan"], "the plan", warn=False))
             _check(facts, tensors, pair.state_dict())
             pair.load_state_dict(_part(tensors, "model/"))
@@ -72,7 +75,8 @@ class Checkpoint:
                 entries.setdefault(int(number), {})[key] = value
             optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
             _match_memory_layout(optimiser)
-            state.epoch, state.best_epoch = int(facts["epoch"]), int(facts["best_epoch"])
+            self.epoch = state.epoch = int(facts["epoch"])
+            state.best_epoch = int(facts["best_epoch"])
             state.best_score, state.history = float(facts["best_score"]), list(facts["history"])
             state.best = {name: value.to(device) for name, value in _part(tensors, "best/").items()}
         except InputError:
@@ -93,11 +97,21 @@ class Checkpoint:
             )
 
 
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The facts and the tensors, from one look at the file."""
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata() or {}
+        if FACTS not in metadata:
+            raise ValueError(f"{FILE} does not say which epoch it holds")
+        facts: dict[str, Any] = json.loads(metadata[FACTS])
+        return facts, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+
+
 def _check(facts: dict[str, Any], tensors: dict[str, Tensor], own: dict[str, Tensor]) -> None:
     """Refuse what no epoch could have left, before anything is changed."""
     epoch, best, history = facts["epoch"], facts["best_epoch"], facts["history"]
-    if not 1 <= best <= epoch == len(history) == int(tensors["epoch"]):
-        raise ValueError(f"epoch {epoch}, the best {best}, {len(history)} in the history, tensors of another")
+    if not 1 <= best <= epoch == len(history):
+        raise ValueError(f"epoch {epoch}, the best {best}, {len(history)} in the history")
     if any(row.keys() != history[0].keys() or not np.isfinite(list(row.values())).all() for row in history):
         raise ValueError("the history is no table of numbers")
     for part in ("model/", "best/"):

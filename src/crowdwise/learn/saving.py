@@ -19,11 +19,13 @@ from torch.overrides import TorchFunctionMode
 
 from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.fitting.parquet_files import read_numbers
+from crowdwise.fitting.part_digests import add_digests
 from crowdwise.fitting.saving import ARRAYS, report_errors_as_damage, restore_model, stored_parameters, write_model
+from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.regular_files import open_regular_file
-from crowdwise.labels.table_output import native_table, replace_folder
+from crowdwise.labels.table_output import native_table
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import HeldFeatures
 from crowdwise.learn.networks import NETWORKS, Classifier, build_network, default_network, representation_width
@@ -64,6 +66,7 @@ def save(model: Learner, folder: str | Path) -> None:
         _save_tensors(model.network_.state_dict(), draft / WEIGHTS)
         _save_tensors(state, draft / WORKERS)
         pq.write_table(nw.from_native(model.history_, eager_only=True).to_arrow(), draft / HISTORY)
+        add_digests(draft)
 
 
 def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, Any], network: Any) -> Learner:

@@ -22,7 +22,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.nn.parallel import DistributedDataParallel
 
 from crowdwise.fitting.progress_bar import show_progress
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError
 from crowdwise.learn.batches import NetworkOutput, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.losses import SMALLEST
@@ -178,17 +178,22 @@ def _run(fabric: Fabric, job: TrainingJob, plan: TrainingPlan) -> TrainingState:
                 advance(loss)
                 if checkpoint is not None and fabric.is_global_zero:
                     checkpoint.write(pair, steps.optimiser, state)
-    except KeyboardInterrupt as stopped:
-        if checkpoint is None or state.epoch == 0:
-            raise
-        raise KeyboardInterrupt(
-            f"Training was stopped in epoch {state.epoch + 1} of {n_epochs}. The checkpoint in "
-            f"{quote(str(plan.checkpoint))} holds epoch {state.epoch}: fit again with the same settings to go on."
-        ) from stopped
+    except (KeyboardInterrupt, SystemExit) as stopped:  # Ctrl-C, or a signal that the caller makes an exit of
+        if checkpoint is not None:
+            stopped.args = (_say_where_stopped(checkpoint, state.epoch, n_epochs),)
+        raise
     pair.load_state_dict(state.best)
     pair.eval()
     pair.classifier.brief = False  # predictions are in single precision
     return state
+
+
+def _say_where_stopped(checkpoint: Checkpoint, epoch: int, n_epochs: int) -> str:
+    stopped = f"Training was stopped after {epoch} of {n_epochs} epochs."
+    if checkpoint.epoch == 0:
+        return f"{stopped} There is no checkpoint yet."
+    held = f"The checkpoint in {str(checkpoint.folder)!r} holds epoch {checkpoint.epoch}"
+    return f"{stopped} {held}: run the same again to go on."
 
 
 class _GradientSteps:

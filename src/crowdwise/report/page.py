@@ -26,9 +26,9 @@ from crowdwise.audit import summary
 from crowdwise.audit.consensus_scores import gold_calibration_bins, score_consensus
 from crowdwise.audit.consensus_sentences import consensus_claims
 from crowdwise.audit.finding_types import FACT
+from crowdwise.labels.atomic_output import replace_file
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.source_location import format_count
-from crowdwise.labels.table_output import replace_file
 from crowdwise.report.audit_page import tables
 from crowdwise.report.audit_page.audit_view import AuditView
 from crowdwise.report.audit_page.charts import CONFIG, audit_charts

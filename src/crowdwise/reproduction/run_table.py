@@ -107,6 +107,10 @@ def _run_jobs(jobs: list[Job], device: str, processes: int) -> Iterator[Row]:
         try:
             for future in as_completed([pool.submit(_run_or_report, job, device) for job in jobs]):
                 yield future.result()
+        except BaseException:  # a signal to this process alone: the others would work on
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
         finally:  # stopped early: what has not begun is dropped
             pool.shutdown(wait=False, cancel_futures=True)
 

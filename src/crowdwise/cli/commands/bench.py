@@ -14,6 +14,7 @@ from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
 from crowdwise.cli.options import Json, build_option_arguments
+from crowdwise.cli.stop_signals import explain_stop
 from crowdwise.cli.terminal_names import display_name, escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError, quote
 
@@ -126,9 +127,8 @@ def bench(
     asked = BenchRequest(table, options, output_files.check_folder(out))
     try:
         report, files = _run_table(asked, _announce_start if sys.stderr.isatty() else lambda _all, _left: None)
-    except KeyboardInterrupt:
-        _announce_interruption(asked, out)
-        raise
+    except (KeyboardInterrupt, SystemExit) as stopped:
+        raise explain_stop(stopped, _say_how_to_go_on(asked, out)) from stopped
     if json:
         output_files.print_json(_to_json_dict(asked, report, files))
     else:
@@ -159,11 +159,10 @@ def _run_table(asked: BenchRequest, say: Callable[[int, int], None]) -> tuple[Ta
     every = table.jobs(seeds=max(table.seeds, options.seeds or 0))
     report = make_report(table, run_table.select_rows(every, rows), failed)
     files = report.files(asked.file_stem, asked.command(out=str(asked.folder)))
+    output_files.write_texts(files, asked.folder)
     for old in asked.folder.glob(f"{asked.file_stem}-[0-9]*.svg"):
         if old.name not in files:
             old.unlink()
-    for name, text in files.items():
-        output_files.write_text(text, asked.folder / name)
     return report, [asked.runs_file, *(asked.folder / name for name in files)]
 
 
@@ -275,14 +274,13 @@ def _announce_start(runs: int, left: int) -> None:
     console_tables.open_console(stderr=True).print(Text(f"{runs:,} runs{done}. Ctrl-C stops; what is done is kept."))
 
 
-def _announce_interruption(asked: BenchRequest, out: str) -> None:
-    """Say what an interruption has left, and how to go on."""
+def _say_how_to_go_on(asked: BenchRequest, out: str) -> str:
+    """What an interruption has left, and how to go on."""
     from crowdwise.reproduction.run_table import read_rows
 
     kept = len(read_rows(asked.runs_file))
     kept_runs = "1 run is" if kept == 1 else f"{kept:,} runs are"
-    message = f"Stopped. {kept_runs} kept in {asked.runs_file}. To go on: {asked.command(out=out)}"
-    console_tables.open_console(stderr=True).print(Text(f"crowdwise: {escape_unprintable(message)}"), soft_wrap=True)
+    return f"Stopped. {kept_runs} kept in {asked.runs_file}. To go on: {asked.command(out=out)}"
 
 
 def _print_page(asked: BenchRequest, report: TableReport, files: list[Path]) -> None:

@@ -89,6 +89,7 @@ def predict(
     """Classify tasks with a trained model, from features alone or with labels."""
     if [features, *(labels or ()), truth].count("-") > 1:
         raise typer.BadParameter("only one of the files can be standard input (-)")
+    output_files.check_file(out, "--out", (features, *(labels or ()), truth))
     columns = ColumnOptions(
         task_column=task_column,
         worker_column=worker_column,
@@ -99,10 +100,10 @@ def predict(
     )
     files = LabelFiles(labels, columns) if labels else None
     result = _predict_tasks(_load_learner(model), features, files, truth, image_size)
-    if json:
-        output_files.print_json(result.to_json_dict())
     if not json or out != "-":
         output_files.output_csv(result.table, out)
+    if json:
+        output_files.print_json(result.to_json_dict())
     if json or out == "-":
         fitted_model_output.print_notes_to_stderr([*([] if json else _format_scores_as_notes(result)), *result.notes])
     else:

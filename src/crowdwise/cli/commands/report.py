@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -58,14 +59,18 @@ def check_installed() -> None:
 
 def write_page(found: Audit, out: str, charts: str | None = None, **more: Any) -> None:
     """Write the page of an audit, and its charts if asked for, and say where they are; "-" is standard output."""
+    from crowdwise.labels.atomic_output import replace_files
     from crowdwise.report.audit_page.charts import write_charts
-    from crowdwise.report.page import make_report, write_report
+    from crowdwise.report.page import make_report
 
-    names = [] if charts is None else write_charts(found, charts)
+    page = make_report(found, **more)
+    with replace_files([] if out == "-" else [Path(out)]) as drafts:  # neither page nor charts, if one cannot be
+        for draft in drafts:
+            draft.write_text(page, encoding="utf-8")
+        names = [] if charts is None else write_charts(found, charts)
     if out == "-":
-        print(make_report(found, **more))
+        print(page)
         return
-    write_report(found, out, **more)
     console = console_tables.open_console()
     number = len(found.findings)
     console_tables.print_paragraph(

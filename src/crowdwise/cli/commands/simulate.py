@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,25 +60,10 @@ def simulate(
             output_files.check_file(file, option, [])
     given = dict(zip(PARAMETERS, (tasks, workers, classes, labels_per_task, seed), strict=True))
     simulation = _simulate_crowd(crowd, {name: value for name, value in given.items() if value is not None})
-    _write_both(simulation, out, truth_out)
+    truth = {} if truth_out is None else {truth_out: simulation.truth_table()}
+    output_files.output_csvs({out: simulation.labels.to_table(), **truth})
     if out != "-":
         _print_page(simulation, crowd, out, truth_out)
-
-
-def _write_both(simulation: Simulation, out: str, truth_out: str | None) -> None:
-    """Write labels and truth; files are replaced only when both have been written."""
-    from crowdwise.labels.table_output import replace_file
-
-    tables = {out: simulation.labels.to_table()}
-    if truth_out is not None:
-        tables[truth_out] = simulation.truth_table()
-    with ExitStack() as drafts:
-        for file, table in tables.items():
-            draft = "-" if file == "-" else str(drafts.enter_context(replace_file(Path(file))))
-            try:
-                output_files.output_csv(table, draft)
-            except InputError as error:  # name the place the user knows
-                raise InputError(str(error).replace(draft, file)) from error
 
 
 def _simulate_crowd(slug: str, options: dict[str, int]) -> Simulation:

@@ -15,6 +15,7 @@ from crowdwise.cli import console_tables, fitted_model_output, output_files
 from crowdwise.cli.fitted_model_output import FittedResult, note_names_escaped_in_csv, read_scoring_truth
 from crowdwise.cli.label_files import LabelFiles, collect_warnings, read_files
 from crowdwise.cli.options import ColumnOptions, Engine, Features, ImageSize, Json, build_option_arguments, make_option
+from crowdwise.cli.stop_signals import explain_stop
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
 from crowdwise.labels.errors import InputError
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["TrainOptions", "train"]
 
 EPILOG = "Example:\n\n  crowdwise train --features X.npz --labels labels.csv --out results"
-SETTINGS = ("network", "epochs", "batch_size", "learning_rate", "device")  # parameters of every learner
+SETTINGS = ("network", "epochs", "batch_size", "learning_rate", "device", "checkpoint")  # parameters of every learner
 training_option = partial(make_option, panel="Training")
 NEEDS = {"confusion": "the workers' true confusion matrices", "sequences": "sequences as tasks"}
 
@@ -60,6 +61,13 @@ class TrainOptions:
     learning_rate: Annotated[float | None, training_option("Adam's; 0.001, or the method's own, if left out.")] = None
     seed: Annotated[int | None, training_option("Same seed, same answer; 0, if left out.", least=0)] = None
     device: Annotated[str | None, training_option("auto, cpu, cuda or mps; auto, if left out.", "NAME")] = None
+    checkpoint: Annotated[
+        str | None,
+        training_option(
+            "Keep the last finished epoch here. If training is stopped, or ends, the same command goes on from it.",
+            "DIR",
+        ),
+    ] = None
     engine: Engine = None
 
     @property
@@ -145,8 +153,13 @@ def train(
     if (options.valid is None) != (options.valid_truth is None):
         raise typer.BadParameter("--valid and --valid-truth belong together; give both or neither")
     place = None if out is None else output_files.check_folder(out)
+    if options.checkpoint is not None:
+        output_files.check_folder(options.checkpoint, "--checkpoint")
     with use_engine(options.engine):
-        result = _fit_learner(LabelFiles(labels, columns), options)
+        try:
+            result = _fit_learner(LabelFiles(labels, columns), options)
+        except (KeyboardInterrupt, SystemExit) as stopped:
+            raise explain_stop(stopped, _say_how_to_go_on(stopped, options)) from stopped
     if place is not None:
         output_files.write_results(result, place, history=result.model.history_)
     if json:
@@ -210,6 +223,12 @@ def _read_validation(options: TrainOptions) -> Any:
         return None
     held = read_features(options.valid, image_size=options.image_size)
     return held, truth_of_rows(read_truth(options.valid_truth), held)
+
+
+def _say_how_to_go_on(stopped: BaseException, options: TrainOptions) -> str:
+    if options.checkpoint is None:
+        return "Training was stopped, and nothing is kept. With --checkpoint DIR, the same command can go on later."
+    return str(stopped) or "Training was stopped. There is no checkpoint yet."
 
 
 # ---- page -------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crowdwise.audit.consensus_scores import gold_calibration_bins, score_consensus
+from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.labels.table_output import replace_folder
 from crowdwise.report import charts
 from crowdwise.report.audit_page.audit_view import AuditView, choose_workers_to_draw
 
