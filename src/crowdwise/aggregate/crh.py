@@ -53,7 +53,7 @@ def worker_losses(labels: CrowdLabels, truths: IntArray, smoothing: float) -> Fl
 def constraint_coefficients(labels: CrowdLabels, smoothing: float) -> FloatArray:
     """How often each worker counts in the constraint, c (M,): 1 on average."""
     answers = labels.labels_per_worker + 2 * smoothing
-    shares: FloatArray = answers / answers.mean()
+    shares: FloatArray = np.where(labels.labels_per_worker > 0, answers / answers[labels.labels_per_worker > 0].mean(), 0)
     return shares
 
 

@@ -141,6 +141,9 @@ class Glad(ClimbingAggregator):
     ability_ = FittedArray("worker_columns", "ability", "α of each worker.")
     ease_ = FittedArray("task_columns", "ease", "β of each task.")
 
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return True  # `ease_` has a value for each
+
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         n_classes = labels.n_classes
         log_prior = np.full(n_classes, -np.log(n_classes)) if known.log_prior is None else known.log_prior

@@ -159,6 +159,9 @@ class Auto(Aggregator):
             "errors as much as in nearly all crowds with known answers that this was measured on.",
         )
 
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return True  # its members leave them out
+
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         found = combine_members(labels, replace(known, gold=NO_GOLD), self.random_state)
         self._members = found.models
