@@ -152,9 +152,7 @@ def fit_gibbs(
     )
     matrices = np.empty((labels.n_workers, labels.n_classes, labels.n_classes))
     matrices[:, order.classes[:, None], order.classes] = rows[-1]
-    found = order.restore_posterior(
-        order.average_alike_tasks(posterior), np.tile(prior, (labels.n_tasks, 1))
-    )
+    found = order.restore_posterior(order.average_alike_tasks(posterior), np.tile(prior, (labels.n_tasks, 1)))
     return Fit(
         posterior=found,
         prior=prior if known.class_prior is None else known.class_prior,

@@ -19,7 +19,7 @@ T. Tian and J. Zhu (2015), "Max-margin majority voting for learning from crowds"
 Departures: weights are drawn one by one, each from its Gaussian given the others, instead of all at once, which needs a
 matrix of workers × workers. M3V is solved with the same augmentation, λ at its expectation (a bound from above on the
 cost, which is exact for two classes), instead of a quadratic program for each y. ℓ, c and v are fixed beforehand.
-Weights are drawn, and changed, in the order of `fitting.content_order`, so that the result depends on the answers alone.
+Draws are made in the order of `fitting.content_order`, so that the result depends on the answers alone.
 """
 
 from __future__ import annotations

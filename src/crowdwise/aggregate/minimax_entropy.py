@@ -121,9 +121,7 @@ def choose_regularisation(
 ) -> float:
     """The regularisation under which labels held out are most likely; smaller than the authors' only in need."""
     fold = np.empty(labels.n_labels, np.int64)
-    fold[order_by_content(labels).sort_edges(labels)] = (
-        np.random.default_rng(seed).permutation(labels.n_labels) % FOLDS
-    )
+    fold[order_by_content(labels).sort_edges(labels)] = np.random.default_rng(seed).permutation(labels.n_labels) % FOLDS
     n_folds = min(FOLDS, -(-ENOUGH * FOLDS // labels.n_labels))
     parts = [(labels.keep(fold != number), labels.keep(fold == number)) for number in range(n_folds)]
     guessing = -np.log(labels.n_classes) * sum(unseen.n_labels for _, unseen in parts)

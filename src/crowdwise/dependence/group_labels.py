@@ -80,7 +80,7 @@ def resolve_groups(given: Any, labels: CrowdLabels, random_state: int) -> IntArr
             )
         order = order_by_content(labels)
         dependence = find_groups(order.arrange(labels), level=LEVEL, random_state=random_state)
-        alone = np.full(labels.n_workers, -1)
+        alone: IntArray = np.full(labels.n_workers, -1)
         return alone if dependence is None else order.restore_workers(dependence.groups, alone)
     if isinstance(given, Integral):
         check_count("groups", given)

@@ -63,10 +63,10 @@ class Aggregator(CrowdModel):
     - `uses`: what it can be told besides the labels: "gold", "class_prior", "known_workers";
     - `climbs`: whether its iterations climb an objective (a likelihood, a posterior or a bound on the evidence) that
       never falls, and warn when they stop while it is still rising;
-    - `random`: whether it draws at random, so that its answer depends (a little) on `random_state`; draws are made in an
-      order of content (`fitting.content_order`), so that it depends on nothing else;
-    - `plug_in`: whether it predicts with point estimates where the fit averaged over them, or left out what a task's own
-      labels said of its workers. A task of the fit that is met again, by name and with the same labels, keeps the
+    - `random`: whether it draws at random, so that its answer depends (a little) on `random_state`; draws are made in
+      an order of content (`fitting.content_order`), so that it depends on nothing else besides the answers;
+    - `plug_in`: whether it predicts with point estimates where the fit averaged over them, or left out what a task's
+      own labels said of its workers. A task of the fit that is met again, by name and with the same labels, keeps the
       posterior of the fit;
     - `numpy_cost`: how many times as long as Dawid–Skene it takes in NumPy, about: small data are then fewer labels;
     - `needs`: structure that it is made for and does little without: "", "sequences", "graph".

@@ -15,7 +15,7 @@ which it came, and `average_alike_tasks` and `average_alike_workers` make the re
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ContentOrder", "hash_answers", "order_by_content"]
 
+A = TypeVar("A", bound=np.ndarray[Any, Any])
 ROUNDS = 8  # of refinement at most; two or three tell the tasks of most crowds apart
 OF_TASK, OF_WORKER, OF_CLASS, OF_GOLD, OF_COUNT = (
     np.uint64(odd)
@@ -104,7 +105,7 @@ class ContentOrder:
         out[np.ix_(self.workers, self.classes, self.classes)] = found
         return out
 
-    def restore_workers(self, found: FloatArray, out: FloatArray) -> FloatArray:
+    def restore_workers(self, found: A, out: A) -> A:
         """Put values (m, …) of this order where they belong in `out` (M, …), and return it."""
         out[self.workers] = found
         return out

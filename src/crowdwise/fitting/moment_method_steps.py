@@ -22,8 +22,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment, nnls
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.categorical_em import ConfusionParameters, make_confusion_fit
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.kernels import PairCounts, pair_counts, vote_shares, worker_sums
 
 if TYPE_CHECKING:
