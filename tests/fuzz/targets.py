@@ -1,4 +1,4 @@
-"""What is attacked, one case at a time: each target draws a case, and raises `BrokenPromiseError` where a promise is not kept.
+"""What is attacked, one case at a time: a target draws a case, and raises where a promise is not kept.
 
 | target | a case | the promise |
 |---|---|---|

@@ -142,6 +142,9 @@ class Glad(ClimbingAggregator):
     ability_ = FittedArray(SavedArray("worker_columns/ability", "M"), "α of each worker.")
     ease_ = FittedArray(SavedArray("task_columns/ease", "N", low=SMALLEST), "β of each task.")
 
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return True  # `ease_` has a value for each
+
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         n_classes = labels.n_classes
         log_prior = np.full(n_classes, -np.log(n_classes)) if known.log_prior is None else known.log_prior

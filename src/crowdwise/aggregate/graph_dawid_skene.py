@@ -149,6 +149,9 @@ class GraphDawidSkene(ClimbingAggregator):
         check_number("coupling", self.coupling, low=0)
         check_number("smoothing", self.smoothing, low=0)
 
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return self.graph is not None  # they have neighbours
+
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         graph = read_graph(self.graph, labels.tasks)
         # By name, so that the sweeps do not depend on the order of the rows.

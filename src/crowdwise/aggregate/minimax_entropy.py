@@ -36,6 +36,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from crowdwise.fitting.categorical_em import fit_from_posterior
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
@@ -83,7 +84,8 @@ class PenaltyWeights:
 def penalty_weights(labels: CrowdLabels, regularisation: float) -> PenaltyWeights:
     """α = γ K², and β in proportion to how many more labels a worker has than a task."""
     worker = regularisation * labels.n_classes**2
-    return PenaltyWeights(worker * labels.n_tasks / labels.n_workers, worker)
+    n_tasks, n_workers = np.count_nonzero(labels.labels_per_task), np.count_nonzero(labels.labels_per_worker)
+    return PenaltyWeights(worker * n_tasks / n_workers, worker)
 
 
 def squared_penalty(table: FloatArray, weight: float, ordinal: bool) -> float:
@@ -119,7 +121,8 @@ def choose_regularisation(
     labels: CrowdLabels, log_prior: FloatArray, gold: IntArray, ordinal: bool, rounds: int, seed: int
 ) -> float:
     """The regularisation under which labels held out are most likely; smaller than the authors' only in need."""
-    fold = np.random.default_rng(seed).permutation(labels.n_labels) % FOLDS
+    fold = np.empty(labels.n_labels, np.int64)
+    fold[order_by_content(labels).sort_edges(labels)] = np.random.default_rng(seed).permutation(labels.n_labels) % FOLDS
     n_folds = min(FOLDS, -(-ENOUGH * FOLDS // labels.n_labels))
     parts = [(labels.keep(fold != number), labels.keep(fold == number)) for number in range(n_folds)]
     guessing = -np.log(labels.n_classes) * sum(unseen.n_labels for _, unseen in parts)
@@ -225,6 +228,9 @@ class MinimaxEntropy(ClimbingAggregator):
 
     def _check(self) -> None:
         check_flag("ordinal", self.ordinal)
+
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return True  # `task_effects_` has a table for each
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         gold, ordinal = known.gold, self.ordinal

@@ -175,6 +175,9 @@ class Auto(Aggregator):
         if "gold_weights" in self.extra_:
             GoldCalibration.from_arrays(self.extra_, self.posterior_)  # every member must have a name
 
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return True  # its members leave them out
+
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         found = combine_members(labels, replace(known, gold=NO_GOLD), self.random_state)
         self._members = found.models

@@ -338,7 +338,10 @@ class CrowdModel(Estimator):
         return table
 
     def _decide(self, posterior: FloatArray) -> IntArray:
-        """Position of the highest posterior; a tie goes to the class more common in the labels, then the first."""
+        """Position of the highest posterior; a tie goes to the class more common in the labels, then the first.
+
+        It is here alone, where labels do not tell classes apart, that a result depends on the order of the classes.
+        """
         chosen: IntArray = np.where(self._find_ties(posterior), self.label_shares_, -1.0).argmax(axis=1)
         return chosen
 

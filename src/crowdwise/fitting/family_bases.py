@@ -276,3 +276,6 @@ class SequenceAggregator(ClimbingAggregator):
 
     def _check(self) -> None:
         check_flag("bio", self.bio)
+
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return self.sequences is not None  # they are links of sequences
