@@ -239,7 +239,10 @@ def _count_permutations(
 
 def check_times(time: Any, labels: CrowdLabels) -> Any:
     """The times as an array, one for each label, or an error."""
-    when = np.asarray(time)
+    try:
+        when = np.asarray(time)
+    except ValueError as error:
+        raise InputError("time must be one number or date for each label, not rows.") from error
     if when.dtype.kind in "iub":
         when = when.astype(np.float64)
     if when.shape != (labels.n_labels,) or when.dtype.kind not in "fM":
