@@ -212,6 +212,7 @@ def audit_crowd(
     Audit of CrowdLabels: 5,000 labels by 10 workers on 500 tasks, 3 classes (0, 1, 2): spammer (2)
     """
     check_number("level", level, low=0, high=1, above=True)
+    level = float(level)
     check_random_state(random_state)
     answers = read_labels(labels)
     check_enough_labels(answers)

@@ -238,7 +238,10 @@ def _count_permutations(
 
 def _as_array(time: Any) -> Any:
     """Times as an array, whole numbers as floating point; what is masked is unknown."""
-    when = np.asarray(time)
+    try:
+        when = np.asarray(time)
+    except ValueError as error:
+        raise InputError("time must be one number or date for each label, not rows.") from error
     if when.dtype.kind in "iub":
         when = when.astype(np.float64)
     if np.ma.is_masked(time):

@@ -20,6 +20,7 @@ __all__ = [
     "check_climb",
     "check_count",
     "check_flag",
+    "check_inner_share",
     "check_number",
     "check_random_state",
     "check_shares",
@@ -76,6 +77,14 @@ def check_count(name: str, value: Any, *, low: int = 1, high: int | None = MOST)
 def check_random_state(value: Any) -> None:
     """Refuse what is no whole number from 0 on; it may be as large as one likes."""
     check_count("random_state", value, low=0, high=None)
+
+
+def check_inner_share(name: str, value: Any) -> float:
+    """Return a number between 0 and 1, both excluded, and not so near to 1 that the rest is lost in rounding."""
+    number = plain_number(value, "float")
+    if not isinstance(number, float) or not SMALLEST <= number <= 1 - 1e-9:
+        raise InputError(f"{name} is {quote(value)}; it must lie between 0 and 1, both excluded.")
+    return number
 
 
 def check_flag(name: str, value: Any) -> None:
