@@ -74,7 +74,7 @@ def add_setting_parameters(
 
     The function decorated takes a `Setting` in their place. Signature and docstring of the result name them all.
 
-    >>> @with_setting(n_tasks=10, n_workers=2, n_classes=3)
+    >>> @add_setting_parameters(n_tasks=10, n_workers=2, n_classes=3)
     ... def perfect(setting: Setting, *, gain: float = 1.0) -> Simulation:
     ...     "Workers who are always right."
     >>> print(", ".join(inspect.signature(perfect).parameters))
