@@ -261,7 +261,7 @@ class MinimaxEntropy(ClimbingAggregator):
             return choose_regularisation(
                 labels, log_prior, gold, self.ordinal, min(self.max_iter, ROUNDS), self.random_state
             )
-        check_number("regularisation", self.regularisation, low=0, above=True)
+        check_number("regularisation", self.regularisation, low=1e-100)  # its inverse is squared
         return float(self.regularisation)
 
     @property
