@@ -14,7 +14,10 @@ import importlib
 
 import lazy_loader
 
+from crowdwise.labels.fork_safety import register_fork_hooks
+
 __version__ = "0.1.0"
+register_fork_hooks()
 
 # Public names are imported when first used, so that `import crowdwise` is light. What the rooms of the first line
 # export in their stubs is public here as well; `__init__.pyi` says the same to type checkers.

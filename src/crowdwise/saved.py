@@ -16,6 +16,9 @@ __all__ = ["load"]
 def load(folder: str | Path, *, network: Any = None) -> Any:
     """Read a model that `save` wrote. Safe with a stranger's file: nothing in it is run.
 
+    All of it is compared with what the method says that it saves, sizes before anything is read. Paths among the
+    parameters (`checkpoint`, a file of sequences or of a graph) are not loaded: they are None.
+
     Parameters
     ----------
     folder

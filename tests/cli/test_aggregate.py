@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from crowdwise.labels.unseen_characters import LETTER
 from crowdwise.registry import methods
 from crowdwise.saved import load
 
@@ -202,6 +203,13 @@ HOSTILE = {
     "stacked accents": "e" + "\u0301" * 400,
     "wide": "漢字" * 40,
     "backspaces": "good\b\b\b\bevil",
+    "isolate": "\u2066evil\u2069",
+    "no width": "a\u200bb\u200d\u2060\ufeff",
+    "filler": "a\u3164b",
+    "formula behind a blank": "\u00a0=1+1",
+    "formula behind a line break": "\n=1+1",
+    "formula behind no width": "\u200b=1+1",
+    "full-width formula": "\uff1d1+1",
 }
 
 
@@ -220,14 +228,15 @@ def test_hostile_names_are_inert(kind: str, cw: Callable[..., Any], tmp_path: Pa
         ran = cw(*words)
         assert ran.code == 0, ran.err
         assert all(letter.isprintable() or letter == "\n" for letter in ran.out)
+        assert not LETTER.search(ran.out)
         assert max(map(len, ran.out.splitlines())) <= 80 + 5 * len("\u0301" * 80)
         if "[" in name:
             assert name[:6].replace("\x1b", "\\x1b")[:6] in ran.out
     ran = cw("aggregate", file, "--method", "majority-vote", "--out", tmp_path / "results")
     raw = (tmp_path / "results" / "workers.csv").read_text()
-    assert not set("\x1b\b") & set(raw)
+    assert not LETTER.search(raw)
     for row in rows(raw):
-        assert row["worker"][0] not in "=@\t\r"
+        assert row["worker"].strip()[0] not in "=@\uff1d"
     assert load(tmp_path / "results" / "model").workers_.tolist()[0] in (name, "bob", "cy")
-    if kind in ("formula", "at", "escape", "backspaces"):
+    if "formula" in kind or kind in ("at", "escape", "backspaces", "isolate", "no width", "filler", "right to left"):
         assert "Defused in CSV: " in ran.out

@@ -147,7 +147,8 @@ def test_colours_only_on_request(cw: Callable[..., Any], labels: Path, monkeypat
 
 def test_visible_and_shown() -> None:
     assert escape_unprintable("a\tb\x9b\u200bc\ud800") == r"a\tb\x9b\u200bc\ud800"
-    assert escape_unprintable("naïve 漢字 שלום") == "naïve 漢字 שלום"
+    assert escape_unprintable("naïve 漢字 שלום ❤️") == "naïve 漢字 שלום ❤️"
+    assert escape_unprintable("a\u3164\u2800\u034f") == r"a\u3164\u2800\u034f"  # printable, says Python
     assert display_name("漢字漢字", 5).cell_len <= 5
     assert display_name(" ann").plain == "' ann'"
     assert display_name("").plain == "''"

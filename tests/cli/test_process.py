@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,14 @@ def test_installed_command(labels: Path) -> None:
     )
     assert json.loads(ran.stdout)["n_labels"] == 12
     assert ran.stderr == b""
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no process substitution here")
+def test_process_substitution_and_standard_input_by_name(labels: Path) -> None:
+    command = " ".join(map(shlex.quote, RUN))
+    for words in (f"describe <(sleep 0.2; cat {labels}) --json", f"describe /dev/stdin --json < {labels}"):
+        ran = subprocess.run(["/bin/bash", "-c", f"{command} {words}"], capture_output=True, check=True)
+        assert json.loads(ran.stdout)["n_labels"] == 12
 
 
 def test_exit_code_and_single_message() -> None:

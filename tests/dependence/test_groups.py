@@ -329,6 +329,42 @@ def test_experts_who_are_nearly_always_right_are_no_copies() -> None:
     assert flagged <= 1
 
 
+def copies_among_few_labels(seed: int) -> CrowdLabels:
+    """Forty workers, 1.5 labels a task; workers 40 to 42 repeat all of worker 0's answers, and outvote others."""
+    rng = np.random.default_rng(seed)
+    task = np.concatenate([np.arange(1400), rng.choice(1400, 700, replace=False)])
+    worker = np.concatenate([np.arange(1400) % 40, rng.integers(0, 40, 700)])
+    truth = rng.integers(0, 8, 1400)
+    label = np.where(rng.random(task.size) < 0.65, truth[task], rng.integers(0, 8, task.size))
+    edges = np.unique(np.stack([task, worker]), axis=1, return_index=True)[1]
+    task, worker, label = task[edges], worker[edges], label[edges]
+    mine = np.flatnonzero(worker == 0)
+    task, label = (np.concatenate([codes, *[codes[mine]] * 3]) for codes in (task, label))
+    worker = np.concatenate([worker, *(np.full(mine.size, copy) for copy in (40, 41, 42))])
+    return CrowdLabels.from_codes(task, worker, label, tasks=1400, workers=43, classes=8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_are_found_where_they_outvote_the_others(seed: int) -> None:
+    found = find_dependence(copies_among_few_labels(seed), level=0.01)
+    assert [finding.names for finding in found.findings] == [(0, 40, 41, 42)]
+
+
+def experts_in_batches(seed: int) -> CrowdLabels:
+    """Twelve batches of fifty tasks, each done by two workers of its own; half of all are nearly always right."""
+    rng = np.random.default_rng(seed)
+    skill = np.where(rng.random(24) < 0.5, rng.uniform(0.94, 0.99, 24), rng.uniform(0.45, 0.7, 24))
+    task = np.repeat(np.arange(600), 2)
+    worker = rng.permutation(24)[2 * (task // 50) + np.arange(task.size) % 2]
+    truth = rng.integers(0, 2, 600)
+    label = np.where(rng.random(task.size) < skill[worker], truth[task], rng.integers(0, 2, task.size))
+    return CrowdLabels.from_codes(task, worker, label, tasks=600, workers=24, classes=2)
+
+
+def test_experts_who_did_the_same_batch_are_no_copies() -> None:
+    assert sum(bool(find_dependence(experts_in_batches(seed), level=0.01).findings) for seed in range(12)) <= 1
+
+
 # ---- edges ------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import io
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,9 @@ import pytest
 from pyarrow import feather
 
 from crowdwise.labels import CrowdLabels, InputError, read_labels
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GOOD = "task,worker,label\na,ann,x\na,bob,y\nb,ann,y\n"
 LONG = {"task": ["a", "a", "b"], "worker": ["ann", "bob", "ann"], "label": ["x", "y", "y"]}
@@ -157,7 +160,7 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     _stops(tmp_path / "l.csv", ["may not be read", "permissions"])
 
 

@@ -49,7 +49,9 @@ CASES = {
     "single": ([("a", 1, "x"), ("b", 1, "y"), ("b", 2, "y")], "1 task with a single label (50%)"),
     "case": ([("a", "Ann", "x"), ("a", "ann", "y")], "may be one: 'Ann' and 'ann'. They are kept apart."),
     "apart": ([("a", 1, "x"), ("a", 2, "y"), ("b", 3, "x"), ("b", 4, "y")], "2 groups with no worker in common (tasks: 1, 1)"),
-    "control": ([("a\x1b", 1, "x"), ("a\x1b", 2, "y")], r"control characters or line breaks: 'a\x1b'"),
+    "control": ([("a\x1b", 1, "x"), ("a\x1b", 2, "y")], r"line breaks or unseen characters: 'a\x1b'"),
+    "no width": ([("a\u200b", 1, "x"), ("a\u200b", 2, "y")], r"unseen characters: 'a\u200b'"),
+    "formula behind a blank": ([("a", "\xa0=cmd()", "x"), ("a", "b", "y")], r"spreadsheet formula: '\xa0=cmd()'"),
     "formula": ([("a", "=cmd()", "x"), ("a", "b", "y")], "begin like a spreadsheet formula: '=cmd()'"),
     "blanks": ([("a", " b", "x"), ("a", "c", "y")], "blanks at the beginning or end: ' b'"),
     "nan": ([("a", 1, "nan"), ("a", 2, "y")], "'nan' looks like a missing value"),
@@ -57,6 +59,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore::crowdwise.labels.errors.InputWarning")  # which says the same of twins
 @pytest.mark.parametrize("case", CASES)
 def test_warnings(case: str) -> None:
     rows, said = CASES[case]

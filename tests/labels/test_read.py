@@ -21,6 +21,7 @@ from pyarrow import feather
 
 from crowdwise.labels import CrowdLabels, InputError, InputWarning, read_labels
 from crowdwise.labels.string_encoder import Interner
+from crowdwise.labels.unseen_characters import LETTER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -342,13 +343,15 @@ hostile = st.one_of(
 
 
 def usable(names: list[str]) -> bool:
-    return all(name.strip() for name in names) and len({name.strip().casefold() for name in names}) == len(names)
+    seen = all(any(letter.isprintable() and not letter.isspace() for letter in LETTER.sub("", name)) for name in names)
+    return seen and len({name.strip().casefold() for name in names}) == len(names)
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> dict[str, list[str]]:
-    # "\r" and NUL are no use in text files: CSV readers disagree about the one, the other is refused.
-    clean = hostile.map(lambda name: name.replace("\r", "").replace("\0", "")).filter(bool)
+    # "\r" and NUL are no use in text files: CSV readers disagree about the one, the other is refused. An apostrophe
+    # before a formula is taken away, since `write_csv` puts it there.
+    clean = hostile.map(lambda name: name.replace("\r", "").replace("\0", "").lstrip("'")).filter(bool)
     vocabularies = [draw(st.lists(clean, min_size=2, max_size=5, unique=True).filter(usable)) for _ in range(3)]
     tasks, workers, classes = vocabularies
     cells = draw(

@@ -10,7 +10,8 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.labels.bio_tags import allowed_followers, parse_tag
-from crowdwise.labels.sequences import read_sequences
+from crowdwise.labels.errors import InputError
+from crowdwise.labels.sequences import read_sequences, rule_for_new_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,9 +30,14 @@ def sentences(source: Any, tasks: Any) -> list[list[Any]]:
 
 def test_alone() -> None:
     assert sentences(None, TASKS) == [["w3"], ["w1"], ["x1"], ["w2"]]
-    assert sentences("names", TASKS) == [["w3"], ["w1"], ["x1"], ["w2"]]
-    assert sentences("names", [30, 1, 2]) == [[30], [1], [2]]
-    assert sentences("names", ["1.5", "1.6", "-3", "_4"]) == [["1.5"], ["1.6"], ["-3"], ["_4"]]
+    assert sentences("names", ["1.5", "a_1", "-3", "_4"]) == [["1.5"], ["a_1"], ["-3"], ["_4"]]
+
+
+@pytest.mark.parametrize("tasks", [TASKS, [30, 1, 2], ["1.5", "1.6", "-3", "_4"]])
+def test_names_of_which_none_fits_are_refused_when_a_model_is_fitted(tasks: list[Any]) -> None:
+    with pytest.raises(InputError, match=r"no task name ends in a separator .*task, sequence, position"):
+        read_sequences("names", tasks)
+    assert sentences(rule_for_new_tasks("names"), tasks) == [[task] for task in tasks]
 
 
 def test_names() -> None:

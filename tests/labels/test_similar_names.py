@@ -105,3 +105,52 @@ def test_names_of_several_types_that_do_not_meet_pass() -> None:
 def test_blanks_stay_an_error() -> None:
     with pytest.raises(InputError, match="differ only in blanks"):
         read_labels({"task": ["a", "b"], "worker": ["ann", "ann "], "label": ["x", "y"]})
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["ann", "ann\u200b"],
+        ["ann", "\ufeffann"],
+        ["ann", "an\u00adn"],
+        ["ann", "a\u202enn"],
+        ["ann", "ann\u3164"],
+        ["ann lee", "ann\u00a0lee"],
+        ["ann lee", "ann  lee"],
+        ["ann", "ann\x1b"],
+        ["-0", "0.0"],
+        ["1,234", "1234"],
+        ["0,5", "0.50"],
+    ],
+)
+def test_names_that_look_alike_or_mean_one_value(names: list[str]) -> None:
+    (pair,) = find_twins(pa.array(names))
+    assert pair == tuple(names)
+    with pytest.warns(InputWarning, match="Workers whose names differ only in .* may be one"):
+        labels = cw.CrowdLabels.from_arrays(["a", "b"], names, ["x", "y"])
+    (note,) = (each for each in labels.describe().warnings if "may be one" in each)
+    assert note.isprintable()
+    assert labels.n_workers == 2
+
+
+@pytest.mark.parametrize("names", [["1,234", "1.234"], ["0,5", "05"], ["1,2", "12"], ["true", "1"]])
+def test_names_that_do_not(names: list[str]) -> None:
+    assert not find_twins(pa.array(names))
+
+
+@pytest.mark.parametrize("label", [[True, 1, False, 0], ["True", "1", "0", "false"]])
+def test_truth_values_beside_numbers_are_noted(label: list[Any]) -> None:
+    table = {"task": ["a", "a", "b", "b"], "worker": [1, 2, 1, 2], "label": label}
+    with pytest.warns(InputWarning, match="Classes whose names differ only in .* the way a value is written"):
+        assert read_labels(table).n_classes == 4
+
+
+def test_numbers_that_a_spreadsheet_shortened_are_noted() -> None:
+    table = {"task": ["1.23E+15", "4E+12"], "worker": ["ann", "bob"], "label": ["x", "y"]}
+    with pytest.warns(InputWarning, match=r"Tasks whose names look like long numbers .*'1\.23E\+15', '4E\+12'"):
+        read_labels(table)
+
+
+def test_a_matrix_warns_as_a_table_does() -> None:
+    with pytest.warns(InputWarning, match="Classes whose names differ only in"):
+        cw.CrowdLabels.from_dense([[COMPOSED, DECOMPOSED], ["x", "y"]])

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from crowdwise.labels import InputError
+from crowdwise.labels import InputError, read_labels
 from crowdwise.labels.atomic_output import replace_file, replace_folder
-from crowdwise.labels.table_output import native_table, write_csv
+from crowdwise.labels.table_output import native_table, restore_names, write_csv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +44,73 @@ def test_names_are_defused(tmp_path: Path) -> None:
         "'=1+1", "'+a", "'-a", "'@a", "'\ta", "-5", "+1.5e3", "plain", "a=b", "es\\x1bcape", "two\nlines", 'a "b", c', "",
     ]  # fmt: skip
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+FORMULAS = [" =1+1", "\n=1+1", "\u00a0=1+1", "\u3000=1+1", "\t\r\n @a", "\uff1d1+1", "'=1+1", "''-a"]
+UNSEEN = [
+    "\u200b=1+1",
+    "a\u202eb",
+    "a\u2066b\u2069",
+    "\u200e",
+    "\u061ca",
+    "a\u200cb\u200d",
+    "\u2060a",
+    "\ufeffa",
+    "\u3164a",
+    "\U000e0041a",
+]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_formulas_behind_blanks_are_defused(name: str, tmp_path: Path) -> None:
+    assert written(tmp_path, [name]) == ["'" + name]
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_is_not_seen_is_written_out(name: str, tmp_path: Path) -> None:
+    (text,) = written(tmp_path, [name])
+    assert text.isascii()
+    assert text.isprintable()
+    assert not text.startswith(("=", "'"))
+
+
+def test_names_of_columns_are_defused(tmp_path: Path) -> None:
+    write_csv(pa.table({"=1+1": ["x"], "a\u202eb": ["y"]}), tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text().splitlines()[0] == '"\'=1+1","a\\u202eb"'
+
+
+def test_what_is_written_is_read_as_it_was(tmp_path: Path) -> None:
+    names = ["\u00a0=2+1", *FORMULAS[5:], *UNSEEN[:3], *UNSEEN[4:], "-5", "'-5", "plain", "C:\\u0041", "\\ud800"]
+    table = pa.table(
+        {
+            "task": names,
+            "worker": names[::-1],
+            "label": ["=x", "y\u200d"] * (len(names) // 2) + ["=x"] * (len(names) % 2),
+        }
+    )
+    write_csv(table, tmp_path / "t.csv")
+    with pytest.warns(match="differ only"):
+        labels = read_labels(tmp_path / "t.csv")
+    assert labels.tasks.to_pylist() == names
+    assert sorted(labels.workers.to_pylist()) == sorted(names)
+    assert labels.classes.to_pylist() == ["=x", "y\u200d"]
+
+
+def test_files_of_other_make_stay_as_they_are() -> None:
+    for names in (
+        ["'=x", "=y"],
+        ["a\\u200bb", "c\u200d"],
+        ["'-5", "''-5"],
+        ["'ann'", "'bob'"],
+        [r"C:\x10", r"C:\users"],
+    ):
+        assert restore_names(pa.array(names)).to_pylist() == names
+
+
+def written(folder: Path, names: list[str]) -> list[str]:
+    write_csv(pa.table({"name": names}), folder / "t.csv")
+    with (folder / "t.csv").open(newline="") as file:
+        return [row[0] for row in csv.reader(file)][1:]
 
 
 def test_kinds() -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import crowdwise as cw
+from crowdwise.audit.drift import check_times
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.times import read_timed_labels
 
@@ -105,3 +106,23 @@ def test_only_rows_have_times() -> None:
     assert "does not have a row" in read_timed_labels(nested, outer="tasks").why_not
     with pytest.raises(InputError, match="only a table with a row for each answer has times"):
         read_timed_labels(nested, time="time", outer="tasks")
+
+
+@pytest.mark.parametrize("cell", ["inf", "-inf", "1e300", "9999-12-31", "0001-01-01 00:00"])
+def test_times_at_which_no_label_was_given(cell: str) -> None:
+    other = "2026-05-31" if "-" in cell[1:] else "3"
+    with pytest.raises(InputError, match=r"'time' holds times at which no label was given: .* line 3\)"):
+        read(f"a,1,x,{other}", f"b,1,y,{cell}", time="time")
+    timed = read(f"a,1,x,{other}", f"b,1,y,{cell}")
+    assert timed.time is None
+    assert "Leave cells empty" in timed.why_not
+    array = np.array([other, cell], "M8[us]" if "-" in cell[1:] else float)
+    with pytest.raises(InputError, match=r"time holds .* at row 1"):
+        check_times(array, timed.labels)
+
+
+def test_masked_times_are_unknown() -> None:
+    labels = read("a,1,x,1", "b,1,y,2").labels
+    assert np.isnan(check_times(np.ma.masked_array([1, 2], mask=[0, 1]), labels)).tolist() == [False, True]
+    dates = np.ma.masked_array(["2026-05-31", "2026-05-31"], mask=[0, 1], dtype="M8[D]")
+    assert np.isnat(check_times(dates, labels)).tolist() == [False, True]

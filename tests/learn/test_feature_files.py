@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -198,6 +199,13 @@ def test_learning_from_a_folder(suffix: str, tmp_path: Path) -> None:
     assert said == {f"{task}{suffix}": ("dark", "light")[truth[task]] for task in range(30)}
     shuffled = {name: column[::-1] for name, column in labels.items()}
     np.testing.assert_allclose(model.predict_proba(tmp_path, shuffled), model.posterior_, atol=1e-6)
+
+
+def test_a_pipe_among_the_images(tmp_path: Path) -> None:
+    Image.new("L", (4, 4)).save(tmp_path / "a.png")
+    os.mkfifo(tmp_path / "b.png")
+    with pytest.raises(cw.InputError, match=r"'b.png' is a pipe, not a plain file"):
+        make_features(tmp_path)
 
 
 def test_labels_of_other_tasks(folder: Path) -> None:

@@ -135,6 +135,45 @@ def test_bad_features(given: Any, message: str) -> None:
         make_features(given)
 
 
+@pytest.mark.parametrize(
+    ("layout", "name", "values"),
+    [
+        ("csr", "indices", [0, -1, 0]),
+        ("csr", "indices", [0, 10**6, 0]),
+        ("csr", "indptr", [0, 10**6, 2, 3]),
+        ("csr", "indptr", [0, 10**6, 10**6, 0]),
+        ("csc", "indices", [0, -1, 0]),
+        ("csc", "indptr", [0, 10**6, 0]),
+        ("bsr", "indices", [0, -1, 0]),
+        ("coo", "col", [0, -1, 0]),
+        ("coo", "row", [0, 10**6, 0]),
+    ],
+)
+def test_positions_outside_a_sparse_matrix(layout: str, name: str, values: list[int], tmp_path: Path) -> None:
+    """scipy fills the dense array without a look at them."""
+    made = scipy.sparse.csr_matrix(([1.0, 1.0, 1.0], ([0, 1, 2], [0, 1, 0])), shape=(3, 2)).asformat(layout)
+    scipy.sparse.save_npz(tmp_path / "good.npz", made, compressed=False)
+    assert make_features(tmp_path / "good.npz").shape == (2,)
+    with np.load(tmp_path / "good.npz") as stored:
+        arrays = {each: stored[each] for each in stored.files}
+    arrays[name] = np.array(values, arrays[name].dtype)
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(InputError, match=r"sparse matrix of features is damaged|cannot be read as NumPy's"):
+        make_features(tmp_path / "bad.npz")
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CS")
+def test_positions_outside_a_sparse_tensor() -> None:
+    for made in (
+        torch.sparse_coo_tensor(torch.tensor([[0, 5], [0, 1]]), torch.ones(2), (2, 2), check_invariants=False),
+        torch.sparse_csr_tensor(
+            torch.tensor([0, 1, 2]), torch.tensor([0, -9]), torch.ones(2), (2, 2), check_invariants=False
+        ),
+    ):
+        with pytest.raises(InputError, match="cannot be read from this tensor"):
+            make_features(made)
+
+
 def test_sparse_features_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_DENSE", 20)
     with pytest.raises(InputError, match=r"sparse matrix of shape \(3, 2\) would fill .*TruncatedSVD"):

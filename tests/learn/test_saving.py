@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import crowdwise as cw
+from crowdwise.learn.tai_dtm import InstanceTransition
 from crowdwise.learn.trace import TraceObjective, TraceRegularized
 from crowdwise.registry import learners
 
@@ -94,7 +95,7 @@ def test_parameters_and_kinds_are_kept(tmp_path: Path) -> None:
     )
     model.save(tmp_path / "model")
     loaded = cw.load(tmp_path / "model")
-    assert loaded.get_params() == model.get_params()
+    assert loaded.get_params() == model.get_params() | {"checkpoint": None}, "a path stays where it was written"
     assert isinstance(loaded.history_, pd.DataFrame)
     assert isinstance(loaded.consensus(), pd.DataFrame)
     pd.testing.assert_frame_equal(loaded.history_, model.history_)
@@ -263,6 +264,80 @@ def test_tensors_that_no_fit_saved(saved: Path) -> None:
         with pytest.raises(cw.InputError, match="is damaged"):
             cw.load(saved)
         (saved / file).write_bytes(whole)
-    pq.write_table(pa.table({"epoch": ["one"]}), saved / "history.parquet")
-    with pytest.raises(cw.InputError, match="is damaged"):
+    for table in ({"epoch": ["one"] * 3}, {"epoch": np.zeros(1_000_000, np.int64)}, {"loss": [1.0, 2.0, 3.0]}):
+        pq.write_table(pa.table(table), saved / "history.parquet")
+        with pytest.raises(cw.InputError, match="is damaged"):
+            cw.load(saved)
+
+
+def test_values_that_no_training_left(saved: Path, tmp_path: Path) -> None:
+    for file, name, value in (
+        ("network.safetensors", "deviation", 0.0),
+        ("network.safetensors", "network.1.weight", float("inf")),
+        ("objective.safetensors", "workers.rho", float("nan")),
+    ):
+        whole = (saved / file).read_bytes()
+        tensors = load_file(saved / file)
+        save_file(tensors | {name: torch.full_like(tensors[name], value)}, saved / file)
+        with pytest.raises(cw.InputError, match=f"is damaged: {file} holds"):
+            cw.load(saved)
+        (saved / file).write_bytes(whole)
+    X, labels = crowd()
+    for model, name, value, words in (
+        (cw.MaxMig(**QUICK), "order", [0, 1, 7], "one output"),
+        (cw.MaxMig(**QUICK), "order", [0, 1, 1], "one output"),
+        (InstanceTransition(**QUICK), "source", [0, 1, 2, 99], "no worker has"),
+        (InstanceTransition(**QUICK), "source", [0, 1, 2, -1], "no worker has"),
+    ):
+        folder = tmp_path / "positions"
+        model.fit(X, labels).save(folder)
+        tensors = load_file(folder / "objective.safetensors")
+        save_file(tensors | {name: torch.tensor(value)}, folder / "objective.safetensors")
+        with pytest.raises(cw.InputError, match=words):
+            cw.load(folder)
+
+
+def test_sizes_that_the_files_cannot_fill(saved: Path, tmp_path: Path) -> None:
+    """No tensor is made, and no file read, that is larger than what the files hold."""
+    listed = (saved / "network.safetensors").read_bytes()
+    (saved / "network.safetensors").write_bytes((2**40).to_bytes(8, "little") + listed[8:])
+    with pytest.raises(cw.InputError, match="longer than the tensors"):
         cw.load(saved)
+    (saved / "network.safetensors").write_bytes(listed)
+    with (saved / "objective.safetensors").open("r+b") as file:
+        file.truncate(1 << 36)
+    with pytest.raises(cw.InputError, match="longer than the tensors"):
+        cw.load(saved)
+    X, labels = crowd()
+    for model, change in (
+        (cw.InstanceTrace(**QUICK), {"parameters": {"rank": 10**9}}),
+        (cw.Conal(**QUICK), {"parameters": {"embedding": 10**9}}),
+        (cw.TraceRegularized(**QUICK), {"network": {"shape": [2**28]}}),
+    ):
+        model.fit(X, labels).save(tmp_path / "large")
+        header = json.loads((tmp_path / "large" / "model.json").read_text())
+        for part, values in change.items():
+            header[part] |= values
+        (tmp_path / "large" / "model.json").write_text(json.dumps(header))
+        with pytest.raises(cw.InputError, match=r"no file here can fill|does not belong there"):
+            cw.load(tmp_path / "large")
+
+
+def test_images_of_a_size_that_was_never_seen_cost_nothing(tmp_path: Path) -> None:
+    """The weights of a network with a global average tell nothing of the size of the images."""
+    _, labels = crowd()
+    X = np.random.default_rng(0).integers(255, size=(N, 8, 8), dtype=np.uint8)
+    cw.Conal(network="cnn", epochs=1).fit(X, labels).save(tmp_path / "model")
+    header = json.loads((tmp_path / "model" / "model.json").read_text())
+    header["network"]["shape"] = [1, 2**14, 2**14]
+    (tmp_path / "model" / "model.json").write_text(json.dumps(header))
+    with pytest.raises(cw.InputError, match="trained on features of shape"):
+        cw.load(tmp_path / "model").predict_proba(X)
+
+
+def test_a_loaded_learner_writes_nowhere(saved: Path, tmp_path: Path) -> None:
+    header = json.loads((saved / "model.json").read_text())
+    header["parameters"]["checkpoint"] = str(tmp_path / "elsewhere")
+    (saved / "model.json").write_text(json.dumps(header))
+    cw.load(saved).fit(*crowd())
+    assert not (tmp_path / "elsewhere").exists()

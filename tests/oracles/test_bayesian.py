@@ -437,10 +437,14 @@ def test_communities_step_rises() -> None:
             total += chance[worker, c] * log_multinomial(counts[worker, k], alpha[c, k])
         return float(total)
 
+    answers, stretch = cbcc.ExpectedAnswers(counts), np.ones(2)
+    marginals = cbcc.log_marginals(answers, alpha)
     for _ in range(20):
-        risen = cbcc.update_community_alpha(counts, chance, alpha, prior)
+        risen, reached, stretch = cbcc.update_community_alpha(answers, chance, marginals, alpha, prior, stretch)
         assert value(risen) >= value(alpha) - 1e-9
-        alpha = risen
+        np.testing.assert_allclose(reached, cbcc.log_marginals(answers, risen), atol=1e-12)
+        alpha, marginals = risen, reached
+    assert stretch.max() > 1
 
 
 @pytest.mark.parametrize("wrong", [{"n_communities": 0}, {"right": 0}, {"wrong": 0}, {"community_prior": 0}])

@@ -26,7 +26,7 @@ HOSTILE = (
     "javascript:window.pwned=1",
     "&lt;b&gt; &amp;",
     "datum.constructor.constructor('window.pwned=1')()",
-    "\u202egpj.exe\u2066\u2028\u0000\x1b[31m",
+    "\u202egpj.exe\u2066\u2028\u0001\x1b[31m",
     "שלום עולם",
     "مرحبا بالعالم",
     "two\nlines\tand a tab",

@@ -22,6 +22,7 @@ from crowdwise.audit.summary import list_citations
 from crowdwise.dependence.effective_size import effective_size
 from crowdwise.evaluate.compare_methods import Comparison, MethodStanding
 from crowdwise.labels.errors import InputError
+from crowdwise.labels.unseen_characters import LETTER
 from crowdwise.metrics.calibration import reliability_table
 from crowdwise.report.audit_page import tables
 from crowdwise.report.audit_page.audit_view import (
@@ -31,6 +32,7 @@ from crowdwise.report.audit_page.audit_view import (
     choose_workers_to_draw,
     worker_confusion,
 )
+from crowdwise.report.audit_page.charts import write_charts
 from crowdwise.report.display_names import display_name, distinct_names
 from crowdwise.report.page import escaped_json, make_report, write_report
 
@@ -313,6 +315,23 @@ def test_names_are_data_of_charts_and_nothing_else(hostile_audit: Any, hostile: 
         assert "xxxx" not in kept
         assert "proto" not in kept
     assert "pwned" in json.dumps(specs["workers"]["datasets"])
+
+
+def test_what_is_not_seen_is_written_out_on_the_page_and_in_pictures(audited: Any, tmp_path: Path) -> None:
+    names = ["a\u200bb", "\u202eevil\u202c", "\u2066b\u2069", "\ufeffc", "d\u3164", "\u061ce", "f\u00ad", "g\U000e0041"]
+    audit, truth = audited(
+        n_classes=len(names),
+        n_tasks=60,
+        workers=[*names, *(f"worker-{at}" for at in range(40 - len(names)))],
+        tasks=[*names, *(f"task-{at}" for at in range(60 - len(names)))],
+        classes=names,
+    )
+    page = re.sub(r"<script>.*?</script>", "", make_report(audit, truth=truth, title=names[1]), flags=re.DOTALL)
+    charts = [(tmp_path / f"{name}.svg").read_text() for name in write_charts(audit, tmp_path)]
+    for text in (page, *charts):
+        own = text.replace("\u2068", "").replace("\u2069", "")  # with which the page keeps names to themselves
+        assert not LETTER.search(own)
+    assert r"\u202eevil\u202c" in page
 
 
 def test_json_in_a_page_has_no_markup() -> None:

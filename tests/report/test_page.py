@@ -165,7 +165,7 @@ def test_hostile_names_are_text(browser: Browser, evil: str, hostile: tuple[str,
         assert [name[:119] for name in cut] == ["x" * 119] * 2
         assert len(set(cut)) == 2
         search.fill("gpj")
-        assert opened.column("workers", 1) == [r"\u202egpj.exe\u2066\u2028\x00\x1b[31m"]
+        assert opened.column("workers", 1) == [r"\u202egpj.exe\u2066\u2028\x01\x1b[31m"]
         assert page.evaluate("window.pwned") is None
         assert opened.said == []
         assert opened.asked == [evil]

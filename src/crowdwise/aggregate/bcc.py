@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crowdwise.aggregate.mean_field import fit_mean_field, predict_mean_field
+from crowdwise.aggregate.mean_field import DIRICHLETS, fit_mean_field, predict_mean_field
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
 from crowdwise.fitting.categorical_em import safe_log
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import BayesianAggregator
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
@@ -115,13 +116,15 @@ def fit_gibbs(
     name: str,
 ) -> Fit:
     """Means over `n_sweeps` sweeps after `burn_in` others; the skill's Beta has its mean and variance over sweeps."""
-    rows_prior = confusion_priors(confusion, known)
+    order = order_by_content(labels, known)
+    arranged, told = order.arrange(labels, add_worker=True), order.arrange_knowledge(known, add_worker=True)
+    rows_prior = confusion_priors(confusion, told)
     chain = generate_gibbs_sweeps(
-        labels, known, rows_prior=rows_prior, share_prior=share_prior, generator=np.random.default_rng(seed)
+        arranged, told, rows_prior=rows_prior, share_prior=share_prior, generator=np.random.default_rng(seed)
     )
-    posterior = np.zeros((labels.n_tasks, labels.n_classes))
-    rows, shares = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes)), np.zeros(labels.n_classes)
-    skill, squares = np.zeros(labels.n_workers), np.zeros(labels.n_workers)
+    posterior = np.zeros((arranged.n_tasks, labels.n_classes))
+    rows, shares = np.zeros((arranged.n_workers, labels.n_classes, labels.n_classes)), np.zeros(labels.n_classes)
+    skill, squares = np.zeros(arranged.n_workers), np.zeros(arranged.n_workers)
     values = np.empty(burn_in + n_sweeps)
     with show_progress(name, values.size) as advance:
         for number in range(values.size):
@@ -137,15 +140,25 @@ def fit_gibbs(
             skill += right
             squares += right**2
     posterior /= posterior.sum(axis=1, keepdims=True)
-    confusion_mean = rows / n_sweeps
+    rows /= rows.sum(axis=2, keepdims=True)
     skill /= n_sweeps
     variance = np.maximum(squares / n_sweeps - skill**2, 0) * n_sweeps / max(n_sweeps - 1, 1)
+    prior = np.empty(labels.n_classes)
+    prior[order.classes] = shares / n_sweeps
+    # Who gave no answers is as the worker who was added.
+    moments = order.restore_workers(
+        order.average_alike_workers(np.stack([skill, variance], axis=1)[:-1]),
+        np.tile([skill[-1], variance[-1]], (labels.n_workers, 1)),
+    )
+    matrices = np.empty((labels.n_workers, labels.n_classes, labels.n_classes))
+    matrices[:, order.classes[:, None], order.classes] = rows[-1]
+    found = order.restore_posterior(order.average_alike_tasks(posterior), np.tile(prior, (labels.n_tasks, 1)))
     return Fit(
-        posterior=posterior,
-        prior=shares / n_sweeps if known.class_prior is None else known.class_prior,
-        confusion=confusion_mean / confusion_mean.sum(axis=2, keepdims=True),
-        skill=skill,
-        skill_beta=lambda: subtract_shared_errors(labels, known.gold, posterior, skill, variance),
+        posterior=found,
+        prior=prior if known.class_prior is None else known.class_prior,
+        confusion=order.restore_matrices(order.average_alike_workers(rows[:-1]), matrices),
+        skill=moments[:, 0].copy(),
+        skill_beta=lambda: subtract_shared_errors(labels, known.gold, found, *moments.T),
         log_likelihood=values,
         objective=values,
         n_iter=values.size,
@@ -206,6 +219,8 @@ class BayesianClassifierCombination(BayesianAggregator):
     """
 
     slug = "bcc"
+    saved = DIRICHLETS
+    plug_in = True  # with "gibbs"
 
     inference: str = "mean-field"
     right: float = 4.0

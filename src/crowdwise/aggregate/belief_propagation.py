@@ -156,6 +156,9 @@ class BeliefPropagation(Aggregator):
         check_number("damping", self.damping, low=0, high=0.999)
         check_count("n_samples", self.n_samples)
 
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return True  # `task_prior` has a row for each
+
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         task_prior = self._task_prior(labels, known)
         nodes = self._make_prior_nodes(labels)

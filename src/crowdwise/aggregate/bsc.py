@@ -39,12 +39,14 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import SequenceAggregator
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
+from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.fitting.skill_intervals import confusion_skill
 from crowdwise.fitting.structured_em import estimate_worker_skill_betas, label_evidence
 from crowdwise.fitting.transitions import allowed_transitions, expected_transitions
 from crowdwise.fitting.variational import confusion_priors, diagonal_prior
 from crowdwise.kernels import NO_GOLD, chain_pass, vote_shares
 from crowdwise.labels.crowd_labels import CrowdLabels
+from crowdwise.labels.errors import InputError
 from crowdwise.labels.sequences import read_sequences, rule_for_new_tasks
 
 if TYPE_CHECKING:
@@ -171,6 +173,11 @@ class BayesianSequenceCombination(SequenceAggregator):
     """
 
     slug = "bsc"
+    saved = (
+        SavedArray("extra/habits", "H", low=0, codes="K+1*M"),
+        SavedArray("extra/answers", "H K K", low=SMALLEST),
+        SavedArray("extra/steps", "K+1 K", low=SMALLEST),
+    )
 
     right: float = 2.0
     wrong: float = 1.0
@@ -238,6 +245,12 @@ class BayesianSequenceCombination(SequenceAggregator):
                 "steps": ended.parameters.steps,
             },
         ).attach_climb_history(ended)
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        habits = self.extra_["habits"]
+        if not habits.size or not (np.diff(habits) > 0).all():
+            raise InputError("extra/habits must rise: each worker and label before is there once")
 
     def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         """The last E-step's tables along the new tasks' sequences; strangers are the last worker."""

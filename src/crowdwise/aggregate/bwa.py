@@ -36,7 +36,9 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import VOTES
 from crowdwise.fitting.parameter_checks import check_number
+from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kernels import NO_GOLD
+from crowdwise.labels.errors import InputError
 
 if TYPE_CHECKING:
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
@@ -182,16 +184,25 @@ class BayesianWeightedAverage(ClimbingAggregator):
     """
 
     slug = "bwa"
+    has_confusion = False
+    saved = (SavedArray("extra/mean", "K", low=0),)
     family = VOTES
 
     strength: float = 15.0
     shrinkage: float = 1.0
 
-    precision_ = FittedArray("extra", "precision", "Weight of each worker's vote, (M, K).")
+    precision_ = FittedArray(
+        SavedArray("extra/precision", "M K", low=SMALLEST), "Weight of each worker's vote, (M, K)."
+    )
 
     def _check(self) -> None:
         check_number("strength", self.strength, low=0, above=True)
         check_number("shrinkage", self.shrinkage, low=0, above=True)
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        if not self.extra_["mean"].any():
+            raise InputError("extra/mean rules out every class")
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         data = merge_repeated_labels(labels)

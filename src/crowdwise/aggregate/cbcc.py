@@ -17,7 +17,7 @@ crowdsourcing", WWW.
 Departures: the inference is variational EM. Rows are Dirichlet around α[c] where the paper has soft-max of Gaussian
 scores, so that a worker's rows can be integrated given her community; truths and shares have mean-field posteriors; the
 α, which hold both the mean and the spread of a community, are points of highest posterior under Gamma priors of shape 2
-(found by Minka's fixed point, halved until the bound does not fall). The paper runs expectation propagation.
+(found by Minka's fixed point, stretched as long as the bound does not fall). The paper runs expectation propagation.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import BayesianAggregator
 from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
+from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.fitting.variational import (
     compute_skill,
     diagonal_prior,
     make_log_class_share_function,
     predict_new,
 )
-from crowdwise.kernels import expected_logs
 
 if TYPE_CHECKING:
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
@@ -51,7 +51,9 @@ if TYPE_CHECKING:
 __all__ = ["CommunityBcc"]
 
 SHAPE = 2.0  # of the Gamma priors of α: none is drawn to 0
-HALVINGS = 6  # of a step of α in logarithms that would lower the bound, before it is given up
+LENGTHS = 0.5 ** np.arange(6)  # of the fixed point's own step that are tried before it is given up
+LONGEST = 64.0
+FARTHEST = 50.0  # logarithm of α
 
 
 @dataclass(frozen=True)
@@ -62,28 +64,87 @@ class CommunityState:
     ----------
     tasks : (K,)
         Expected number of tasks of each class.
-    counts : (M, K, K) [worker, truth, label]
+    answers
         Expected answers.
     alpha : (C, K, K) [community, truth, label]
         Dirichlet parameters of members' rows.
     sizes : (C,)
         Dirichlet parameters of the communities' shares.
+    marginals : (M, C)
+        Log-probability of each worker's expected answers in each community.
+    stretch : (C,)
+        How far beyond the fixed point's own step the next one of α is tried.
     """
 
     tasks: FloatArray
-    counts: FloatArray
+    answers: ExpectedAnswers
     alpha: FloatArray
     sizes: FloatArray
+    marginals: FloatArray
+    stretch: FloatArray
+
+
+class ExpectedAnswers:
+    """Expected answers (M, K, K) [worker, truth, label] and those that are not 0, which alone need functions of Γ.
+
+    Attributes
+    ----------
+    active : (M,)
+        Who has answers at all.
+    """
+
+    def __init__(self, counts: FloatArray) -> None:
+        self.counts, self.size = counts, counts.shape[0]
+        flat, rows = counts.reshape(self.size, -1), counts.sum(axis=2)
+        self.worker, self.cell = np.nonzero(flat)
+        self.number = flat[self.worker, self.cell]
+        self.row_worker, self.row = np.nonzero(rows)
+        self.row_number = rows[self.row_worker, self.row]
+        self.active = rows.sum(axis=1) > 0
+
+    def log_marginal(self, alpha: FloatArray) -> FloatArray:
+        """Log-probability (M,) of each worker's answers, rows integrated, where these have Dirichlets α (K, K)."""
+        cells, mass = alpha.ravel(), alpha.sum(axis=1)
+        gains = gammaln(cells[self.cell] + self.number) - gammaln(cells)[self.cell]
+        costs = gammaln(mass[self.row] + self.row_number) - gammaln(mass)[self.row]
+        logs: FloatArray = np.bincount(self.worker, gains, self.size).astype(np.float64)
+        logs -= np.bincount(self.row_worker, costs, self.size)
+        return logs
+
+    def expected_log_rows(self, alpha: FloatArray) -> FloatArray:
+        """E[log A] of each worker (M, K, K) whose rows have the prior α (K, K)."""
+        cells, mass = alpha.ravel(), alpha.sum(axis=1)
+        table = np.tile(digamma(cells), (self.size, 1))
+        table[self.worker, self.cell] = digamma(cells[self.cell] + self.number)
+        totals = np.tile(digamma(mass), (self.size, 1))
+        totals[self.row_worker, self.row] = digamma(mass[self.row] + self.row_number)
+        logs: FloatArray = table.reshape(self.counts.shape) - totals[:, :, None]
+        return logs
+
+    def fixed_point_step(self, alpha: FloatArray, weight: FloatArray, rate: FloatArray) -> FloatArray:
+        """Minka's fixed point from α (K, K) where workers are members with this weight (M,), in logarithms."""
+        cells, mass = alpha.ravel(), alpha.sum(axis=1)
+        gains = digamma(cells[self.cell] + self.number) - digamma(cells)[self.cell]
+        up = np.bincount(self.cell, weight[self.worker] * gains, cells.size).reshape(alpha.shape)
+        costs = digamma(mass[self.row] + self.row_number) - digamma(mass)[self.row]
+        down = np.bincount(self.row, weight[self.row_worker] * costs, mass.size)
+        goal: FloatArray = np.log((SHAPE - 1 + alpha * up) / (rate + down[:, None]))
+        return goal
 
 
 def assign_communities_by_agreement(counts: FloatArray, n_communities: int) -> FloatArray:
-    """Workers (M,) in communities of equal size by their share of right answers; equals stay together: (M, C)."""
+    """Workers in communities of equal size by their share of right answers; equals stay together: (M, C).
+
+    Who has no answers belongs to none.
+    """
     from scipy.stats import rankdata  # takes most of a second to import
 
     right, total = np.einsum("wkk->w", counts), counts.sum(axis=(1, 2))
-    rank = rankdata(np.round((right + 1) / (total + 2), 9)) - 0.5
+    active = total > 0
+    rank = rankdata(np.round((right[active] + 1) / (total[active] + 2), 9)) - 0.5
     place = np.minimum(rank / rank.size * n_communities, n_communities - 1).astype(int)
-    groups: FloatArray = np.eye(n_communities)[place]
+    groups = np.zeros((total.size, n_communities))
+    groups[active] = np.eye(n_communities)[place]
     return groups
 
 
@@ -94,23 +155,22 @@ def community_alpha_from_members(counts: FloatArray, chance: FloatArray, prior: 
     return alpha
 
 
-def membership_posterior(counts: FloatArray, alpha: FloatArray, log_shares: FloatArray) -> tuple[FloatArray, float]:
-    """The best q(community) (M, C) given expected answers, and the divergence of q(community, A) from its prior."""
-    log_chance = np.empty((counts.shape[0], alpha.shape[0]))
-    losses = np.empty_like(log_chance)
-    for c, prior in enumerate(alpha):
-        table, losses[:, c] = expected_logs(counts + prior, prior[None])
-        log_chance[:, c] = log_shares[c] + np.einsum("wkl,wkl->w", counts, table) - losses[:, c]
-    log_chance -= logsumexp(log_chance, axis=1, keepdims=True)
-    chance = np.exp(log_chance)
-    return chance, float((chance * (log_chance - log_shares + losses)).sum())
+def log_marginals(answers: ExpectedAnswers, alpha: FloatArray) -> FloatArray:
+    """Log-probability (M, C) of each worker's answers in each community."""
+    return np.stack([answers.log_marginal(each) for each in alpha], axis=1)
 
 
-def expected_log_rows(counts: FloatArray, alpha: FloatArray, chance: FloatArray) -> FloatArray:
+def membership_posterior(marginals: FloatArray, log_shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The best q(community) (M, C), and the logarithm of the sum (M,) that makes it one."""
+    totals = logsumexp(log_shares + marginals, axis=1, keepdims=True)
+    return np.exp(log_shares + marginals - totals), totals[:, 0]
+
+
+def average_log_rows(answers: ExpectedAnswers, alpha: FloatArray, chance: FloatArray) -> FloatArray:
     """E[log A] of each worker (M, K, K) [worker, truth, label], averaged over communities."""
-    log_table = np.zeros_like(counts)
+    log_table = np.zeros_like(answers.counts)
     for c, prior in enumerate(alpha):
-        log_table += chance[:, c, None, None] * expected_logs(counts + prior, prior[None])[0]
+        log_table += chance[:, c, None, None] * answers.expected_log_rows(prior)
     return log_table
 
 
@@ -130,31 +190,33 @@ def log_density(alpha: FloatArray, prior: FloatArray) -> float:
     return float(cells.sum())
 
 
-def update_community_alpha(counts: FloatArray, chance: FloatArray, alpha: FloatArray, prior: FloatArray) -> FloatArray:
-    """α of a higher posterior given who is a member, by Minka's fixed point; each community by itself."""
-    rate = SHAPE / prior
-    risen = np.empty_like(alpha)
+def update_community_alpha(
+    answers: ExpectedAnswers,
+    chance: FloatArray,
+    marginals: FloatArray,
+    alpha: FloatArray,
+    prior: FloatArray,
+    stretch: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """α of a higher posterior given who is a member, its marginals, and how far to try next; each community by itself.
+
+    Minka's fixed point creeps where workers have few answers each. Its step is stretched, in logarithms, twice as far
+    each time that this still raises the posterior (Salakhutdinov and Roweis 2003, "Adaptive overrelaxed bound
+    optimization methods", ICML), and begins anew with its own length where it no longer does. With expected answers
+    below one that may be too far as well: then it is halved.
+    """
+    risen, reached, following = alpha.copy(), marginals.copy(), np.ones_like(stretch)
     for c, current in enumerate(alpha):
-        weight = chance[:, c]
-
-        def log_posterior_of_alpha(trial: FloatArray, weight: FloatArray = weight) -> float:
-            cells = (gammaln(trial + counts) - gammaln(trial)).sum(axis=(1, 2))
-            mass = trial.sum(axis=1)
-            rows = (gammaln(mass) - gammaln(mass + counts.sum(axis=2))).sum(axis=1)
-            return float(weight @ (cells + rows)) + log_density(trial, prior)
-
-        mass = current.sum(axis=1)
-        up = np.einsum("w,wkl->kl", weight, digamma(current + counts) - digamma(current))
-        down = np.einsum("w,wk->k", weight, digamma(mass + counts.sum(axis=2)) - digamma(mass))
-        goal = np.log((SHAPE - 1 + current * up) / (rate + down[:, None]))
-        before, height = np.log(current), log_posterior_of_alpha(current)
-        risen[c] = current
-        for halving in range(HALVINGS):
-            trial = np.exp(before + 0.5**halving * (goal - before))
-            if log_posterior_of_alpha(trial) >= height:
-                risen[c] = trial
+        weight, before = np.where(answers.active, chance[:, c], 0), np.log(current)
+        step = answers.fixed_point_step(current, weight, SHAPE / prior) - before
+        height = float(weight @ marginals[:, c]) + log_density(current, prior)
+        for length in (stretch[c], *LENGTHS):
+            trial = np.exp(np.clip(before + length * step, -FARTHEST, FARTHEST))
+            found = answers.log_marginal(trial)
+            if float(weight @ found) + log_density(trial, prior) >= height:
+                risen[c], reached[:, c], following[c] = trial, found, min(2 * length, LONGEST)
                 break
-    return risen
+    return risen, reached, following
 
 
 @estimator
@@ -198,14 +260,25 @@ class CommunityBcc(BayesianAggregator):
     """
 
     slug = "cbcc"
+    saved = (
+        SavedArray("extra/alpha", "C K K", low=SMALLEST),
+        SavedArray("extra/sizes", "C", low=SMALLEST),
+        SavedArray("extra/counts", "M K K", low=0),
+        SavedArray("extra/log_table", "M K K", low=-np.inf, logarithms=True),
+        SavedArray("extra/log_prior", "K", low=-np.inf, logarithms=True),
+    )
 
     n_communities: int = 4
     right: float = 4.0
     wrong: float = 1.0
     share_prior: float = 1.0
     community_prior: float = 1.0
+    tol: float = 1e-5
 
-    community_ = FittedArray("extra", "community", "Probability that a worker belongs to a community, (M, C).")
+    community_ = FittedArray(
+        SavedArray("extra/community", "M C", low=0, sums_to_one=True),
+        "Probability that a worker belongs to a community, (M, C).",
+    )
 
     @property
     def community_confusion_(self) -> FloatArray:
@@ -230,31 +303,38 @@ class CommunityBcc(BayesianAggregator):
         def step(current: CommunityState) -> tuple[float, float, CommunityState]:
             log_prior, loss = prior_of(current.tasks)
             log_shares = dirichlet_expected_logs(current.sizes)
-            chance, divergence = membership_posterior(current.counts, current.alpha, log_shares)
-            table = expected_log_rows(current.counts, current.alpha, chance)
+            answers = current.answers
+            chance, totals = membership_posterior(current.marginals, log_shares)
+            table = average_log_rows(answers, current.alpha, chance)
             found = prepared.e_step(log_prior, table, known.gold)
             value = found.log_likelihood + float((given * table).sum())
-            loss += divergence + dirichlet_divergence(current.sizes, self.community_prior)
+            # The divergence of q(community, A) from its prior, which these q make the answers' share less the total.
+            loss += float((answers.counts * table).sum() - totals[answers.active].sum())
+            loss += dirichlet_divergence(current.sizes, self.community_prior)
             height = value - loss + log_density(current.alpha, prior)
-            counts = found.counts + given
-            chance, _ = membership_posterior(counts, current.alpha, log_shares)
-            alpha = update_community_alpha(counts, chance, current.alpha, prior)
-            sizes = self.community_prior + chance.sum(axis=0)
-            return height, value, CommunityState(found.class_counts, counts, alpha, sizes)
+            answers = ExpectedAnswers(found.counts + given)
+            marginals = log_marginals(answers, current.alpha)
+            chance, _ = membership_posterior(marginals, log_shares)
+            risen = update_community_alpha(answers, chance, marginals, current.alpha, prior, current.stretch)
+            sizes = self.community_prior + chance[answers.active].sum(axis=0)
+            return height, value, CommunityState(found.class_counts, answers, risen[0], sizes, *risen[1:])
 
         votes = prepared.count_against_vote_shares(labels.class_shares, known.gold)
-        counts = votes.counts + given
-        chance = assign_communities_by_agreement(counts, self.n_communities)
+        answers = ExpectedAnswers(votes.counts + given)
+        chance = assign_communities_by_agreement(answers.counts, self.n_communities)
+        alpha = community_alpha_from_members(answers.counts, chance, prior)
         start = CommunityState(
             votes.class_counts,
-            counts,
-            community_alpha_from_members(counts, chance, prior),
+            answers,
+            alpha,
             self.community_prior + chance.sum(axis=0),
+            log_marginals(answers, alpha),
+            np.ones(self.n_communities),
         )
         ended = self._climb(start, step, labels)
         last = ended.parameters
-        chance, _ = membership_posterior(last.counts, last.alpha, dirichlet_expected_logs(last.sizes))
-        table = expected_log_rows(last.counts, last.alpha, chance)
+        chance, _ = membership_posterior(last.marginals, dirichlet_expected_logs(last.sizes))
+        table = average_log_rows(last.answers, last.alpha, chance)
         log_prior, _ = prior_of(last.tasks)
         posterior = np.empty((labels.n_tasks, n_classes))
         prepared.e_step(log_prior, table, known.gold, posterior)
@@ -264,14 +344,14 @@ class CommunityBcc(BayesianAggregator):
         return Fit(
             posterior=posterior,
             prior=shares,
-            confusion=posterior_mean_rows(last.counts, last.alpha, chance),
+            confusion=posterior_mean_rows(last.answers.counts, last.alpha, chance),
             skill=skill,
             skill_beta=skill_beta,
             extra={
                 "community": chance,
                 "alpha": last.alpha,
                 "sizes": last.sizes,
-                "counts": last.counts,
+                "counts": last.answers.counts,
                 "log_table": table,
                 "log_prior": log_prior,
             },

@@ -51,9 +51,10 @@ def worker_losses(labels: CrowdLabels, truths: IntArray, smoothing: float) -> Fl
 
 
 def constraint_coefficients(labels: CrowdLabels, smoothing: float) -> FloatArray:
-    """How often each worker counts in the constraint, c (M,): 1 on average."""
-    answers = labels.labels_per_worker + 2 * smoothing
-    shares: FloatArray = answers / answers.mean()
+    """How often each worker counts in the constraint, c (M,): 1 on average over those with answers, who alone do."""
+    active = labels.labels_per_worker > 0
+    answers = np.where(active, labels.labels_per_worker + 2 * smoothing, 0)
+    shares: FloatArray = answers / answers[active].mean()
     return shares
 
 
@@ -61,10 +62,10 @@ def optimal_weights(loss: FloatArray, counted: FloatArray) -> FloatArray:
     """Weights (M,), 0 or more, that minimise Σ weight × loss with Σ counted × exp(-weight) = 1.
 
     exp(-weight) is in proportion to loss / counted, but at most 1: who would be beyond it has weight 0, and the others
-    share what is left.
+    share what is left. Who does not count has weight 0.
     """
-    rate = loss / counted
-    silent = np.zeros(loss.size, np.bool_)
+    silent = counted == 0
+    rate = loss / np.where(silent, 1, counted)
     while True:
         share = rate * (1 - counted[silent].sum()) / loss[~silent].sum()
         beyond = ~silent & (share > 1)

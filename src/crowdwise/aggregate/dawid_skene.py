@@ -27,6 +27,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from crowdwise.fitting.categorical_em import ConfusionParameters, fit_confusions
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import SmoothingAggregator
 from crowdwise.fitting.parameter_checks import as_numbers, check_choice, check_count, check_shares
@@ -143,6 +144,9 @@ class DawidSkene(SmoothingAggregator):
         super()._check()
         check_count("n_restarts", self.n_restarts)
 
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return not isinstance(self.init, str)  # a posterior to start from has a row for each
+
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         pseudo = pseudo_counts(self.smoothing, labels, known)
         return fit_confusions(
@@ -171,10 +175,10 @@ class DawidSkene(SmoothingAggregator):
                 yield ConfusionParameters(log_prior, table)
                 return
             shares = vote_shares(labels, gold)
-            generator = np.random.default_rng(self.random_state)
+            generator, order = np.random.default_rng(self.random_state), order_by_content(labels)
             for _ in range(self.n_restarts):
-                noisy = (shares + generator.dirichlet(np.ones(labels.n_classes), labels.n_tasks)) / 2
-                yield m_step(prepared.accumulate(noisy), pseudo)
+                drawn = generator.dirichlet(np.ones(labels.n_classes), order.tasks.size)
+                yield m_step(prepared.accumulate((shares + order.restore_posterior(drawn, shares.copy())) / 2), pseudo)
             return
         start = as_numbers(self.init, "init")
         shapes = (labels.n_tasks, labels.n_classes), (labels.n_workers, labels.n_classes, labels.n_classes)

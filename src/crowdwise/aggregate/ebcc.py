@@ -30,11 +30,13 @@ import numpy as np
 
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import Fit
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.estimator_parameters import clone
 from crowdwise.fitting.family_bases import BayesianAggregator
 from crowdwise.fitting.parameter_checks import check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
+from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.fitting.variational import (
     VariationalState,
     compute_skill,
@@ -52,18 +54,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from crowdwise.engines import Prepared
+    from crowdwise.fitting.content_order import ContentOrder
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
 __all__ = ["EnhancedBcc"]
 
+BLOCK = 1 << 14  # tasks drawn at a time
 EMPTY = 1e-12  # tasks of a subtype, all together, below which it is left out
 
 
-def split_at_random(shares: FloatArray, n_subtypes: int, generator: np.random.Generator) -> FloatArray:
-    """Each task's shares of votes (N, K), split over subtypes by a uniform draw from the simplex: (N, K × R)."""
-    split = generator.standard_exponential((*shares.shape, n_subtypes))
+def split_at_random(
+    shares: FloatArray, n_subtypes: int, order: ContentOrder, generator: np.random.Generator
+) -> FloatArray:
+    """Each task's shares of votes (N, K), split over subtypes by a uniform draw from the simplex: (N, K × R).
+
+    Draws are made in the order given; a task that is not in it is split evenly.
+    """
+    split = np.ones((*shares.shape, n_subtypes))
+    for first in range(0, order.tasks.size, BLOCK):
+        tasks = order.tasks[first : first + BLOCK]
+        split[np.ix_(tasks, order.classes)] = generator.standard_exponential(
+            (tasks.size, order.classes.size, n_subtypes)
+        )
     split *= (shares / split.sum(axis=2))[:, :, None]
     return split.reshape(shares.shape[0], -1)
 
@@ -158,8 +172,7 @@ class EnhancedBcc(BayesianAggregator):
 
     Notes
     -----
-    There are M × K × R rows to fill. Starts are drawn at random: renumbered tasks give nearly, not exactly, the same
-    answer. A worker unknown at prediction counts as the average of the crowd.
+    There are M × K × R rows to fill. A worker unknown at prediction counts as the average of the crowd.
 
     Examples
     --------
@@ -168,6 +181,11 @@ class EnhancedBcc(BayesianAggregator):
     """
 
     slug = "ebcc"
+    saved = (
+        SavedArray("extra/subtype_counts", "K S", low=SMALLEST),
+        SavedArray("extra/rows", "M K*S K", low=SMALLEST),
+        SavedArray("extra/log_prior", "K*S", low=-np.inf, logarithms=True),
+    )
     random = True
 
     n_subtypes: int = 10
@@ -208,7 +226,7 @@ class EnhancedBcc(BayesianAggregator):
             labels,
             prepared,
             known.gold,
-            starts=self._starts(prepared, begin, rows_prior),
+            starts=self._starts(prepared, begin, order_by_content(labels, known), rows_prior),
             prior_of=prior_of,
             rows_prior=rows_prior,
             **self._climb_options,
@@ -235,11 +253,13 @@ class EnhancedBcc(BayesianAggregator):
             },
         ).attach_climb_history(ended)
 
-    def _starts(self, prepared: Prepared, begin: list[Any], rows_prior: FloatArray) -> Iterator[VariationalState]:
+    def _starts(
+        self, prepared: Prepared, begin: list[Any], order: ContentOrder, rows_prior: FloatArray
+    ) -> Iterator[VariationalState]:
         """The votes, split at random; every second time the posterior of the model without subtypes."""
         for number, generator in enumerate(np.random.default_rng(self.random_state).spawn(self.n_restarts)):
             yield starting_dirichlets(
-                prepared, split_at_random(begin[number % 2], self.n_subtypes, generator), rows_prior
+                prepared, split_at_random(begin[number % 2], self.n_subtypes, order, generator), rows_prior
             )
 
     def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:

@@ -31,6 +31,7 @@ from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import EM
+from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.fitting.skill_intervals import skill_beta_given_variance
 from crowdwise.fitting.skill_posterior import beta_moments, subtract_shared_errors
 from crowdwise.kernels import NO_GOLD, worker_sums
@@ -138,8 +139,11 @@ class Glad(ClimbingAggregator):
     max_iter: int = 200
     tol: float = 1e-5
 
-    ability_ = FittedArray("worker_columns", "ability", "α of each worker.")
-    ease_ = FittedArray("task_columns", "ease", "β of each task.")
+    ability_ = FittedArray(SavedArray("worker_columns/ability", "M"), "α of each worker.")
+    ease_ = FittedArray(SavedArray("task_columns/ease", "N", low=SMALLEST), "β of each task.")
+
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return True  # `ease_` has a value for each
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         n_classes = labels.n_classes

@@ -29,7 +29,7 @@ estimate. Known truths, known class shares and known workers are additions. With
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -139,6 +139,7 @@ class GraphDawidSkene(ClimbingAggregator):
     family = STRUCTURE
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     needs = "graph"
+    path_parameters: ClassVar[dict[str, tuple[str, ...]]] = {"graph": ()}
 
     graph: Any = None
     coupling: float = 1.0
@@ -147,6 +148,9 @@ class GraphDawidSkene(ClimbingAggregator):
     def _check(self) -> None:
         check_number("coupling", self.coupling, low=0)
         check_number("smoothing", self.smoothing, low=0)
+
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return self.graph is not None  # they have neighbours
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         graph = read_graph(self.graph, labels.tasks)

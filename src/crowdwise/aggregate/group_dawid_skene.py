@@ -33,6 +33,7 @@ from crowdwise.fitting.categorical_em import ConfusionParameters, make_fit, safe
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import GroupAggregator, SmoothingAggregator
+from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.fitting.structured_em import label_evidence
 from crowdwise.kernels import NO_GOLD, log_rows, vote_shares
 
@@ -202,8 +203,14 @@ class GroupDawidSkene(GroupAggregator, SmoothingAggregator):
     """
 
     slug = "group-dawid-skene"
+    saved = (
+        SavedArray("worker_columns/group", "M", low=-1, codes="J"),
+        SavedArray("extra/log_table", "M K K", low=-np.inf, logarithms=True),
+    )
 
-    group_confusion_ = FittedArray("extra", "groups", "Ξ (J, K, K) [group, truth, opinion].")
+    group_confusion_ = FittedArray(
+        SavedArray("extra/groups", "J K K", low=0, sums_to_one=True), "Ξ (J, K, K) [group, truth, opinion]."
+    )
 
     @property
     def opinion_confusion_(self) -> FloatArray:

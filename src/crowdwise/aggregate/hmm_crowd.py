@@ -36,6 +36,7 @@ from crowdwise.fitting.categorical_em import ConfusionParameters
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import SequenceAggregator
 from crowdwise.fitting.parameter_checks import check_number
+from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.fitting.structured_em import fit_structured, label_evidence, pseudo_counts
 from crowdwise.fitting.transitions import allowed_transitions, expected_transitions
 from crowdwise.kernels import NO_GOLD, chain_pass, vote_shares
@@ -132,6 +133,7 @@ class HmmCrowd(SequenceAggregator):
     """
 
     slug = "hmm-crowd"
+    saved = (SavedArray("extra/steps", "K+1 K", low=0, sums_to_one=True),)
 
     smoothing: float = 0.0
 

@@ -35,6 +35,7 @@ from crowdwise.fitting.method_facts import EM
 from crowdwise.fitting.one_vs_rest import confusion_from_rates
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.prior_knowledge import PriorKnowledge
+from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.fitting.skill_intervals import confusion_skill
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.crowd_labels import CrowdLabels
@@ -143,13 +144,18 @@ class LfcBinary(ClimbingAggregator):
     """
 
     slug = "lfc-binary"
+    saved = (SavedArray("extra/prevalence", "K", low=0, high=1),)
     family = EM
 
     right: float = 1.0
     wrong: float = 0.0
 
-    sensitivity_ = FittedArray("extra", "sensitivity", "P(says k | is k) of each worker and class.")
-    specificity_ = FittedArray("extra", "specificity", "P(says another | is another) of each worker and class.")
+    sensitivity_ = FittedArray(
+        SavedArray("extra/sensitivity", "M K", low=0, high=1), "P(says k | is k) of each worker and class."
+    )
+    specificity_ = FittedArray(
+        SavedArray("extra/specificity", "M K", low=0, high=1), "P(says another | is another) of each worker and class."
+    )
 
     def _check(self) -> None:
         check_number("right", self.right, low=0)

@@ -26,13 +26,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaln, gammaln
 
+from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import VoteParameters, fit_votes, safe_log
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import BAYESIAN
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
-from crowdwise.kernels import worker_answer_sums
+from crowdwise.fitting.saved_arrays import SavedArray
+from crowdwise.kernels import NO_GOLD, worker_answer_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,8 +188,8 @@ class Mace(ClimbingAggregator):
     """
 
     slug = "mace"
+    saved = (SavedArray("worker_columns/competence", "M", low=0, high=1),)
     family = BAYESIAN
-    plug_in = True
 
     inference: str = "vb"
     smoothing: float = 0.1
@@ -213,7 +216,7 @@ class Mace(ClimbingAggregator):
         fit, ended = fit_votes(
             labels,
             known,
-            starts=lambda: self._starts(answers),
+            starts=lambda: self._starts(labels, known, answers),
             m_step=m_step,
             log_density=log_density,
             **self._climb_options,
@@ -227,17 +230,32 @@ class Mace(ClimbingAggregator):
             confusion=confusion,
             skill=np.einsum("wkk,k->w", confusion, fit.prior),
             worker_columns={"competence": competence},
+            extra={"log_right": ended.log_right, "log_wrong": ended.log_wrong, "log_prior": ended.log_prior},
         )
 
-    def _starts(self, answers: FloatArray) -> Iterator[MaceParameters]:
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
+        kept, posterior = self.extra_, np.empty((labels.n_tasks, labels.n_classes))
+        if not kept:  # saved before they were kept
+            return super()._predict_posterior(labels)
+        average = self._log_confusion_table()[-1]
+        right, wrong = np.diag(average), np.where(np.eye(labels.n_classes) > 0, -np.inf, average).max(axis=0)
+        bonus = np.concatenate([kept["log_right"] - kept["log_wrong"], (right - wrong)[None]])
+        prepare(labels).e_step_votes(kept["log_prior"], bonus, NO_GOLD, posterior)
+        return posterior
+
+    def _starts(self, labels: CrowdLabels, known: PriorKnowledge, answers: FloatArray) -> Iterator[MaceParameters]:
         n_workers, n_classes = answers.shape
         log_prior = np.full(n_classes, -np.log(n_classes))
         trust = answers.sum(axis=1) / 2
         yield self._starting_point(trust, np.full((n_workers, n_classes), 1 / n_classes), answers, log_prior)
-        generator = np.random.default_rng(self.random_state)
+        if not self.n_restarts:
+            return
+        generator, order = np.random.default_rng(self.random_state), order_by_content(labels, known)
+        habit = np.full((n_workers, n_classes), 1 / n_classes)
         for _ in range(self.n_restarts):
-            trust = answers.sum(axis=1) * generator.uniform(0.1, 0.9, n_workers)
-            habit = generator.dirichlet(np.ones(n_classes), n_workers)
+            share = order.restore_workers(generator.uniform(0.1, 0.9, order.workers.size), np.full(n_workers, 0.5))
+            trust = answers.sum(axis=1) * share
+            habit[np.ix_(order.workers, order.classes)] = generator.dirichlet(np.ones(n_classes), order.workers.size)
             yield self._starting_point(trust, habit, answers, log_prior)
 
     def _starting_point(

@@ -19,6 +19,7 @@ T. Tian and J. Zhu (2015), "Max-margin majority voting for learning from crowds"
 Departures: weights are drawn one by one, each from its Gaussian given the others, instead of all at once, which needs a
 matrix of workers × workers. M3V is solved with the same augmentation, λ at its expectation (a bound from above on the
 cost, which is exact for two classes), instead of a quadratic program for each y. ℓ, c and v are fixed beforehand.
+Draws are made in the order of `fitting.content_order`, so that the result depends on the answers alone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import numpy as np
 
 from crowdwise.fitting.base import Aggregator
 from crowdwise.fitting.categorical_em import fit_from_posterior
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import VOTES
@@ -37,6 +39,7 @@ from crowdwise.fitting.parameter_checks import check_choice, check_number
 from crowdwise.fitting.prior_knowledge import GOLD, PRIOR
 from crowdwise.fitting.priors import uniform_log_prior
 from crowdwise.fitting.progress_bar import show_progress
+from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kernels import draw_gammas, sum_votes_and_logs, vote_shares
 from crowdwise.kernels.max_margin_votes import Margins, gibbs_update_weights
 
@@ -167,7 +170,7 @@ class MaxMarginMajorityVote(Aggregator):
     max_iter: int = 200
     random_state: int = 0
 
-    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
+    weights_ = FittedArray(SavedArray("worker_columns/weight", "M"), "Weight of each worker.")
 
     def _check(self) -> None:
         check_choice("inference", self.inference, ("gibbs", "m3v"))
@@ -175,19 +178,31 @@ class MaxMarginMajorityVote(Aggregator):
             check_number(name, getattr(self, name), low=0, above=True)
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
-        log_prior = uniform_log_prior(labels, known.gold) if known.log_prior is None else known.log_prior
-        self.label_shares_ = labels.class_shares  # the rule for ties needs them before the fit is done
-        truths = self._decide(vote_shares(labels, known.gold))
+        order = order_by_content(labels, known)
+        arranged, told = order.arrange(labels), order.arrange_knowledge(known)
+        log_prior = uniform_log_prior(arranged, told.gold) if told.log_prior is None else told.log_prior
+        self.label_shares_ = arranged.class_shares  # the rule for ties needs them before the fit is done
+        truths = self._decide(vote_shares(arranged, told.gold))
         solve = self._fit_by_gibbs if self.inference == "gibbs" else self._fit_point_estimate
-        posterior, weights, confusion, values, converged = solve(labels, known, log_prior, truths)
-        fit = fit_from_posterior(labels, known, log_prior, posterior)
+        posterior, weights, confusion, values, converged = solve(arranged, told, log_prior, truths)
+        logs = np.empty(log_prior.size)
+        logs[order.classes] = log_prior
+        found = np.full((labels.n_tasks, labels.n_classes), np.exp(logs))
+        fit = fit_from_posterior(
+            labels, known, logs, order.restore_posterior(order.average_alike_tasks(posterior), found)
+        )
+        if confusion is not None:  # of a worker without answers: the mean of the prior
+            flat = np.full((labels.n_workers, labels.n_classes, labels.n_classes), 1 / labels.n_classes)
+            confusion = order.restore_matrices(order.average_alike_workers(confusion), flat)
         return replace(
             fit,
             confusion=fit.confusion if confusion is None else confusion,
             objective=np.array(values),
             n_iter=len(values),
             converged=converged,
-            worker_columns={"weight": weights},
+            worker_columns={
+                "weight": order.restore_workers(order.average_alike_workers(weights), np.zeros(labels.n_workers))
+            },
         )
 
     def _fit_by_gibbs(

@@ -34,6 +34,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import BayesianAggregator
 from crowdwise.fitting.parameter_checks import as_numbers, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
+from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.fitting.variational import (
     compute_skill,
     confusion_priors,
@@ -52,9 +53,14 @@ if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["MeanField", "fit_mean_field", "predict_mean_field"]
+__all__ = ["DIRICHLETS", "MeanField", "fit_mean_field", "predict_mean_field"]
 
 RIGHT, WRONG = 2.0, 1.0  # the paper's Dir(2, 1), sections 4 and 5
+# What `fit_mean_field` keeps: posteriors of the matrices and, where no class prior was given, of the class shares.
+DIRICHLETS = (
+    SavedArray("extra/confusion_counts", "M K K", low=SMALLEST, together="rows"),
+    SavedArray("extra/class_counts", "K", low=SMALLEST, together="shares"),
+)
 
 
 def fit_mean_field(
@@ -248,6 +254,7 @@ class MeanField(BayesianAggregator):
     """
 
     slug = "mean-field"
+    saved = (*DIRICHLETS, SavedArray("extra/coin_counts", "M 2", low=SMALLEST, together="coins"))
 
     confusion_prior: Any = None
     coin_prior: Any = None
@@ -269,6 +276,11 @@ class MeanField(BayesianAggregator):
             raise AttributeError(f"This mean field has no {name}_: its workers have another prior.")
         counts: FloatArray = self.extra_[name]
         return counts
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        if ("confusion_counts" in self.extra_) == ("coin_counts" in self.extra_):
+            raise InputError("there must be either extra/confusion_counts or extra/coin_counts")
 
     def _check(self) -> None:
         check_number("share_prior", self.share_prior, low=0, above=True)

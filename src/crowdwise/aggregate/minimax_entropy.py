@@ -36,12 +36,14 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from crowdwise.fitting.categorical_em import fit_from_posterior
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import DIFFICULTY
 from crowdwise.fitting.parameter_checks import check_choice, check_flag, check_number
 from crowdwise.fitting.priors import uniform_log_prior
+from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kernels import NO_GOLD, vote_shares
 from crowdwise.kernels.loglinear import improve_tables, table_posterior
 from crowdwise.labels.vocabulary import positions
@@ -82,7 +84,8 @@ class PenaltyWeights:
 def penalty_weights(labels: CrowdLabels, regularisation: float) -> PenaltyWeights:
     """α = γ K², and β in proportion to how many more labels a worker has than a task."""
     worker = regularisation * labels.n_classes**2
-    return PenaltyWeights(worker * labels.n_tasks / labels.n_workers, worker)
+    n_tasks, n_workers = np.count_nonzero(labels.labels_per_task), np.count_nonzero(labels.labels_per_worker)
+    return PenaltyWeights(worker * n_tasks / n_workers, worker)
 
 
 def squared_penalty(table: FloatArray, weight: float, ordinal: bool) -> float:
@@ -118,7 +121,8 @@ def choose_regularisation(
     labels: CrowdLabels, log_prior: FloatArray, gold: IntArray, ordinal: bool, rounds: int, seed: int
 ) -> float:
     """The regularisation under which labels held out are most likely; smaller than the authors' only in need."""
-    fold = np.random.default_rng(seed).permutation(labels.n_labels) % FOLDS
+    fold = np.empty(labels.n_labels, np.int64)
+    fold[order_by_content(labels).sort_edges(labels)] = np.random.default_rng(seed).permutation(labels.n_labels) % FOLDS
     n_folds = min(FOLDS, -(-ENOUGH * FOLDS // labels.n_labels))
     parts = [(labels.keep(fold != number), labels.keep(fold == number)) for number in range(n_folds)]
     guessing = -np.log(labels.n_classes) * sum(unseen.n_labels for _, unseen in parts)
@@ -206,6 +210,7 @@ class MinimaxEntropy(ClimbingAggregator):
     """
 
     slug = "minimax-entropy"
+    saved = (SavedArray("extra/regularisation", "", low=SMALLEST),)
     family = DIFFICULTY
     numpy_cost = 8
     random = True
@@ -216,11 +221,16 @@ class MinimaxEntropy(ClimbingAggregator):
     tol: float = 1e-5
     random_state: int = 0
 
-    task_effects_ = FittedArray("extra", "task_effects", "σ of each task, [task, truth, label].")
-    worker_effects_ = FittedArray("extra", "worker_effects", "τ of each worker, [worker, truth, label].")
+    task_effects_ = FittedArray(SavedArray("extra/task_effects", "N K K"), "σ of each task, [task, truth, label].")
+    worker_effects_ = FittedArray(
+        SavedArray("extra/worker_effects", "M K K"), "τ of each worker, [worker, truth, label]."
+    )
 
     def _check(self) -> None:
         check_flag("ordinal", self.ordinal)
+
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return True  # `task_effects_` has a table for each
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         gold, ordinal = known.gold, self.ordinal

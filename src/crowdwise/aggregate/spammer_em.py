@@ -34,6 +34,7 @@ from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import EM
+from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kernels import worker_answer_sums
 
 if TYPE_CHECKING:
@@ -180,10 +181,13 @@ class SpammerEm(ClimbingAggregator):
     """
 
     slug = "spammer-em"
+    saved = (SavedArray("extra/precision", "M", low=0, high=np.inf),)
     family = EM
 
-    spammer_ = FittedArray("worker_columns", "spammer", "Score of each worker: 0 for a spammer.")
-    pruned_ = FittedArray("worker_columns", "pruned", "1 where the worker's labels were left out.")
+    spammer_ = FittedArray(SavedArray("worker_columns/spammer", "M", low=0), "Score of each worker: 0 for a spammer.")
+    pruned_ = FittedArray(
+        SavedArray("worker_columns/pruned", "M", low=0, codes="2"), "1 where the worker's labels were left out."
+    )
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         habits = worker_label_shares(labels)

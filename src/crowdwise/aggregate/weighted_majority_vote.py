@@ -105,8 +105,11 @@ def _read_given_weights(given: Any, labels: CrowdLabels) -> FloatArray:
     if not isinstance(given, dict):
         raise InputError("weights must be a mapping from worker to a number, 0 or more.")
     places = positions(as_vocabulary(list(given), "worker"), labels.workers)
+    numbers = as_numbers(list(given.values()), "weights")
+    if numbers.ndim != 1:
+        raise InputError("weights must give each worker one number, 0 or more.")
     weights = np.full(labels.n_workers, np.nan)
-    weights[places[places >= 0]] = as_numbers(list(given.values()), "weights").reshape(len(given), -1)[places >= 0, 0]
+    weights[places[places >= 0]] = numbers[places >= 0]
     lacking = np.flatnonzero(np.isnan(weights))
     if lacking.size:
         names = [labels.workers[int(worker)].as_py() for worker in lacking]

@@ -93,7 +93,7 @@ def attention_of_others(labels: CrowdLabels, found: AttentionSlopes) -> tuple[Fl
     >>> from crowdwise.audit.leave_out_consensus import posterior_from_others
     >>> from crowdwise.simulate.dawid_skene import simulate_crowd
     >>> labels = simulate_crowd(300, 8, 3, None, random_state=0).labels
-    >>> usual, overall = usual_attention(labels, attention_slopes(labels, posterior_from_others(labels)[0]))
+    >>> usual, overall = attention_of_others(labels, attention_slopes(labels, posterior_from_others(labels)[0]))
     >>> bool(np.abs(usual - overall).max() < 0.1)
     True
     """

@@ -20,7 +20,7 @@ from crowdwise.audit.spammers import TEST as SPAMMERS
 from crowdwise.audit.summary import check_reliability, summarise
 from crowdwise.dependence.effective_size import estimate_size
 from crowdwise.fitting.base import check_enough_labels
-from crowdwise.fitting.parameter_checks import check_count, check_number
+from crowdwise.fitting.parameter_checks import check_number, check_random_state
 from crowdwise.fitting.progress_bar import show_progress_of
 from crowdwise.labels.attributes import usable_attributes
 from crowdwise.labels.crowd_labels import CrowdLabels
@@ -212,7 +212,8 @@ def audit_crowd(
     Audit of CrowdLabels: 5,000 labels by 10 workers on 500 tasks, 3 classes (0, 1, 2): spammer (2)
     """
     check_number("level", level, low=0, high=1, above=True)
-    check_count("random_state", random_state, low=0)
+    level = float(level)
+    check_random_state(random_state)
     answers = read_labels(labels)
     check_enough_labels(answers)
     known = read_known_inputs(answers, truth, task_attributes, worker_attributes, time, trusted)

@@ -49,9 +49,9 @@ from crowdwise.audit.audit_tests import AuditTest, FindingKind
 from crowdwise.audit.covariance_spammers import label_covariances
 from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.audit.leave_out_consensus import smoothed_consensus
-from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.parameter_checks import check_random_state
 from crowdwise.kernels import pair_agreements, worker_answer_sums
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,7 +186,7 @@ def find_colluders(
     """
     if not 0 < level < 1:
         raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
-    check_count("random_state", random_state, low=0)
+    check_random_state(random_state)
     busiest = np.sort(np.argsort(-labels.labels_per_worker, kind="stable")[:MOST_WORKERS])
     honest = mark_trusted(labels, trusted)[busiest]
     names = labels.workers.take(busiest).to_pylist()
@@ -280,7 +280,11 @@ def _make_finding(
 def mark_trusted(labels: CrowdLabels, trusted: Sequence[Any] | None) -> BoolArray:
     """Whether each worker is trusted (M,)."""
     names = labels.workers.to_pylist()
-    wanted = list(trusted or [])
+    if isinstance(trusted, str | bytes) or not np.iterable(() if trusted is None else trusted):
+        raise InputError(f"trusted is {quote(trusted)}; it must be a list of workers.")
+    wanted = [] if trusted is None else list(trusted)
+    if any(isinstance(name, np.ndarray) for name in wanted):
+        raise InputError("trusted must be a list of workers, not a table.")
     if unknown := [name for name in wanted if name not in names]:
         raise InputError(f"trusted names workers who are not in these labels: {listing(unknown)}.")
     return np.fromiter((name in wanted for name in names), np.bool_, len(names))

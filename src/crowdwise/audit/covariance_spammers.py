@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.audit.low_rank_factorisation import factorise_low_rank
-from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.parameter_checks import check_random_state
 from crowdwise.kernels import pair_counts, worker_answer_sums
 from crowdwise.labels.errors import InputError
 
@@ -100,7 +100,7 @@ def find_covariance_spammers(labels: CrowdLabels, *, random_state: int = 0) -> B
     >>> np.flatnonzero(find_covariance_spammers(crowd.labels)).tolist()
     [6, 7]
     """
-    check_count("random_state", random_state, low=0)
+    check_random_state(random_state)
     rows = recover_low_rank_rows(labels)
     if np.unique(rows.round(12), axis=0).shape[0] < 2:
         return np.zeros(labels.n_workers, np.bool_)

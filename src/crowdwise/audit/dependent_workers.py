@@ -27,7 +27,7 @@ from crowdwise.audit.audit_tests import AuditTest, FindingKind
 from crowdwise.audit.finding_types import Finding, Screen
 from crowdwise.dependence.excess_agreement import excess_agreement_kappa
 from crowdwise.dependence.groups import FEWEST, LEAST_WORKERS, detect_groups
-from crowdwise.fitting.parameter_checks import check_count, check_number
+from crowdwise.fitting.parameter_checks import check_number, check_random_state
 
 if TYPE_CHECKING:
     from crowdwise.dependence.groups import Dependence
@@ -61,7 +61,7 @@ def find_dependence(labels: CrowdLabels, *, level: float = 0.05, random_state: i
         Not used: the tasks are dealt into halves in the same way for every seed.
     """
     check_number("level", level, low=0, high=1, above=True)
-    check_count("random_state", random_state, low=0)
+    check_random_state(random_state)
     return screen_from_dependence(labels, detect_groups(labels, level))
 
 

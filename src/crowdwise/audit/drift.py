@@ -41,6 +41,7 @@ from crowdwise.audit.leave_out_consensus import fit_reference
 from crowdwise.labels.arrow_columns import as_column
 from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.times import find_impossible_times
 from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
@@ -81,9 +82,7 @@ def label_times(labels: CrowdLabels, task: Any, worker: Any, time: Any) -> Any:
     >>> label_times(labels, ["a", "b", "b"], [1, 2, 1], [10.0, 20.0, 30.0]).tolist()
     [30.0, 20.0, 10.0]
     """
-    when = np.asarray(time)
-    if when.dtype.kind in "iub":
-        when = when.astype(np.float64)
+    when = _as_array(time)
     who, what = (as_column(names, role) for names, role in ((worker, "worker"), (task, "task")))
     if not len(who) == len(what) == when.size:
         sizes = f"{len(what)}, {len(who)} and {when.size}"
@@ -237,15 +236,32 @@ def _count_permutations(
     return reached, most
 
 
-def check_times(time: Any, labels: CrowdLabels) -> Any:
-    """The times as an array, one for each label, or an error."""
-    when = np.asarray(time)
+def _as_array(time: Any) -> Any:
+    """Times as an array, whole numbers as floating point; what is masked is unknown."""
+    try:
+        when = np.asarray(time)
+    except ValueError as error:
+        raise InputError("time must be one number or date for each label, not rows.") from error
     if when.dtype.kind in "iub":
         when = when.astype(np.float64)
+    if np.ma.is_masked(time):
+        unknown = np.array("NaT" if when.dtype.kind == "M" else np.nan, when.dtype)
+        when = np.where(np.ma.getmaskarray(time), unknown, when)
+    return when
+
+
+def check_times(time: Any, labels: CrowdLabels) -> Any:
+    """The times as an array, one for each label, or an error."""
+    when = _as_array(time)
     if when.shape != (labels.n_labels,) or when.dtype.kind not in "fM":
         raise InputError(
             f"time has shape {when.shape} and type {when.dtype}; it must be one number or date for each of the "
             f"{labels.n_labels} labels, in their order. Line it up with label_times(labels, task, worker, time)."
+        )
+    wrong, allowed = find_impossible_times(when)
+    if wrong.size:
+        raise InputError(
+            f"time holds {when[wrong[0]]} at row {wrong[0]}; {allowed}. Give NaN or NaT where the time is not known."
         )
     return when
 

@@ -178,7 +178,7 @@ def check_agreement(labels: CrowdLabels, level: float) -> ConditionAnswer:
     shares = (
         f"{alike.sum() / pairs.sum():.0%} of the pairs agree, {by_habit.sum() / pairs.sum():.0%} would by habit alone"
     )
-    if kappa > ndtri(1 - level) * error:
+    if kappa > -ndtri(level) * error:
         return ConditionAnswer(AGREEING, True, f"Yes: {shares}.", "There is something in the tasks that workers see.")
     consequence = "The labels may be guesses, and then so is all that is said of tasks and workers here."
     if kappa + ndtri(1 - level) * error < GUESSES:

@@ -62,7 +62,7 @@ from crowdwise.audit.colluders import TEST as COLLUDERS
 from crowdwise.audit.finding_types import Finding, Screen, holm_correction
 from crowdwise.audit.leave_out_consensus import posterior_from_others
 from crowdwise.audit.pruning import prune
-from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.parameter_checks import check_random_state
 from crowdwise.kernels import worker_answer_sums, worker_sums
 from crowdwise.kernels.habit_mixture import profile_likelihood
 from crowdwise.labels.errors import InputError, quote
@@ -82,9 +82,10 @@ FEWEST = 20  # labels of a worker who is tested
 FEWEST_IN_MIXTURE = 2  # labels of a worker who tells anything of how attention is spread over the crowd
 LEAST_USUAL = 0.02  # attention of the others, below which they tell nothing
 GRID = np.concatenate([np.arange(0, 1.01, 0.05), [1.15, 1.3, 1.5]])  # attention relative to the others'
-PSEUDO_WORKERS = 0.2, 1.8  # below and above the bound, that every crowd's mixture starts from
-OWN = 3.0  # times as likely below the bound as above that a worker's own labels must be
-DOUBT = 0.3  # chance of being no spammer, with which nobody is flagged
+PSEUDO_WORKERS = 0.2, 1.8  # below `SHARE` and above it, that every crowd's mixture starts from
+SPREAD = 0.3  # standard deviation about 1 of the relative attention of the pseudo-workers above `SHARE`
+OWN = 1.0  # times as likely below the bound as above that a worker's own labels must be
+DOUBT = 0.5  # chance of being no spammer, with which nobody is flagged
 SWAPS = 0.01  # p-value of other dependence on the task by which a worker is no spammer
 SURE = 0.05  # chance of a mistake up to which a finding needs no "it seems"
 ADVICE = "Leave these labels out (prune), and give this worker no more to do before you know why."
@@ -105,6 +106,21 @@ def bits_to_attention(bits: float, n_classes: int) -> float:
         return float((np.log(n_classes) - entropy) / np.log(2))
 
     return float(brentq(lambda share: label_information_bits(share) - bits, 0.0, 1.0))
+
+
+def spread_pseudo_workers() -> FloatArray:
+    """Pseudo-workers at each point of `GRID`: spammers evenly below `SHARE`, the others around the usual attention.
+
+    Few honest workers have half of what is usual. Pseudo-workers spread evenly up to there would say that many do, and
+    hide guessers of few labels, whose attention seems to be of that size by chance.
+
+    >>> spread_pseudo_workers().sum().round(6), spread_pseudo_workers().argmax() == np.searchsorted(GRID, 1.0)
+    (np.float64(2.0), np.True_)
+    """
+    low = GRID < SHARE
+    usual = np.where(low, 0.0, np.exp(-((GRID - 1) ** 2) / (2 * SPREAD**2)))
+    spread: FloatArray = PSEUDO_WORKERS[0] * low / low.sum() + PSEUDO_WORKERS[1] * usual / usual.sum()
+    return spread
 
 
 class WorkerJudgements(NamedTuple):
@@ -139,10 +155,8 @@ def worker_attention_posterior(
     grid = np.minimum(GRID * usual[:, None], 1.0)
     likely = profile_likelihood(labels, beside, grid)
     below = grid < bound[:, None]
-    low = GRID < SHARE
-    base = np.where(low, PSEUDO_WORKERS[0] / low.sum(), PSEUDO_WORKERS[1] / (~low).sum())
     known = (labels.labels_per_worker >= FEWEST_IN_MIXTURE) & (usual >= LEAST_USUAL)
-    share = fit_attention_mixture(likely[known], base)
+    share = fit_attention_mixture(likely[known], spread_pseudo_workers())
     joint = share * np.exp(likely - likely.max(axis=1, keepdims=True))
     low_mass, high_mass = (joint * below).sum(axis=1), (joint * ~below).sum(axis=1)
     prior = (share * below).sum(axis=1)
@@ -195,7 +209,7 @@ def find_spammers(
     """
     if not 0 < level < 1:
         raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
-    check_count("random_state", random_state, low=0)
+    check_random_state(random_state)
     if labels.n_classes < 2:
         return Screen(KIND, skipped="There is one class only.")
     said, told = posterior_from_others(labels)

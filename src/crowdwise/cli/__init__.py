@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     _repair_standard_streams()
     try:
-        with raise_on_stop_signals():
+        _check_arguments(sys.argv[1:] if arguments is None else arguments)
+        with raise_on_stop_signals(), warnings.catch_warnings():
+            warnings.showwarning = _print_warning
             code = app(args=arguments, prog_name="crowdwise", standalone_mode=False)
             sys.stdout.flush()
     except Stopped as stop:
@@ -49,6 +52,27 @@ def _repair_standard_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    """Refuse words that hold bytes which are no text: Arrow takes no such name of a file."""
+    from crowdwise.labels.errors import InputError, quote
+
+    for word in arguments:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            try:
+                os.fsencode(word).decode()
+                remedy = "Python does not read UTF-8 in this locale: set PYTHONUTF8=1 or LC_ALL=C.UTF-8"
+            except UnicodeDecodeError:
+                remedy = "It is not UTF-8: rename the file, or write the name otherwise"
+            raise InputError(f"{quote(word)} on the command line is no text. {remedy}.") from error
+
+
+def _print_warning(message: Warning | str, *_where: object, **_more: object) -> None:
+    """Say a warning in one line, without the place in the code that it comes from."""
+    _print_message(str(message))
 
 
 def _report_failure(error: BaseException, arguments: Sequence[str]) -> int:
@@ -87,6 +111,8 @@ def _explain_error(error: BaseException) -> tuple[str, int]:
         _redirect_to_null(sys.stdout)
         where = f"{error.filename}: " if error.filename else "Writing the output failed: "
         return f"{where}{error.strerror or error}.", BAD_INPUT
+    if isinstance(error, Warning):
+        return f"{error} (A warning, which -W error or PYTHONWARNINGS makes an error.)", BAD_INPUT
     bug = f"This is a bug in crowdwise, not in your data: {type(error).__name__}: {error}."
     return f"{bug} Please report it; CROWDWISE_DEBUG=1 before the same command shows the traceback.", BUG
 

@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 WIDEST = 96  # lines longer than this are hard to read
+NARROWEST = 40  # of lines, whatever the terminal says: COLUMNS=1 would set a letter on each, and 0 none
 NARROW = 72  # terminals narrower than this get numbers without drawings
 MOST_CLASSES = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -48,7 +49,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 def open_console(*, stderr: bool = False) -> Console:
     """Give the terminal to write to; plain text where it is no terminal. Names are never read as markup."""
     console = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
-    console.width = min(console.width, WIDEST)
+    console.width = min(max(console.width, NARROWEST), WIDEST)
     return console
 
 

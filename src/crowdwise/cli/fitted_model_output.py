@@ -112,7 +112,7 @@ def note_names_escaped_in_csv(*tables: pa.Table) -> list[str]:
             changed += sum(new != old for new, old in zip(safe.to_pylist(), first.to_pylist(), strict=True))
     if not changed:
         return []
-    names = f"{format_count(changed, 'name')} that a spreadsheet may take for a formula, or with control characters"
+    names = f"{format_count(changed, 'name')} that a spreadsheet may take for a formula, or with unseen characters"
     return [f"Defused in CSV: {names}. The saved model keeps {'it' if changed == 1 else 'them'} as given."]
 
 

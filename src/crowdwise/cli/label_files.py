@@ -141,6 +141,6 @@ def announce_compilation(labels: CrowdLabels) -> None:
 
     if choose_engine(labels.n_labels, labels.n_classes) != "numba":
         return
-    kept = Path(__file__).parent.parent / "kernels" / "__pycache__"
-    if sys.stderr.isatty() and not any(kept.glob("*.nbi")):
+    kept = Path(__file__).parent.parent / "kernels" / "compiled" / "__pycache__"
+    if sys.stderr.isatty() and not any(kept.glob("*.nbc")):
         print("First run: compiling the kernels takes some seconds, once on this machine.", file=sys.stderr)

@@ -181,7 +181,7 @@ class AuditOptions(ConsensusOptions):
 def build_option_arguments(given: Mapping[str, Any]) -> list[str]:
     """Options and their values as words of a command line; None is left out.
 
-    >>> option_words({"max_iter": 5, "gold": None})
+    >>> build_option_arguments({"max_iter": 5, "gold": None})
     ['--max-iter', '5']
     """
     chosen = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}

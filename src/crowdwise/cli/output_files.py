@@ -133,10 +133,9 @@ def print_csv(table: pa.Table) -> None:
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    from crowdwise.labels.table_output import defuse_text
+    from crowdwise.labels.table_output import defuse_table
 
-    safe = pa.table([defuse_text(column) for column in table.columns], names=table.column_names)
-    for number, batch in enumerate(safe.combine_chunks().to_batches(max_chunksize=BATCH)):
+    for number, batch in enumerate(defuse_table(table).combine_chunks().to_batches(max_chunksize=BATCH)):
         sink = pa.BufferOutputStream()
         pacsv.write_csv(batch, sink, pacsv.WriteOptions(include_header=number == 0))
         sys.stdout.buffer.write(sink.getvalue())

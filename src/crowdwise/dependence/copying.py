@@ -88,7 +88,8 @@ def bonferroni_pair_weights(shared: FloatArray, answers: IntArray) -> FloatArray
     `ENOUGH`, which show a copy anyhow) as a share of all that the two have done. They rest on who did what, not on the
     answers, which leaves the correction valid (weighted Bonferroni).
 
-    >>> pair_weights(np.array([[0, 50, 30], [50, 0, 30], [30, 30, 0]]), np.array([50, 50, 80])).round(2)[0].tolist()
+    >>> shared = np.array([[0, 50, 30], [50, 0, 30], [30, 30, 0]])
+    >>> bonferroni_pair_weights(shared, np.array([50, 50, 80])).round(2)[0].tolist()
     [0.0, 0.94, 0.03]
     """
     both = np.maximum(answers[:, None] + answers[None, :] - shared, 1)

@@ -34,7 +34,7 @@ import numpy as np
 from crowdwise.dependence.family_model import arrange_edges, error_correlation, limit_classes, sample_correlations
 from crowdwise.dependence.family_search import sample_tasks, search_families
 from crowdwise.dependence.groups import detect_groups, find_testable_workers
-from crowdwise.fitting.parameter_checks import check_count, check_number
+from crowdwise.fitting.parameter_checks import check_number, check_random_state
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.truth import truth_codes
@@ -135,7 +135,7 @@ def effective_size(
         Same seed, same answer.
     """
     check_number("level", level, low=0, high=1, above=True)
-    check_count("random_state", random_state, low=0)
+    check_random_state(random_state)
     if not labels.n_labels:
         raise InputError("There are no labels to judge. Give at least one answer of one worker to one task.")
     return estimate_size(labels, detect_groups(labels, level), random_state, truth=truth)

@@ -54,7 +54,7 @@ class Partition(NamedTuple):
 def renumber_families(family: IntArray) -> IntArray:
     """Families of at least two, numbered by their first member; -1 for everyone else.
 
-    >>> number_families(np.array([7, -1, 3, 7, 5])).tolist()
+    >>> renumber_families(np.array([7, -1, 3, 7, 5])).tolist()
     [0, -1, -1, 0, -1]
     """
     names, inverse, times = np.unique(family, return_inverse=True, return_counts=True)

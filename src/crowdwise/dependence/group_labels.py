@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.dependence.groups import cluster_workers, find_groups
-from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.content_order import order_by_content
+from crowdwise.fitting.parameter_checks import check_count, check_random_state
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.vocabulary import as_vocabulary, positions
@@ -71,17 +72,21 @@ def resolve_groups(given: Any, labels: CrowdLabels, random_state: int) -> IntArr
     given
         "found", a number of groups, a mapping from worker to group, or a group for each worker.
     """
-    check_count("random_state", random_state, low=0)
+    check_random_state(random_state)
     if isinstance(given, str):
         if given != "found":
             raise InputError(
                 f"groups is {quote(given)}; it must be 'found', a number of groups, or a mapping from worker to group."
             )
-        dependence = find_groups(labels, level=LEVEL, random_state=random_state)
-        return np.full(labels.n_workers, -1) if dependence is None else dependence.groups
+        order = order_by_content(labels)
+        dependence = find_groups(order.arrange(labels), level=LEVEL, random_state=random_state)
+        alone: IntArray = np.full(labels.n_workers, -1)
+        return alone if dependence is None else order.restore_workers(dependence.groups, alone)
     if isinstance(given, Integral):
         check_count("groups", given)
-        return cluster_workers(labels, int(given), random_state=random_state)
+        order = order_by_content(labels)
+        groups = cluster_workers(order.arrange(labels), int(given), random_state=random_state)
+        return order.restore_workers(groups, np.full(labels.n_workers, -1))
     if isinstance(given, Mapping):
         places = positions(as_vocabulary(list(given), "worker"), labels.workers)
         strange = [name for name, place in zip(given, places, strict=True) if place < 0]

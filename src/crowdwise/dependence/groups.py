@@ -58,6 +58,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from crowdwise.dependence.copying import FEWEST as FEWEST_COPIED
 from crowdwise.dependence.copying import copy_p_values
 from crowdwise.dependence.excess_agreement import (
     background_kappa,
@@ -92,6 +93,7 @@ MOST_WORKERS = 1000  # tested: sums are kept for every two of them
 LEAST_LABELS = 3  # a task, on average, that joining workers who agree much must leave
 MOST_PAIRS = 4_000_000  # pairs of labels gone through
 AHEAD = 0.8, 1 / 3  # of the way from usual to full agreement: likely copies; workers who agree much
+SAME_TASKS, SAME_ANSWERS = 0.9, 0.99  # shares of their tasks and answers, from which on two count once where few do
 ROUNDS = 2  # the second with the groups that the first found
 SPLIT_SEED = 0  # of the halves of the tasks, where no seed is given
 
@@ -195,7 +197,27 @@ def start_groups(labels: CrowdLabels, sums: FloatArray, members: IntArray, ahead
     enough = np.count_nonzero(representative == np.arange(labels.n_labels)) >= LEAST_LABELS * np.count_nonzero(
         labels.labels_per_task
     )
-    return groups if enough else np.full(labels.n_workers, -1)
+    return groups if enough else join_identical_workers(labels, sums, members)
+
+
+def join_identical_workers(labels: CrowdLabels, sums: FloatArray, members: IntArray) -> IntArray:
+    """Groups (M,) of workers who gave the same answers to the same tasks, where nobody else shares all tasks.
+
+    Where tasks have few labels, copies outvote the rest and pass for experts: they count once. Nobody is joined if most
+    of those who did the same tasks gave different answers: then tasks are dealt in batches, and two of many who are
+    alike may both be good. Nor if that would be half of the workers: a crowd that agrees may be right.
+    """
+    shared, same = sums[:2]
+    answers = labels.labels_per_worker[members]
+    beside = (shared >= FEWEST_COPIED) & (shared >= SAME_TASKS * (answers[:, None] + answers - shared))
+    np.fill_diagonal(beside, False)
+    alike = beside & (same >= SAME_ANSWERS * shared)
+    groups = np.full(labels.n_workers, -1)
+    n_workers = np.count_nonzero(labels.labels_per_worker >= FEWEST)
+    if 2 * alike.sum() >= beside.sum() and 2 * alike.any(axis=1).sum() < n_workers:
+        for number, rows in enumerate(merge_groups([], alike)):
+            groups[members[rows]] = number
+    return groups
 
 
 def count_agreement(labels: CrowdLabels, tasks: IntArray, place: IntArray, members: IntArray) -> FloatArray:

@@ -51,6 +51,7 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import COMBINATION
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR, PriorKnowledge
+from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.fitting.variational import compute_skill
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.table_output import native_table
@@ -104,6 +105,13 @@ class Auto(Aggregator):
     """
 
     slug = "auto"
+    saved = (
+        SavedArray("extra/scores", f"{len(SHORTLIST)} 2", missing=True),
+        SavedArray("extra/members_prior", "K", low=0, sums_to_one=True),
+        SavedArray("extra/class_prior", "K", low=0, sums_to_one=True, together="class prior"),
+        SavedArray("extra/wrong", "2 2", low=0),
+        *GoldCalibration.saved,
+    )
     family = COMBINATION
     uses = frozenset({GOLD, PRIOR, KNOWN_WORKERS})
     random = True
@@ -112,7 +120,10 @@ class Auto(Aggregator):
 
     random_state: int = 0
 
-    weights_ = FittedArray("extra", "weights", "Weight of each member of the shortlist.")
+    weights_ = FittedArray(
+        SavedArray("extra/weights", str(len(SHORTLIST)), low=0, sums_to_one=True),
+        "Weight of each member of the shortlist.",
+    )
 
     def league(self) -> Any:
         """Table of the members, best first: weight, mean log-probability of hidden labels and its standard error."""
@@ -158,6 +169,14 @@ class Auto(Aggregator):
             f"From {rests_on}: the low end if workers err independently of each other, the high end if they share "
             "errors as much as in nearly all crowds with known answers that this was measured on.",
         )
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        if "gold_weights" in self.extra_:
+            GoldCalibration.from_arrays(self.extra_, self.posterior_)  # every member must have a name
+
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return True  # its members leave them out
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         found = combine_members(labels, replace(known, gold=NO_GOLD), self.random_state)

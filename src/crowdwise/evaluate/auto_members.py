@@ -23,6 +23,7 @@ from crowdwise.evaluate.likelihood_tempering import (
     temper_posterior,
 )
 from crowdwise.evaluate.stacking import stacking_weights
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.prior_knowledge import KNOWN_WORKERS, PRIOR, PriorKnowledge
 from crowdwise.fitting.progress_bar import show_progress_of
@@ -90,14 +91,14 @@ def fit_ebcc(labels: CrowdLabels, known: PriorKnowledge, seed: int, many: bool) 
         tol=1e-5,
         random_state=seed,
     )
-    model._remember(labels, model._fit(labels, told))
+    model._fit_labelled(labels, told)
     return model
 
 
 def fit_mean_field(labels: CrowdLabels, known: PriorKnowledge, _seed: int, _many: bool) -> Aggregator:
     """Mean field, which learns the class shares: for classes that are far rarer than their labels."""
     model = MeanField(tol=1e-5)
-    model._remember(labels, model._fit(labels, known))
+    model._fit_labelled(labels, known)
     return model
 
 
@@ -106,7 +107,7 @@ def make_minimax_fit(regularisation: float) -> Callable[[CrowdLabels, PriorKnowl
 
     def fit(labels: CrowdLabels, known: PriorKnowledge, _seed: int, _many: bool) -> Aggregator:
         model = MinimaxEntropy(regularisation=regularisation, max_iter=30, tol=1e-4)
-        model._remember(labels, model._fit(labels, known))
+        model._fit_labelled(labels, known)
         return model
 
     return fit
@@ -189,7 +190,7 @@ def sample_tasks(labels: CrowdLabels, seed: int) -> CrowdLabels:
     """About `SAMPLE` labels at most: tasks drawn at random."""
     if labels.n_labels <= 2 * SAMPLE:
         return labels
-    order = np.random.default_rng(seed).permutation(labels.n_tasks)
+    order = np.random.default_rng(seed).permutation(order_by_content(labels).tasks)
     enough = int(np.searchsorted(np.cumsum(labels.labels_per_task[order]), SAMPLE)) + 1
     chosen = np.zeros(labels.n_tasks, np.bool_)
     chosen[order[:enough]] = True

@@ -31,7 +31,7 @@ distributions". Guo, Pleiss, Sun and Weinberger (2017), ICML, "On calibration of
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +51,7 @@ from crowdwise.evaluate.top_label_calibration import (
     set_confidence,
     shrink_to_levels,
 )
+from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.table_output import native_table
 
@@ -90,6 +91,20 @@ class GoldCalibration:
     levels : (levels, 2)
         Levels of confidence (`find_confidence_levels`); none with fewer than `FEWEST_GOLD` gold answers.
     """
+
+    saved: ClassVar[tuple[SavedArray, ...]] = (
+        SavedArray("extra/gold_member", "P", low=0, codes=str(len(MEMBERS) + 1), integer=True, together="gold"),
+        SavedArray("extra/gold_weights", "P+1", low=0, sums_to_one=True, together="gold"),
+        SavedArray("extra/gold_scales", "P 2", together="gold"),
+        SavedArray("extra/gold_bias", "P K", together="gold"),
+        SavedArray("extra/gold_workers", "A", low=0, codes="M", integer=True, together="gold"),
+        SavedArray("extra/gold_agreement", "P A", together="gold"),
+        SavedArray("extra/gold_table_member", "T", low=0, codes="P", integer=True, together="gold"),
+        SavedArray("extra/gold_table_worker", "T", low=0, codes="A", integer=True, together="gold"),
+        SavedArray("extra/gold_table", "T K K", together="gold"),
+        SavedArray("extra/gold_top_label", "2", together="gold"),
+        SavedArray("extra/gold_levels", "V 2", together="gold"),
+    )
 
     posterior: FloatArray
     tasks: IntArray

@@ -12,6 +12,7 @@ import pyarrow as pa
 from crowdwise.evaluate.prediction_sets import conformal_threshold, min_gold_answers, sets_from_posterior
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.estimator_parameters import clone
+from crowdwise.fitting.parameter_checks import check_inner_share
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.table_output import native_table
 from crowdwise.metrics.calibration import Reliability, bin_predictions, wilson_interval
@@ -37,8 +38,7 @@ class CrossFit(NamedTuple):
 
 def calibration_table(model: Aggregator, n_bins: int, level: float) -> Any:
     """`Aggregator.calibration`."""
-    if not 0 < level < 1:
-        raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
+    level = check_inner_share("level", level)
     table = gold_reliability(model, n_bins)
     filled = table.n_tasks > 0
     low, high = wilson_interval(table.accuracy[filled], table.n_tasks[filled], level)
@@ -64,8 +64,7 @@ def gold_reliability(model: Aggregator, n_bins: int) -> Reliability:
 
 def prediction_set_table(model: Aggregator, coverage: float, labels: CrowdLabels | None) -> Any:
     """`Aggregator.predict_sets`."""
-    if not 0 < coverage < 1:
-        raise InputError(f"coverage is {coverage}; it must lie between 0 and 1, both excluded.")
+    coverage = check_inner_share("coverage", coverage)
     found = cross_fit_gold(
         model, f" At least {min_gold_answers(coverage)} answers are needed for coverage {coverage:g}."
     )

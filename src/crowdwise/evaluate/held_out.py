@@ -16,6 +16,7 @@ import numpy as np
 
 from crowdwise.engines import prepare
 from crowdwise.fitting.base import check_enough_labels
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.estimator_parameters import clone
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.old_names import accept_seed
@@ -101,7 +102,10 @@ def split_into_folds(labels: CrowdLabels, folds: int, random_state: int) -> Iter
     """The labels cut at random into as many parts, each of which is hidden in turn."""
     if not isinstance(folds, int) or folds < 2 or folds > labels.n_labels:
         raise InputError(f"folds is {folds}; it must be from 2 to the number of labels, {labels.n_labels:,}.")
-    number = np.random.default_rng(random_state).permutation(labels.n_labels) % folds
+    number = np.empty(labels.n_labels, np.int64)
+    number[order_by_content(labels).sort_edges(labels)] = (
+        np.random.default_rng(random_state).permutation(labels.n_labels) % folds
+    )
     for fold in range(folds):
         yield HeldOutFold(labels, number == fold)
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from crowdwise.engines import prepare, use_engine
+from crowdwise.fitting.content_order import hash_answers
 from crowdwise.fitting.crowd_model import CrowdModel, Fit
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number, check_random_state
 from crowdwise.fitting.prior_knowledge import GOLD, align_knowledge
+from crowdwise.fitting.saved_arrays import CROSS_FITTED_GOLD, SavedArray
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.engine_choice import ENGINES, choose_engine
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import add_classes_of_truth, read_truth
+from crowdwise.labels.vocabulary import positions
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -60,10 +64,11 @@ class Aggregator(CrowdModel):
     - `uses`: what it can be told besides the labels: "gold", "class_prior", "known_workers";
     - `climbs`: whether its iterations climb an objective (a likelihood, a posterior or a bound on the evidence) that
       never falls, and warn when they stop while it is still rising;
-    - `random`: whether it draws at random, so that its answer depends (a little) on `random_state` and on how tasks are
-      numbered;
-    - `plug_in`: whether it predicts with point estimates where the fit averaged over them, so that a prediction for the
-      tasks of the fit is only nearly their posterior;
+    - `random`: whether it draws at random, so that its answer depends (a little) on `random_state`; draws are made in
+      an order of content (`fitting.content_order`), so that it depends on nothing else besides the answers;
+    - `plug_in`: whether it predicts with point estimates where the fit averaged over them, or left out what a task's
+      own labels said of its workers. A task of the fit that is met again, by name and with the same labels, keeps the
+      posterior of the fit;
     - `numpy_cost`: how many times as long as Dawid–Skene it takes in NumPy, about: small data are then fewer labels;
     - `needs`: structure that it is made for and does little without: "", "sequences", "graph".
 
@@ -106,6 +111,7 @@ class Aggregator(CrowdModel):
 
     label_kind: ClassVar[str] = "categorical"
     example: ClassVar[str] = ">>> {name}().fit(labels).predict().tolist()\n['x', 'y', 'x', 'y']"
+    saved: ClassVar[tuple[SavedArray, ...]] = CROSS_FITTED_GOLD
     uses: ClassVar[frozenset[str]] = frozenset()
     climbs: ClassVar[bool] = False
     random: ClassVar[bool] = False
@@ -162,7 +168,7 @@ class Aggregator(CrowdModel):
         )
         self._check_parameters()
         with self._use_engine(answers):
-            self._remember(answers, self._fit(answers, known))
+            self._fit_labelled(answers, known)
             self._engine_of_fit = choose_engine(answers.n_labels, answers.n_classes)
         self._told = (answers, known) if known.gold.size else None
         return self
@@ -198,7 +204,8 @@ class Aggregator(CrowdModel):
         # The model knows the classes: a few labels of new tasks are not asked whether they are values.
         answers = self._align_labels(read_labels(labels, kind="labels"))
         with self._use_engine(answers):
-            return self._predict_posterior(answers)
+            posterior = self._predict_posterior(answers)
+        return self._recall_posterior(answers, posterior) if self.plug_in else posterior
 
     def calibration(self, n_bins: int = 10, *, level: float = 0.9) -> Any:
         """Table of how often the consensus is right where it is so sure, on the gold tasks of `fit`.
@@ -262,13 +269,44 @@ class Aggregator(CrowdModel):
         if "max_workers" in given:
             check_count("max_workers", given["max_workers"], low=FEWEST_WORKERS)
         if given.get("random_state") is not None:
-            check_count("random_state", given["random_state"], low=0)
+            check_random_state(given["random_state"])
         self._check()
 
     def _use_engine(self, labels: CrowdLabels) -> AbstractContextManager[None]:
         """The engine asked for, or else chosen by the labels, once, so that all parts of a fit run on the same."""
         by_size = choose_engine(self.numpy_cost * labels.n_labels, labels.n_classes)
         return use_engine(by_size if self.engine == "auto" else self.engine)
+
+    def _fit_labelled(self, labels: CrowdLabels, known: PriorKnowledge) -> None:
+        """Fit, with tasks that have neither labels nor gold left out: they are judged afterwards, as new tasks are."""
+        told = labels.labels_per_task > 0
+        if known.gold.size:
+            told |= known.gold >= 0
+        if told.all() or self._keeps_unlabelled_tasks():
+            self._remember(labels, self._fit(labels, known))
+        else:
+            kept = labels.keep_tasks(told)
+            fit = self._fit(kept, replace(known, gold=known.gold[told] if known.gold.size else known.gold))
+            self._remember(kept, fit)
+            posterior = self._predict_posterior(self._align_labels(labels))
+            posterior[told] = fit.posterior
+            self._remember(labels, replace(fit, posterior=posterior))
+        if self.plug_in:
+            seen = hash_answers(labels)
+            if known.gold.size:
+                seen[known.gold >= 0] = 0  # what gold says of a task is no prediction
+            self.extra_["seen"] = seen
+
+    def _recall_posterior(self, labels: CrowdLabels, posterior: FloatArray) -> FloatArray:
+        """The posterior (N, K), and that of the fit for tasks of the fit with the same labels; labels are aligned."""
+        seen = self.extra_.get("seen")
+        if seen is None:  # saved before it was kept
+            return posterior
+        place, answers = positions(labels.tasks, self._names.tasks), hash_answers(labels)
+        same = (place >= 0) & (answers != 0)
+        same[same] = seen[place[same]] == answers[same]
+        posterior[same] = self.posterior_[place[same]]
+        return posterior
 
     # ---- what a method gives ----------------------------------------------------------------------------
 
@@ -277,6 +315,10 @@ class Aggregator(CrowdModel):
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         raise NotImplementedError
+
+    def _keeps_unlabelled_tasks(self) -> bool:
+        """Whether tasks without labels take part in the fit: it has values for each, or they belong to a structure."""
+        return False
 
     def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         """Bayes' rule with `prior_` and `confusion_`; labels are aligned, strangers are the last worker."""

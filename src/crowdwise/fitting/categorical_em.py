@@ -13,6 +13,7 @@ import numpy as np
 
 from crowdwise.engines import Statistics, prepare
 from crowdwise.fitting.base import Fit
+from crowdwise.fitting.crowd_model import TIE
 from crowdwise.fitting.em import climb
 from crowdwise.fitting.skill_intervals import (
     DRAWS,
@@ -300,7 +301,9 @@ def fit_coin_skill(
     accuracies drawn towards the crowd's, so that the skill is a chance to be right and no agreement with the votes.
     """
     prepared, answers = prepare(labels), labels.labels_per_worker.astype(np.float64)
-    correct = worker_sums(labels, consensus.argmax(axis=1)[labels.task] == labels.label)
+    winners = (consensus >= consensus.max(axis=1, keepdims=True) - TIE).astype(np.float64)
+    winners /= winners.sum(axis=1, keepdims=True)  # classes that tie are as likely to be right
+    correct = worker_sums(labels, winners[labels.task, labels.label])
     posterior = np.empty((labels.n_tasks, labels.n_classes))
     for _ in range(DRAWS):
         rate = shrink_accuracies(correct, answers)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.fitting.estimator_parameters import Estimator
+from crowdwise.fitting.saved_arrays import SHARED, SavedArray
 from crowdwise.fitting.shared_errors import FEWEST_LABELS, has_enough_labels_per_task
 from crowdwise.fitting.skill_intervals import beta_interval
 from crowdwise.labels.crowd_labels import CrowdLabels
@@ -91,20 +92,19 @@ class ModelNames(NamedTuple):
 
 
 class FittedArray:
-    """A fitted attribute that names one of the arrays a fit keeps apart: `ability_ = FittedArray("worker_columns", …)`.
+    """A fitted attribute that names one of the arrays a fit keeps apart: `ability_ = FittedArray(SavedArray(…), …)`.
 
     Parameters
     ----------
-    kept
-        Where it is kept: "worker_columns", "task_columns" or "extra".
-    name
-        Its name there.
+    saved
+        The array, in "worker_columns", "task_columns" or "extra".
     words
         What it is.
     """
 
-    def __init__(self, kept: str, name: str, words: str) -> None:
-        self.kept, self.name, self.__doc__ = kept, name, words
+    def __init__(self, saved: SavedArray, words: str) -> None:
+        self.saved, self.__doc__ = saved, words
+        self.kept, _, self.name = saved.name.partition("/")
 
     @overload
     def __get__(self, model: None, owner: type[CrowdModel]) -> Self: ...
@@ -125,6 +125,11 @@ class CrowdModel(Estimator):
     family: ClassVar[Family]
     needs: ClassVar[str] = ""
     example: ClassVar[str]  # for a method that shows none of its own
+    has_confusion: ClassVar[bool] = True
+    # The arrays that the class adds to those that its bases save, or changes; a `FittedArray` is declared by itself.
+    saved: ClassVar[tuple[SavedArray, ...]] = SHARED
+    # Parameters that may name a file, and the words that do not: a loaded model keeps no path of a stranger's.
+    path_parameters: ClassVar[dict[str, tuple[str, ...]]] = {}
     posterior_: FloatArray
     prior_: FloatArray
     skill_: FloatArray
@@ -241,6 +246,23 @@ class CrowdModel(Estimator):
         changed: Self = super().set_params(**rename_parameters(parameters, type(self).__name__))
         return changed
 
+    @classmethod
+    def _saved_arrays(cls) -> tuple[SavedArray, ...]:
+        """All arrays that a fitted model of this class saves."""
+        declared: dict[str, SavedArray] = {}
+        for base in reversed(cls.__mro__):
+            own = [each.saved for each in vars(base).values() if isinstance(each, FittedArray)]
+            declared |= {each.name: each for each in (*vars(base).get("saved", ()), *own)}
+        return tuple(each for name, each in declared.items() if cls.has_confusion or name != "confusion")
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are out of range, or of another type."""
+
+    def _check_restored(self) -> None:
+        """Refuse what no fit could have saved, though each array by itself is as declared."""
+        if not self.labels_per_task_.any() or self.labels_per_task_.sum() != self.labels_per_worker_.sum():
+            raise InputError("labels_per_task and labels_per_worker do not count the same labels")
+
     def _remember(self, labels: CrowdLabels, fit: Fit) -> None:
         self._set_names(ModelNames(labels.tasks, labels.workers, labels.classes))
         self.kind_: TableKind = labels.kind
@@ -316,7 +338,10 @@ class CrowdModel(Estimator):
         return table
 
     def _decide(self, posterior: FloatArray) -> IntArray:
-        """Position of the highest posterior; a tie goes to the class more common in the labels, then the first."""
+        """Position of the highest posterior; a tie goes to the class more common in the labels, then the first.
+
+        It is here alone, where labels do not tell classes apart, that a result depends on the order of the classes.
+        """
         chosen: IntArray = np.where(self._find_ties(posterior), self.label_shares_, -1.0).argmax(axis=1)
         return chosen
 

@@ -10,6 +10,7 @@ import copy
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from crowdwise.fitting.parameter_checks import plain_number
 from crowdwise.labels.errors import listing, quote
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ class Estimator:
         """Names of the parameters, in alphabetical order, and their defaults."""
         given = inspect.signature(cls.__init__).parameters
         return {name: given[name].default for name in sorted(given) if name != "self"}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Keep numbers that are parameters as Python's own, whichever way they are set."""
+        declared = getattr(type(self), "__dataclass_fields__", {}).get(name)
+        super().__setattr__(name, value if declared is None else plain_number(value, str(declared.type)))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; with `deep` also those of parameters that have some, as `name__inner`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import BAYESIAN, EM, MOMENTS, STRUCTURE, VOTES
 from crowdwise.fitting.parameter_checks import check_flag, check_number
 from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR
+from crowdwise.fitting.saved_arrays import ROUNDING, SavedArray
 from crowdwise.fitting.skill_intervals import mean_vote_agreement
+from crowdwise.labels.sequences import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +114,8 @@ class VoteAggregator(Aggregator):
     """
 
     family = VOTES
+    has_confusion = False
+    saved: ClassVar[tuple[SavedArray, ...]] = (SavedArray("worker_columns/agreement", "M", low=0, high=1 + ROUNDING),)
 
     def _make_fit_from_votes(
         self,
@@ -149,7 +153,7 @@ class WeightedVoteAggregator(VoteAggregator):
 
     max_iter: int = 100
 
-    weights_ = FittedArray("worker_columns", "weight", "Weight of each worker.")
+    weights_ = FittedArray(SavedArray("worker_columns/weight", "M"), "Weight of each worker.")
 
 
 @estimator
@@ -172,6 +176,7 @@ class GroupAggregator(Aggregator):
     """
 
     random = True
+    saved: ClassVar[tuple[SavedArray, ...]] = (SavedArray("worker_columns/group", "M", low=-1, codes="M"),)
 
     groups: Any = "found"
     random_state: int = 0
@@ -264,9 +269,13 @@ class SequenceAggregator(ClimbingAggregator):
     family = STRUCTURE
     uses = frozenset({GOLD, KNOWN_WORKERS})
     needs = "sequences"
+    path_parameters: ClassVar[dict[str, tuple[str, ...]]] = {"sequences": (NAMES,)}
 
     sequences: Any = None
     bio: bool = True
 
     def _check(self) -> None:
         check_flag("bio", self.bio)
+
+    def _keeps_unlabelled_tasks(self) -> bool:
+        return self.sequences is not None  # they are links of sequences

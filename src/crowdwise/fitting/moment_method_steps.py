@@ -23,6 +23,7 @@ from scipy.optimize import linear_sum_assignment, nnls
 
 from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import ConfusionParameters, make_confusion_fit
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.kernels import PairCounts, pair_counts, vote_shares, worker_sums
 
 if TYPE_CHECKING:
@@ -95,10 +96,18 @@ class CoreEstimate:
 
 
 def rank_workers_by_shared_answers(labels: CrowdLabels, gold: IntArray) -> tuple[IntArray, FloatArray]:
-    """Workers by answers beside others' (most first), then by agreement with the vote; and those answers (M,)."""
+    """Workers by answers beside others' (most first), then by agreement with the vote; and those answers (M,).
+
+    Those who tie are in the order of their answers' content.
+    """
     beside = _count_shared_answers(labels)
-    agreement = worker_sums(labels, vote_shares(labels, gold)[labels.task, labels.label])
-    return np.lexsort((-agreement.round(9), -beside)), beside
+    agreement = worker_sums(labels, vote_shares(labels, gold)[labels.task, labels.label]).round(9)
+    order = np.lexsort((-agreement, -beside))
+    if ((np.diff(agreement[order]) == 0) & (np.diff(beside[order]) == 0)).any():
+        content = order_by_content(labels).workers
+        order = np.concatenate([content, np.flatnonzero(labels.labels_per_worker == 0)])
+        order = order[np.lexsort((-agreement[order], -beside[order]))]
+    return order, beside
 
 
 def _count_shared_answers(labels: CrowdLabels) -> FloatArray:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -22,34 +20,71 @@ __all__ = [
     "check_climb",
     "check_count",
     "check_flag",
+    "check_inner_share",
     "check_number",
+    "check_random_state",
     "check_shares",
+    "plain_number",
 ]
 
+# Limits of parameters that have none of their own. Squares of what lies between, summed over any crowd, are numbers;
+# what lies beyond is no setting that anyone means.
+LARGEST: Any = 1e100
+SMALLEST: Any = 1e-100
+MOST = 2**31 - 1
 
-LARGEST: Any = sys.float_info.max
+
+def plain_number(value: Any, kind: str) -> Any:
+    """A number as Python's own, for a parameter of this kind ("int", "float", …); anything else as it is.
+
+    NumPy's small integers overflow where they are multiplied, fractions make arrays of objects, and so do whole numbers
+    too large for 64 bits. A whole number that is given for a float becomes one.
+    """
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        whole = int(value)
+        return float(whole) if kind.startswith("float") and abs(whole) <= LARGEST else whole
+    if isinstance(value, np.floating):
+        return float(value)
+    if isinstance(value, Real) and not isinstance(value, float) and abs(value) <= LARGEST:
+        return float(value)
+    return value
 
 
-def check_number(name: str, value: Any, *, low: float, high: float = math.inf, above: bool = False) -> None:
+def check_number(name: str, value: Any, *, low: float, high: float = LARGEST, above: bool = False) -> None:
     """Refuse a parameter that is not a number from low (or above low) to high."""
-    value = value.item() if isinstance(value, np.generic) else value  # a float32 would be compared as one
-    number = isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= LARGEST
-    if not number or value < low or value > high or (above and value == low):
+    value = plain_number(value, "float")  # a float32 would be compared as one
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    tiny = number and above and 0 < value < SMALLEST  # its reciprocal is no number that one can reckon with
+    if not number or tiny or not low <= value <= high or (above and value == low):
         start = f"above {low:g}" if above else f"{low:g} or more"
-        end = "" if high == math.inf else f" and at most {high:g}"
-        raise InputError(f"{name} is {quote(value)}; it must be a number, {start}{end}.")
+        least = f" (at least {SMALLEST:g})" if tiny else ""
+        end = "" if high == LARGEST and not (number and value > high) else f" and at most {high:g}"
+        raise InputError(f"{name} is {quote(value)}; it must be a number, {start}{least}{end}.")
 
 
-def check_count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> None:
+def check_count(name: str, value: Any, *, low: int = 1, high: int | None = MOST) -> None:
     """Refuse a parameter that is not a whole number from low on (to high)."""
-    if (
-        not isinstance(value, Integral)
-        or isinstance(value, bool)
-        or value < low
-        or (high is not None and int(value) > high)
-    ):
-        end = "" if high is None else f" and at most {high}"
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and int(value) > high):
+        end = "" if high is None or (high == MOST and not (whole and value > high)) else f" and at most {high}"
         raise InputError(f"{name} is {quote(value)}; it must be a whole number, {low} or more{end}.")
+
+
+def check_random_state(value: Any) -> None:
+    """Refuse what is no whole number from 0 on; it may be as large as one likes."""
+    check_count("random_state", value, low=0, high=None)
+
+
+def check_inner_share(name: str, value: Any) -> float:
+    """Return a number between 0 and 1, both excluded, and not so near to 1 that the rest is lost in rounding."""
+    number = plain_number(value, "float")
+    if not isinstance(number, float) or not SMALLEST <= number <= 1 - 1e-9:
+        raise InputError(f"{name} is {quote(value)}; it must lie between 0 and 1, both excluded.")
+    return number
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -72,7 +107,8 @@ def check_climb(max_iter: Any, tol: Any) -> None:
 
 def check_shares(name: str, given: FloatArray) -> None:
     """Refuse an array that does not hold probabilities along its last axis."""
-    if not np.isfinite(given).all() or (given < 0).any() or not np.allclose(given.sum(axis=-1), 1, atol=1e-6):
+    # Numbers from 0 to 1 first: the sum of others might not be a number.
+    if not ((given >= 0) & (given <= 1 + 1e-5)).all() or not np.allclose(given.sum(axis=-1), 1, atol=1e-6):
         raise InputError(f"{name} must hold probabilities that sum to 1 along the last axis.")
 
 
@@ -80,5 +116,5 @@ def as_numbers(value: Any, what: str) -> FloatArray:
     """An array of floats, or an error that names what was given."""
     try:
         return np.asarray(value, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{what} must be an array of numbers with rows of equal length.") from error

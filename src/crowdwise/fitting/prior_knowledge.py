@@ -120,8 +120,9 @@ def _read_class_prior(given: Any, labels: CrowdLabels) -> FloatArray:
         raise InputError(
             f"class_prior has shape {shares.shape}; it must have one share for each of the {labels.n_classes} classes."
         )
-    total = shares.sum()
-    if not np.isfinite(shares).all() or (shares < 0).any() or abs(total - 1) > 1e-6:
+    fractions = bool(((shares >= 0) & (shares <= 1 + 1e-6)).all())
+    total = shares.sum() if fractions else 0.0  # the sum of what is no share might not be a number
+    if abs(total - 1) > 1e-6:
         raise InputError(f"class_prior must hold shares that sum to 1; these are {quote(shares.tolist())}.")
     fixed: FloatArray = shares / total
     return fixed
@@ -152,7 +153,7 @@ def _read_known_workers(known: Any, labels: CrowdLabels, weight: float) -> Float
     for name, given in zip(names.to_pylist(), matrices, strict=True):
         matrix = as_numbers(given, f"known_workers: the matrix of {name!r}")
         square = matrix.shape == (size, size)
-        if not square or (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1, atol=1e-6):
+        if not square or not ((matrix >= 0) & (matrix <= 1 + 1e-6)).all() or (abs(matrix.sum(axis=1) - 1) > 1e-6).any():
             raise InputError(
                 f"known_workers: the matrix of {name!r} must have shape {(size, size)} [truth, label] and rows that "
                 "sum to 1."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from crowdwise.fitting.array_files import open_arrays
 from crowdwise.fitting.crowd_model import Fit, ModelNames
-from crowdwise.fitting.parameter_checks import check_choice
+from crowdwise.fitting.parameter_checks import check_choice, check_count, check_flag
+from crowdwise.fitting.parquet_files import read_names
 from crowdwise.fitting.part_digests import add_digests
+from crowdwise.fitting.saved_arrays import check_values, match_shapes
 from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import rename_parameters
+from crowdwise.labels.regular_files import open_regular_file
 from crowdwise.labels.vocabulary import as_vocabulary
 
 if TYPE_CHECKING:
@@ -34,6 +39,11 @@ COUNTS = ("labels_per_task", "labels_per_worker", "label_shares")
 COLUMN_SETS = ("worker_columns", "task_columns", "extra")
 SCALARS = ("n_iter", "converged")
 KINDS = ("pyarrow", "pandas", "polars")
+PARAMETER = "parameter/"
+STORABLE = "fiubU"  # kinds of arrays of numbers or text
+PLAIN = (str, int, float, bool, dict)  # of parameters; a dict names an array
+LONGEST_REASON = 300  # letters
+LONGEST_HEADER = 1 << 23  # bytes; names of features are in it
 
 
 def save_model(model: CrowdModel, folder: str | Path) -> None:
@@ -70,7 +80,7 @@ def stored_parameters(model: CrowdModel) -> tuple[dict[str, Any], dict[str, Any]
     beside = {}
     for name, given in model.get_params(deep=False).items():
         value = given.item() if isinstance(given, np.generic) else given
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) and value.dtype.kind in STORABLE:
             beside[name] = value
             plain[name] = {"array": name}
         else:
@@ -82,13 +92,14 @@ def read_header(folder: str | Path) -> dict[str, Any]:
     """Read a saved model's slug and parameters, refusing what is not one."""
     path = Path(folder) / HEADER
     try:
-        header: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        with open_regular_file(path) as file:
+            text = file.read(LONGEST_HEADER + 1)
+        header = _parse_header(text)
         schema = header["schema"]
-        header["slug"], header["parameters"], header["kind"]  # all must be there
     except FileNotFoundError as error:
         hint = " Did you mean the folder model in it?" if (Path(folder) / "model" / HEADER).is_file() else ""
         raise InputError(f"{quote(str(folder))} holds no saved model: there is no {HEADER} in it.{hint}") from error
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{quote(str(path))} cannot be read as a saved model: {quote(str(error))}.") from error
     if schema != SCHEMA:
         raise InputError(
@@ -98,77 +109,84 @@ def read_header(folder: str | Path) -> dict[str, Any]:
     return header
 
 
+def _parse_header(text: bytes) -> dict[str, Any]:
+    if len(text) > LONGEST_HEADER:
+        raise ValueError(f"it is longer than {LONGEST_HEADER:,} bytes")
+    header: dict[str, Any] = json.loads(text.decode("utf-8"))
+    header["slug"], header["kind"]  # must be there
+    if not all(value is None or isinstance(value, PLAIN) for value in header["parameters"].values()):
+        raise ValueError("its parameters are not plain values")
+    return header
+
+
 @contextlib.contextmanager
 def report_errors_as_damage(folder: str | Path) -> Iterator[None]:
     """Turn whatever a stranger's file can raise, memory included, into one error."""
     try:
         yield
     except Exception as error:
+        ours = isinstance(error, InputError)
+        reason = str(error).removesuffix(".")[:LONGEST_REASON] if ours else quote(str(error))
         raise InputError(
-            f"The saved model in {quote(str(folder))} is damaged: {quote(str(error))}. Fit and save it again."
+            f"The saved model in {quote(str(folder))} is damaged: {reason}. Fit and save it again."
         ) from error
 
 
 def restore_model(model: CrowdModel, folder: str | Path, header: dict[str, Any]) -> None:
-    """Give an unfitted model the parameters and fitted attributes of a saved one, once all of it has been checked."""
+    """Give an unfitted model the parameters and fitted attributes of a saved one, once all of it has been checked.
+
+    Sizes and types are checked before anything of their size is read, values before any of them is used.
+    """
     folder = Path(folder)
     with report_errors_as_damage(folder):
-        vocabularies = {name: _read_vocabulary(folder / f"{name}.parquet") for name in VOCABULARIES}
-        with (folder / ARRAYS).open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        given = {name: arrays.pop(f"parameter/{name}", value) for name, value in header["parameters"].items()}
-        _check_arrays(arrays, *(len(vocabularies[name]) for name in VOCABULARIES))
-        scalars = int(header["n_iter"]), bool(header["converged"])
+        arrays, given = _read_arrays(type(model), folder / ARRAYS)
+        sizes = (len(arrays["posterior"]), arrays["skill"].size, arrays["prior"].size)
+        vocabularies = {
+            name: as_vocabulary(read_names(folder / f"{name}.parquet", size), name)
+            for name, size in zip(VOCABULARIES, sizes, strict=True)
+        }
+        check_count("n_iter", header["n_iter"], low=0)
+        check_flag("converged", header["converged"])
         check_choice("kind", header["kind"], KINDS)
-        model.set_params(**rename_parameters(given, type(model).__name__, warn=False))
-    model._set_names(ModelNames(**vocabularies))
-    for columns in COLUMN_SETS:
-        prefix = f"{columns}/"
-        found = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
-        setattr(model, f"{columns}_", found)
-    for name in set(_array_shapes(0, 0, 0)) & set(arrays):
-        setattr(model, f"{name}_", arrays[name])
-    model.n_iter_, model.converged_ = scalars
-    model.kind_ = header["kind"]
+        _set_parameters(model, header["parameters"], given)
+        model._set_names(ModelNames(**vocabularies))
+        for columns in COLUMN_SETS:
+            prefix = f"{columns}/"
+            found = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
+            setattr(model, f"{columns}_", found)
+        for name in arrays:
+            if "/" not in name:
+                setattr(model, f"{name}_", arrays[name])
+        model.n_iter_, model.converged_ = header["n_iter"], header["converged"]
+        # Tables of a library that is not here are Arrow's.
+        model.kind_ = header["kind"] if importlib.util.find_spec(header["kind"]) else "pyarrow"
+        model._check_restored()
 
 
-def _array_shapes(n: int, m: int, k: int) -> dict[str, tuple[int, ...] | None]:
-    """Every array that a model may have, and its shape (None: one value per iteration)."""
-    return {
-        "posterior": (n, k),
-        "prior": (k,),
-        "confusion": (m, k, k),
-        "skill": (m,),
-        "skill_beta": (m, 2),
-        "log_likelihood": None,
-        "objective": None,
-        "labels_per_task": (n,),
-        "labels_per_worker": (m,),
-        "label_shares": (k,),
-    }
+def _read_arrays(cls: type[CrowdModel], path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays of a model of this class, and those that are parameters of it."""
+    with open_arrays(path) as stored:
+        own = {name: found for name, found in stored.found.items() if not name.startswith(PARAMETER)}
+        declared = {each.name: each for each in cls._saved_arrays()}
+        sizes = match_shapes(declared.values(), own)
+        arrays = {name: stored.read(name) for name in own}
+        for name, values in arrays.items():
+            check_values(declared[name], values, sizes)
+        given = {name.removeprefix(PARAMETER): stored.read(name) for name in stored.found if name.startswith(PARAMETER)}
+    return arrays, given
 
 
-def _check_arrays(arrays: dict[str, Any], n: int, m: int, k: int) -> None:
-    """Refuse arrays that no fit could have saved: the kernels trust what they are given."""
-    shapes = _array_shapes(n, m, k)
-    lacking = set(shapes) - {"confusion"} - set(arrays)
-    if lacking:
-        raise InputError(f"{ARRAYS} lacks {', '.join(sorted(lacking))}")
-    for name, values in arrays.items():
-        group = name.partition("/")[0]
-        if (group not in COLUMN_SETS) if "/" in name else (name not in shapes):
-            raise InputError(f"{ARRAYS} holds {quote(name)}, which no model has")
-        expected = {"worker_columns": (m,), "task_columns": (n,), "extra": None}[group] if "/" in name else shapes[name]
-        if values.dtype.kind not in "fi" or (expected is not None and values.shape != expected):
-            raise InputError(f"{name} has type {values.dtype} and shape {values.shape}, not {expected}")
-    for name in ("posterior", "prior", "confusion"):
-        values = arrays.get(name, np.ones(1))
-        if not (values >= 0).all() or not np.allclose(values.sum(axis=-1), 1, atol=1e-6):
-            raise InputError(f"{name} does not hold probabilities")
-
-
-def _read_vocabulary(path: Path) -> pa.Array:
-    return as_vocabulary(pq.read_table(path)["name"].combine_chunks(), path.stem)
+def _set_parameters(model: CrowdModel, plain: dict[str, Any], beside: dict[str, Any]) -> None:
+    """Set the parameters, and check them as a fit does; paths of whoever saved the model are left out."""
+    arrays = {name for name, value in plain.items() if isinstance(value, dict)}
+    if arrays != set(beside) or any(plain[name] != {"array": name} for name in arrays):
+        raise InputError("the arrays that are parameters are not those that the header names")
+    given = rename_parameters(plain | beside, type(model).__name__, warn=False)
+    for name, words in model.path_parameters.items():
+        if isinstance(given.get(name), str) and given[name] not in words:
+            given[name] = None
+    model.set_params(**given)
+    model._check_parameters()
 
 
 def _array_names(model: CrowdModel) -> list[str]:

@@ -23,6 +23,7 @@ from crowdwise.fitting.rank_one import (
     scale_skills_to_agreement,
     skills_to_accuracies,
 )
+from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.kernels import NO_GOLD
 
 if TYPE_CHECKING:
@@ -126,7 +127,9 @@ class ScoreAggregator(AccuracyAggregator):
         What each worker's answer weighs for or against each class.
     """
 
-    weights_ = FittedArray("extra", "weights", "What each worker's answer weighs for or against each class, (M, K).")
+    weights_ = FittedArray(
+        SavedArray("extra/weights", "M K"), "What each worker's answer weighs for or against each class, (M, K)."
+    )
 
     def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         return posterior_from_scores(labels, self.prior_, self._append_unknown_worker(self.weights_))

@@ -76,6 +76,9 @@ class SharedErrorLoss:
 
 def estimate_shared_error_loss(labels: CrowdLabels, posterior: FloatArray, gold: IntArray) -> SharedErrorLoss:
     """What common errors may take off each worker's skill, where truths have this posterior (N, K)."""
+    told = labels.labels_per_task > 0
+    if not told.all():
+        labels, posterior, gold = labels.keep_tasks(told), posterior[told], gold[told] if gold.size else gold
     pooled = pool_opinions(labels, posterior, gold)
     lost = (posterior - pooled)[labels.task, labels.label]
     shift = worker_sums(labels, lost) / np.maximum(labels.labels_per_worker, 1)

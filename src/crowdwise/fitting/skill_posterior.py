@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crowdwise.engines import prepare
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.shared_errors import DOUBT, estimate_shared_error_loss
 from crowdwise.fitting.skill_intervals import confusion_skill_beta, match_beta
 from crowdwise.fitting.skill_sampler import can_sample, sample_skill
@@ -51,8 +52,12 @@ def sample_skill_beta(
     def compute_beta_parameters() -> FloatArray:
         if not can_sample(labels):
             return subtract_shared_errors(labels, known.gold, posterior, *beta_moments(closed()))
-        found = sample(prepare(labels), known, posterior)
-        return subtract_shared_errors(labels, known.gold, found.truths, found.mean, found.variance)
+
+        def sample_beta_parameters(labels: CrowdLabels, known: PriorKnowledge, posterior: FloatArray) -> FloatArray:
+            found = sample(prepare(labels), known, posterior)
+            return subtract_shared_errors(labels, known.gold, found.truths, found.mean, found.variance)
+
+        return _compute_in_content_order(sample_beta_parameters, labels, known, posterior)
 
     return compute_beta_parameters
 
@@ -73,10 +78,14 @@ def skill_from_calibrated_posterior(
     shape = confusion_skill_beta(counts, *prepared.posterior_variance(posterior), prior)
     mean, variance = beta_moments(shape)
 
+    def sample_moments(labels: CrowdLabels, known: PriorKnowledge, posterior: FloatArray) -> FloatArray:
+        found = sample_skill(prepare(labels), known, posterior)
+        return np.stack([found.mean, found.variance], axis=1)
+
     def compute_beta_parameters() -> FloatArray:
         if can_sample(labels):
-            found = sample_skill(prepare(labels), known, posterior)
-            apart, least = found.mean - mean, found.variance
+            sampled = _compute_in_content_order(sample_moments, labels, known, posterior)
+            apart, least = sampled[:, 0] - mean, sampled[:, 1]
         else:
             prepared = prepare(labels)
             sharp = np.eye(labels.n_classes)[posterior.argmax(axis=1)]
@@ -85,6 +94,26 @@ def skill_from_calibrated_posterior(
         return match_beta(mean, np.maximum(variance, least) + (DOUBT * apart) ** 2)
 
     return mean, compute_beta_parameters
+
+
+def _compute_in_content_order(
+    compute: Callable[[CrowdLabels, PriorKnowledge, FloatArray], FloatArray],
+    labels: CrowdLabels,
+    known: PriorKnowledge,
+    posterior: FloatArray,
+) -> FloatArray:
+    """Two values (M, 2) of each worker that are drawn, in an order in which the draws depend on the answers alone.
+
+    One worker without answers is added, whose values all have who gave none.
+    """
+    order = order_by_content(labels, known)
+    found = compute(
+        order.arrange(labels, add_worker=True),
+        order.arrange_knowledge(known, add_worker=True),
+        order.arrange_posterior(posterior),
+    )
+    others = np.broadcast_to(found[-1], (labels.n_workers, 2)).copy()
+    return order.restore_workers(order.average_alike_workers(found[:-1]), others)
 
 
 def subtract_shared_errors(

@@ -1,4 +1,4 @@
-"""One column of names, however it is held in memory, as an Arrow column."""
+"""One column of names, however it is held in memory, as an Arrow column of a plain type."""
 
 from __future__ import annotations
 
@@ -8,30 +8,47 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crowdwise.labels.errors import SHOWN, InputError, InputWarning, quote
 
-__all__ = ["as_column"]
+__all__ = ["as_column", "as_plain_array", "as_plain_column", "find_column", "polars_to_arrow"]
+
+UNORDERED = (set, frozenset, dict)
+WIDE_INTEGERS = ("Int128", "UInt128")  # of polars, which Arrow does not have
+STORED = ("arrow.bool8", "arrow.json")  # extension types whose storage says the same
+UUID = "arrow.uuid"
 
 
 def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedArray:
-    """Give an Arrow column of a list, a NumPy, pandas, polars or Arrow array; NaN and None are nulls."""
+    """Give an Arrow column of a list, a NumPy, pandas, polars or Arrow array; NaN, None and what is masked: nulls."""
     if isinstance(values, pa.ChunkedArray):
-        return values
+        return as_plain_column(values)
     if isinstance(values, str | bytes) or not (hasattr(values, "__iter__") or hasattr(values, "__arrow_c_stream__")):
         raise InputError(f"{origin}: {name} is {quote(values)}; it must be an array with one entry a label.")
+    if isinstance(values, UNORDERED):
+        raise InputError(
+            f"{origin}: {name} is a {type(values).__name__}, whose entries do not stand in rows. Give a list or array."
+        )
     if isinstance(values, pa.Array):
-        return pa.chunked_array([values])
-    if isinstance(values, np.ndarray) and values.ndim != 1:
+        return as_plain_column(pa.chunked_array([values]))
+    if hasattr(values, "shape") and len(values.shape) != 1:
         raise InputError(
             f"{origin}: {name} must be one-dimensional; it has shape {values.shape}. For a matrix "
             "with a row a task and a column a worker use CrowdLabels.from_dense."
         )
-    pandas = type(values).__module__.split(".")[0] == "pandas"
-    if hasattr(values, "__arrow_c_stream__") and not pandas:
-        return pa.chunked_array(values)
-    if not isinstance(values, np.ndarray) and not pandas:
-        values = list(values)
+    library = type(values).__module__.split(".")[0]
+    if library == "polars":
+        return as_plain_column(find_column(polars_to_arrow(values.to_frame(name)), name))
+    if hasattr(values, "__arrow_c_stream__") and library != "pandas":
+        try:
+            return as_plain_column(pa.chunked_array(values))
+        except (pa.ArrowException, TypeError) as error:
+            raise _unreadable_column_error(name, origin, error) from error
+    if library == "pandas":
+        values = _name_pandas_bins(values)
+    elif not isinstance(values, np.ndarray):
+        values = [None if value is np.ma.masked else value for value in values]
     try:
         array = pa.array(values, from_pandas=True)
     except (
@@ -42,7 +59,92 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
         UnicodeEncodeError,
     ):
         array = _as_text(values, name, origin)
-    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+    return as_plain_column(array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array]))
+
+
+def find_column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """The first column of this name: others of the same name are refused where a column is chosen."""
+    return table.column(table.column_names.index(name))
+
+
+def as_plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same values in a type that every reader of columns knows; see `as_plain_array`."""
+    if _is_plain(column.type):
+        return column
+    chunks = [as_plain_array(chunk) for chunk in column.chunks]
+    return pa.chunked_array(chunks, None if chunks else pa.string())
+
+
+def as_plain_array(array: pa.Array) -> pa.Array:
+    """Undo run-end encoding, string views and known extension types; nulls of a dictionary become nulls of the rows."""
+    kind = array.type
+    if _is_plain(kind):
+        return array
+    if pa.types.is_run_end_encoded(kind):
+        return as_plain_array(pc.run_end_decode(array))
+    if pa.types.is_string_view(kind):
+        return array.cast(pa.large_string())
+    if isinstance(kind, pa.BaseExtensionType):
+        if kind.extension_name == UUID:
+            encoded = array.storage.dictionary_encode()
+            names = pa.array([str(value) for value in kind.wrap_array(encoded.dictionary).to_pylist()], pa.string())
+            return pa.DictionaryArray.from_arrays(encoded.indices, names)
+        return as_plain_array(array.storage) if kind.extension_name in STORED else array
+    return _as_plain_dictionary(array)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return not (
+        pa.types.is_dictionary(kind)
+        or pa.types.is_run_end_encoded(kind)
+        or pa.types.is_string_view(kind)
+        or isinstance(kind, pa.BaseExtensionType)
+    )
+
+
+def _as_plain_dictionary(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    try:
+        array.validate(full=True)  # compiled code follows the codes
+    except pa.ArrowException as error:
+        raise InputError(f"A dictionary-encoded column is damaged: {str(error).splitlines()[0]}") from error
+    names = array.dictionary
+    if not names.null_count:
+        return array
+    here = names.is_valid()
+    number = pc.if_else(here, pc.subtract(pc.cumulative_sum(here.cast(pa.int32())), 1), None)
+    return pa.DictionaryArray.from_arrays(
+        number.take(array.indices), names.drop_null(), ordered=bool(array.type.ordered)
+    )
+
+
+def polars_to_arrow(frame: Any) -> pa.Table:
+    """A frame of polars, lazy or not, as an Arrow table; integers of 128 bits that need them as text."""
+    import polars as pl
+
+    try:
+        found: pl.DataFrame = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
+        for name, kind in found.schema.items():
+            if str(kind) in WIDE_INTEGERS:
+                short = found[name].cast(pl.Int64, strict=False)
+                fits = short.null_count() == found[name].null_count()
+                found = found.with_columns(short if fits else found[name].cast(pl.String))
+        return found.to_arrow()
+    except (pl.exceptions.PolarsError, pa.ArrowException) as error:
+        raise InputError(f"The polars table cannot be read: {quote(str(error))}.") from error
+
+
+def _name_pandas_bins(values: Any) -> Any:
+    """Intervals (of `pd.cut`) and periods by their text; a categorical of them keeps its order."""
+    import pandas as pd
+
+    kind = getattr(values, "dtype", None)
+    if isinstance(kind, pd.CategoricalDtype) and isinstance(kind.categories.dtype, pd.IntervalDtype | pd.PeriodDtype):
+        return pd.Series(values).cat.rename_categories(str)
+    return pd.Series(values).astype("string") if isinstance(kind, pd.IntervalDtype | pd.PeriodDtype) else values
+
+
+def _unreadable_column_error(name: str, origin: str, error: Exception) -> InputError:
+    return InputError(f"{origin}: column {quote(name)} cannot be read ({quote(str(error))}). Convert it to text first.")
 
 
 def _as_text(values: Any, name: str, origin: str) -> pa.Array:
@@ -56,10 +158,16 @@ def _as_text(values: Any, name: str, origin: str) -> pa.Array:
                 f"{origin}: column {quote(name)} holds lists or records (row {row}: {quote(value)}). "
                 "Each row must hold one name: one row for each answer."
             )
-        missing = value is None or (isinstance(value, float) and math.isnan(value)) or str(value) == "<NA>"
-        texts.append(None if missing else str(value))
-        if not missing and type(first.setdefault(str(value), value)) is not type(value):
-            met.setdefault(str(value), (first[str(value)], value))
+        try:
+            text = str(value + 0.0 if isinstance(value, float) else value)  # -0.0 is 0.0
+        except Exception as error:  # an integer of too many digits, or a class of the user's own
+            raise InputError(
+                f"{origin}: column {quote(name)}, row {row}: {quote(value)} cannot be written as text ({error})."
+            ) from error
+        missing = value is None or (isinstance(value, float) and math.isnan(value)) or text == "<NA>"
+        texts.append(None if missing else text)
+        if not missing and type(first.setdefault(text, value)) is not type(value):
+            met.setdefault(text, (first[text], value))
     if met:
         pairs = "; ".join(f"{quote(one)} and {quote(other)}" for one, other in list(met.values())[:SHOWN])
         more = f" and {len(met) - SHOWN:,} more" if len(met) > SHOWN else ""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 import gzip
 import io
+import os
+import stat
 import sys
+import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.unseen_characters import escape_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Blob", "open_blob"]
 
 HEAD = 1 << 16
+BLOCK = 1 << 24
 GZIP = b"\x1f\x8b"
+WAIT = 5.0  # seconds for somebody to begin writing to a named pipe
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,11 @@ class Blob:
         return pa.CompressedInputStream(raw, "gzip") if self.gz else raw
 
     def open_for_random_access(self) -> Any:
-        """Open it for Arrow with random access; gzipped data is held in memory."""
-        return pa.BufferReader(self.all()) if self.gz or self.path is None else pa.memory_map(str(self.path))
+        """Open it for Arrow with random access; gzipped data is held in memory.
+
+        Not memory-mapped: a file that is cut while it is read would end the process with a bus error.
+        """
+        return pa.BufferReader(self.all()) if self.gz or self.path is None else pa.OSFile(str(self.path))
 
     def head(self) -> bytes:
         """Read the first 64 KiB, decompressed."""
@@ -67,7 +76,7 @@ class Blob:
     def blocks(self) -> Iterator[bytes]:
         """Read everything, decompressed, some at a time."""
         with self.stream() as stream:
-            while block := self._read_or_raise_input_error(lambda: stream.read(1 << 24)):
+            while block := self._read_or_raise_input_error(lambda: stream.read(BLOCK)):
                 yield block
 
     def gzip_error(self) -> InputError:
@@ -87,37 +96,108 @@ class Blob:
 def open_blob(source: Any) -> Blob:
     """Take a path, "-" for standard input, or an open file, and check that it can be read at all."""
     if source == "-":
-        return _hold_bytes("standard input", sys.stdin.buffer.read())
+        return _hold_bytes("standard input", _read_standard_input())
     if hasattr(source, "read"):
-        data = source.read()
-        name = Path(str(getattr(source, "name", "the stream"))).name
-        return _hold_bytes(name, data.encode() if isinstance(data, str) else data)
+        return _read_open_file(source)
     path = Path(source)
+    name = escape_letters(path.name)
     try:
-        with path.open("rb") as file:
-            if not path.is_file():  # a pipe gives its bytes once
-                return _hold_bytes(path.name, file.read())
-            magic = file.read(2)
+        # A named pipe would keep a plain `open` waiting for somebody to write to it.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):  # a pipe gives its bytes once
+                return _hold_bytes(name, _read_special_file(handle, quote(str(path))))
+            magic = os.read(handle, len(GZIP))
+        finally:
+            os.close(handle)
     except FileNotFoundError:
         raise InputError(_missing_file_error(path)) from None
     except IsADirectoryError:
         raise InputError(_folder_error(path)) from None
     except PermissionError:
         raise InputError(f"{quote(str(path))} may not be read by you. Change its permissions.") from None
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{quote(str(source))} cannot be opened: {reason}.") from error
-    return Blob(path.name, path, b"", magic == GZIP)
+    return Blob(name, path, b"", magic == GZIP)
+
+
+def _read_standard_input() -> bytes:
+    try:
+        handle = sys.stdin.fileno()
+    except (OSError, ValueError, AttributeError):  # something else stands in for it
+        return sys.stdin.buffer.read()
+    if stat.S_ISCHR(os.fstat(handle).st_mode):
+        return _read_special_file(handle, "Standard input")
+    return sys.stdin.buffer.read()
+
+
+def _read_special_file(handle: int, called: str) -> bytes:
+    """Read a pipe or a terminal to its end; other devices have none."""
+    about = os.fstat(handle)
+    if stat.S_ISDIR(about.st_mode):
+        raise IsADirectoryError
+    first = b""
+    if stat.S_ISFIFO(about.st_mode):
+        first = _read_first_bytes(handle, called)
+    elif stat.S_ISCHR(about.st_mode) and about.st_rdev == Path(os.devnull).stat().st_rdev:
+        return b""
+    elif not os.isatty(handle):
+        raise InputError(f"{called} is a device, not a file. Give a file, or - for standard input.")
+    os.set_blocking(handle, True)
+    with open(handle, "rb", closefd=False) as file:
+        return first + file.read()
+
+
+def _read_first_bytes(handle: int, called: str) -> bytes:
+    """The first bytes of a pipe, none where its writer takes time; a pipe that nobody opens for writing is refused."""
+    os.set_blocking(handle, False)
+    limit = time.monotonic() + WAIT
+    while time.monotonic() < limit:
+        try:
+            first = os.read(handle, HEAD)
+        except BlockingIOError:  # a writer is there
+            return b""
+        if first:
+            return first
+        time.sleep(0.01)
+    raise InputError(f"{called} is a pipe to which nobody writes. Give a file, or - for standard input.")
+
+
+def _read_open_file(source: Any) -> Blob:
+    name = escape_letters(Path(str(getattr(source, "name", "the stream"))).name)
+    try:
+        data = source.read()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not {error.encoding} text ({error.reason}). Open it in binary mode.") from error
+    except (OSError, ValueError) as error:  # closed, or open for writing only
+        reason = str(getattr(error, "strerror", None) or error).rstrip(".")
+        raise InputError(f"{name} cannot be read: {reason}. Give its path, or open it for reading.") from error
+    if isinstance(data, str):
+        data = data.encode(errors="surrogatepass")  # what is not text is found, and its line named, as in a file
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise InputError(f"{name} gives {quote(data)} where bytes or text were expected. Open it for reading.")
+    return _hold_bytes(name, bytes(data))
 
 
 def _hold_bytes(name: str, data: bytes) -> Blob:
     return Blob(name, None, data, data.startswith(GZIP))
 
 
+def _list_folder(path: Path) -> list[Path]:
+    """What is in a folder; nothing where it cannot be seen."""
+    try:
+        return list(path.iterdir())
+    except OSError:
+        return []
+
+
 def _missing_file_error(path: Path) -> str:
     if "\n" in str(path):
         return "There is no such file: a path was expected, not text of several lines. Write it to a file."
-    near = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = [entry.name for entry in _list_folder(path.parent)]
     close = difflib.get_close_matches(path.name, near, n=3)
     if close:
         return f"There is no file {quote(str(path))}. Did you mean {listing(close)}?"
@@ -126,6 +206,6 @@ def _missing_file_error(path: Path) -> str:
 
 
 def _folder_error(path: Path) -> str:
-    files = sorted(entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    files = sorted(entry.name for entry in _list_folder(path) if entry.is_file() and not entry.name.startswith("."))
     inside = f" It holds {listing(files)}." if files else " It holds no files."
     return f"{quote(str(path))} is a folder; give a file in it.{inside}"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numba import njit
+
+from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import IntArray

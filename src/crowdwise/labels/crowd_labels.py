@@ -137,9 +137,12 @@ class CrowdLabels:
             "labels" if many different numbers are classes all the same; see `read_labels`.
         """
         from crowdwise.labels.read import Options, labels_from_table
+        from crowdwise.labels.similar_names import warn_of_twins
 
         table = {"task": task, "worker": worker, "label": label}
-        return labels_from_table(table, Options(classes=classes, on_duplicate=on_duplicate, kind=kind))
+        labels = labels_from_table(table, Options(classes=classes, on_duplicate=on_duplicate, kind=kind))
+        warn_of_twins(labels, declared=classes is not None)
+        return labels
 
     @classmethod
     def from_dense(
@@ -157,17 +160,21 @@ class CrowdLabels:
         Parameters
         ----------
         missing
-            The marker of "no answer". By default NaN and None, and -1 in a matrix of integers.
+            The marker of "no answer". By default NaN and None, and -1 in a matrix of integers. What a NumPy array
+            masks is never an answer.
         kind
             "labels" if many different numbers are classes all the same; see `read_labels`.
         """
         from crowdwise.labels.read import Options
+        from crowdwise.labels.similar_names import warn_of_twins
         from crowdwise.labels.wide_tables import labels_from_matrix
 
         told = Options(kind=kind).kind == "labels"
-        return labels_from_matrix(
+        labels = labels_from_matrix(
             matrix, missing=missing, tasks=tasks, workers=workers, classes=classes, as_classes=told
         )
+        warn_of_twins(labels, declared=classes is not None)
+        return labels
 
     @classmethod
     def _sorted(

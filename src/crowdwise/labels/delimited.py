@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+import warnings
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from crowdwise.labels.columns import ROLES, Columns, candidates
-from crowdwise.labels.errors import SHOWN, InputError, listing, quote
+from crowdwise.labels.errors import SHOWN, InputError, InputWarning, listing, quote
 from crowdwise.labels.source_location import Place, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from crowdwise.labels.byte_source import Blob
 
-__all__ = ["delimited_columns"]
+__all__ = ["delimited_columns", "nul_byte_error"]
 
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLED = 50
 BLOCK = 1 << 22  # bytes at a time
+EXCEL_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=[^\r\n]?\r?\n")
+ESCAPED_QUOTE = re.compile(rb'\\"[^,;\t|\r\n"]')  # a quote inside a field, as some programs write it
+UNSEEN = "\ufeff\u200b\u200c\u200d\u2060"  # around the name of a column
 
 
 def delimited_columns(blob: Blob, head: bytes) -> Columns:
@@ -33,14 +41,17 @@ def delimited_columns(blob: Blob, head: bytes) -> Columns:
         raise InputError(
             f"{blob.name}, line 1 is blank. Begin the file with its header line, such as task,worker,label."
         )
+    if EXCEL_LINE.match(head):
+        raise InputError(f"{blob.name}, line 1 is meant for Excel alone (sep=). Remove it: the separator is found.")
     text = _Delimited(blob, *_dialect(blob, head))
-    text.refuse_open_quote()
+    text.check_bytes(head)
     return Columns(text.header, text.column, place=Place(blob.name, "line", text.line), text=True, batches=text.batches)
 
 
 class _Delimited:
     def __init__(self, blob: Blob, delimiter: str, header: list[str]) -> None:
         self.blob, self.delimiter, self.header = blob, delimiter, header
+        self.skips_headers = False
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Read one column whole."""
@@ -48,8 +59,17 @@ class _Delimited:
 
     def batches(self, names: list[str]) -> Iterator[list[pa.Array]]:
         """Read several columns, some megabytes at a time."""
-        # Names by position: a header may repeat names that nobody asked for.
-        places = [str(self.header.index(name)) for name in names]
+        places = [self.header.index(name) for name in names]
+        if not self.skips_headers:
+            yield from self.read_columns(places)
+            return
+        for batch in self.read_columns(range(len(self.header))):
+            kept = pa.array(~self.find_headers(batch))
+            yield [batch[place].filter(kept) for place in places]
+
+    def read_columns(self, places: Iterable[int]) -> Iterator[list[pa.Array]]:
+        """Read columns by position: a header may repeat names that nobody asked for."""
+        chosen = [str(place) for place in places]
         try:
             yield from (
                 batch.columns
@@ -62,18 +82,72 @@ class _Delimited:
                     ),
                     parse_options=pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                     convert_options=pacsv.ConvertOptions(
-                        include_columns=places, column_types=dict.fromkeys(places, pa.string())
+                        include_columns=chosen, column_types=dict.fromkeys(chosen, pa.string())
                     ),
                 )
             )
         except (pa.ArrowException, OSError) as error:
             raise self.explain_arrow_error(error) from error
 
+    def check_bytes(self, head: bytes) -> None:
+        """Go through the file once for what would be read wrongly without a word.
+
+        A quote that is never closed would swallow the rows after it; a NUL byte is no text; a backslash does not escape
+        a quote; and the header again, where files were put together with `cat`, would be an answer. Rows that repeat it
+        are left out.
+        """
+        header = head.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n").split(b"\n", 1)[0]
+        cut = max(len(header) - 1, 1)  # bytes of a header that the end of a block may cut off
+        quotes, lines, headers, before = 0, 0, 0, b""
+        escaped: int | None = None
+        for block in self.blob.blocks():
+            if b"\0" in block:
+                raise nul_byte_error(self.blob.name, lines + block[: block.index(b"\0")].count(b"\n") + 1)
+            if escaped is None and b'\\"' in block and (found := ESCAPED_QUOTE.search(block)):
+                escaped = lines + block[: found.start()].count(b"\n") + 1
+            quotes += block.count(b'"')
+            lines += block.count(b"\n")
+            headers += block.count(header) + (before + block[:cut]).count(header)
+            before = (before + block[max(0, len(block) - cut) :])[-cut:]
+        if quotes % 2:
+            self.refuse_open_quote()
+        if escaped is not None:
+            warnings.warn(
+                f"{self.blob.name}, line {escaped}: a quote behind a backslash. CSV has no such escape, and the field "
+                'may be read otherwise than meant: write a quote that belongs to a name as "" inside quotes.',
+                InputWarning,
+                stacklevel=2,
+            )
+        if headers > 1:
+            self.leave_out_headers()
+
+    def leave_out_headers(self) -> None:
+        """Leave out rows that repeat the header, and say so; where there are none, read on as before."""
+        repeated = [number for number, record in self.records() if self.is_header(record)][1:]
+        if repeated:
+            self.skips_headers = True
+            where = Place(self.blob.name, "line").name_rows(repeated)
+            warnings.warn(
+                f"{where}: the header again, which is left out. Were several files put together?",
+                InputWarning,
+                stacklevel=2,
+            )
+
+    def is_header(self, record: list[str]) -> bool:
+        """Whether a record holds the names of the columns."""
+        return [_clean_name(name) for name in record] == self.header
+
+    def find_headers(self, columns: list[pa.Array]) -> np.ndarray[Any, Any]:
+        """Mark the rows that repeat the header."""
+        likely = np.ones(len(columns[0]), np.bool_)
+        for column, name in zip(columns, self.header, strict=True):
+            likely &= pc.match_substring(column, name).to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(likely).tolist():
+            likely[row] = self.is_header([column[row].as_py() for column in columns])
+        return likely
+
     def refuse_open_quote(self) -> None:
-        """Refuse a quote that is never closed: it would swallow the rows after it without a word."""
-        quotes = sum(block.count(b'"') for block in self.blob.blocks())
-        if quotes % 2 == 0:
-            return
+        """Refuse a quote that is never closed, and say where it is opened."""
         begin = max((number for number, _ in self.records()), default=1)
         raise InputError(
             f"{self.blob.name}, line {begin}: a double quote is opened and never closed. Close it, or write a quote "
@@ -107,7 +181,7 @@ class _Delimited:
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Read records as Python does, with the line they begin on: slow, for errors only."""
-        with io.TextIOWrapper(self.blob.stream(), encoding="utf-8-sig", newline="") as text:
+        with io.TextIOWrapper(self.blob.stream(), encoding="utf-8-sig", errors="replace", newline="") as text:
             reader = csv.reader(text, delimiter=self.delimiter)
             begin = 1
             try:
@@ -124,10 +198,19 @@ class _Delimited:
 
     def line(self, row: int) -> int:
         """Find the line on which the n-th record after the header begins."""
-        if self.has_one_record_per_line:
+        if self.has_one_record_per_line and not self.skips_headers:
             return row + 2
-        records = (number for number, record in self.records() if record)
+        skipped = self.is_header if self.skips_headers else lambda _: False
+        records = (number for place, (number, record) in enumerate(filter(itemgetter(1), self.records()))
+                   if place == 0 or not skipped(record))  # fmt: skip
         return next(islice(records, row + 1, None), row + 2)
+
+
+def nul_byte_error(name: str, line: int) -> InputError:
+    """Make the error for a NUL byte in text."""
+    return InputError(
+        f"{name}, line {line}: a NUL byte; this is not a text table. Give CSV, TSV, JSON lines, Parquet or Arrow."
+    )
 
 
 def _not_utf8_error(name: str, line: int, byte: int) -> InputError:
@@ -135,6 +218,11 @@ def _not_utf8_error(name: str, line: int, byte: int) -> InputError:
         f"{name}, line {line}: byte 0x{byte:02x} is not UTF-8. Save the file as UTF-8 "
         "(it may be Latin-1 or Windows-1252 now)."
     )
+
+
+def _clean_name(name: str) -> str:
+    """The name of a column without what is not seen around it."""
+    return name.strip().strip(UNSEEN).strip()
 
 
 def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
@@ -156,7 +244,7 @@ def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
             continue
         if not rows:
             continue
-        header = [name.strip() for name in rows[0]]
+        header = [_clean_name(name) for name in rows[0]]
         width = len(header)
         known = sum(bool(candidates(role, header)) for role in ROLES) if width > 1 else 0
         even = sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0

@@ -15,6 +15,8 @@ from crowdwise.labels.numeric_values import explain_numeric_values
 from crowdwise.labels.similar_names import twin_notes
 from crowdwise.labels.sorting import find_repeated_edges
 from crowdwise.labels.source_location import format_count
+from crowdwise.labels.table_output import FORMULA
+from crowdwise.labels.unseen_characters import UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +28,7 @@ __all__ = ["Description", "Spread", "describe", "find_connected_parts"]
 
 ENOUGH = 20  # labels before "always the same answer" says something about a worker
 RARE = 0.005  # share below which a class is hard to learn
-CONTROL = r"[\x00-\x1f\x7f]"
-FORMULA = r"^[=+\-@]"
+CONTROL = UNSEEN.removesuffix("]") + r"\t\n\r]"
 MISSING_WORDS = ("nan", "na", "n/a", "null", "none", "<na>", "nil")
 
 
@@ -249,7 +250,7 @@ def _name_warnings(labels: CrowdLabels) -> Iterator[str]:
             continue
         plural = "classes" if what == "class" else None
         for fault, pattern in (
-            ("with control characters or line breaks", CONTROL),
+            ("with control characters, line breaks or unseen characters", CONTROL),
             ("that begin like a spreadsheet formula", FORMULA),
             ("with blanks at the beginning or end", r"^\s|\s$"),
         ):

@@ -9,6 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise.labels.column_checks import (
+    check_blanks,
+    refuse_class_twins,
+    refuse_infinite,
+    refuse_missing,
+    refuse_nested,
+    refuse_nul_bytes,
+    warn_of_lost_digits,
+)
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.integer_codes import smallest_int
@@ -16,7 +25,8 @@ from crowdwise.labels.numeric_values import refuse_numeric_values
 from crowdwise.labels.sorting import codes_by_first_appearance
 from crowdwise.labels.source_location import Place, format_count
 from crowdwise.labels.string_encoder import Interner
-from crowdwise.labels.vocabulary import as_vocabulary, parse_integers, plain_arrow_names, positions
+from crowdwise.labels.table_output import restore_names
+from crowdwise.labels.vocabulary import as_vocabulary, drop_sign_of_zero, parse_integers, plain_arrow_names, positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,7 +72,7 @@ class ColumnEncoder:
 
     def add(self, array: pa.Array) -> None:
         """Take one batch: text is numbered at once, other types wait for the whole."""
-        _refuse_nested(array.type, self.called, self.place)
+        refuse_nested(array.type, self.called, self.place)
         if array.null_count:
             self.missing.append(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)) + self.rows)
         elif _is_text(array.type):
@@ -73,7 +83,7 @@ class ColumnEncoder:
 
     def take(self, column: pa.ChunkedArray) -> Encoded:
         """Encode a whole column that is in memory."""
-        _refuse_nested(column.type, self.called, self.place)
+        refuse_nested(column.type, self.called, self.place)
         for chunk in column.chunks:
             self.add(chunk)
         return self.finish()
@@ -81,13 +91,15 @@ class ColumnEncoder:
     def finish(self) -> Encoded:
         """Check the whole column and hand over its codes and names."""
         if self.missing:
-            _refuse_missing(np.concatenate(self.missing), self.called, self.place)
+            refuse_missing(np.concatenate(self.missing), self.called, self.place)
         try:
             if self.chunks:
+                kind = self.chunks[0].type
                 codes, names, ordered = _codes(pa.chunked_array(self.chunks))
                 self.chunks = []
                 if pa.types.is_floating(names.type):
-                    _refuse_infinite(codes, names, self.called, self.place)
+                    refuse_infinite(codes, names, self.called, self.place)
+                warn_of_lost_digits(names, kind, self.called, self.place)
                 names = plain_arrow_names(names)
                 if pa.types.is_string(names.type):
                     names.validate(full=True)
@@ -99,9 +111,10 @@ class ColumnEncoder:
                 f"{self.place.origin}: {self.called} holds values that are not text in UTF-8. Convert them first."
             ) from error
         if pa.types.is_string(names.type):
-            _check_blanks(codes, names, self.what, self.called, self.place)
-            if self.text:
-                names = parse_integers(names)
+            names = restore_names(names) if self.text else names
+            check_blanks(codes, names, self.what, self.called, self.place)
+            refuse_nul_bytes(codes, names, self.called, self.place)
+            names = parse_integers(names) if self.text else names
         return Encoded(codes, names, ordered)
 
 
@@ -163,6 +176,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool]:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         with contextlib.suppress(pa.ArrowInvalid):  # 1.0, 2.0: integers that met a missing value on the way
             column = column.cast(pa.int64())
+    column = drop_sign_of_zero(column)
     if pa.types.is_integer(column.type):
         dense = _dense_codes(column)
         if dense is not None:
@@ -197,6 +211,7 @@ def _dictionary_codes(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array, bool
     names = column.chunk(0).dictionary
     if pa.types.is_string_view(names.type):  # few kernels know it
         names = names.cast(pa.string())
+    names = drop_sign_of_zero(names)
     if names.null_count or pc.count_distinct(names).as_py() < len(names):
         return None
     indices = _numpy(chunk.indices.cast(pa.int32()) for chunk in column.chunks)
@@ -222,7 +237,7 @@ def _numpy(chunks: Iterable[pa.Array]) -> IntArray:
 def _infer_classes(label: Encoded, place: Place) -> tuple[IntArray, pa.Array]:
     """Classes from the labels that occur: in the order of their scale, or sorted."""
     names = label.names
-    _refuse_class_twins(label, place)
+    refuse_class_twins(label, place)
     if label.ordered:
         return np.arange(len(names)), names
     order = pc.sort_indices(names).to_numpy()
@@ -236,6 +251,8 @@ def _apply_declared_classes(label: Encoded, classes: Iterable[Any], place: Place
     if isinstance(classes, str):
         raise InputError(f"classes is the text {quote(classes)}; give a list of class names.")
     names = as_vocabulary(classes, "class")
+    if isinstance(classes, set | frozenset):  # the order of a set changes from run to run
+        names = names.take(pc.sort_indices(names))
     if pa.types.is_integer(label.names.type):
         names = parse_integers(names)
     mapping = positions(label.names, names)
@@ -251,73 +268,3 @@ def _apply_declared_classes(label: Encoded, classes: Iterable[Any], place: Place
             "remove those rows."
         )
     return np.maximum(mapping, 0), names
-
-
-# ---- what is refused ------------------------------------------------------------------------------------
-
-
-def _refuse_nested(kind: pa.DataType, called: str, place: Place) -> None:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_nested(kind):
-        raise InputError(
-            f"{place.origin}: {called} holds lists or records ({kind}). Each row must hold one name: "
-            "one row for each answer."
-        )
-
-
-def _refuse_missing(rows: IntArray, called: str, place: Place) -> None:
-    raise InputError(
-        f"{called} has {format_count(rows.size, 'missing value')}: {place.name_rows(rows.tolist())}. Every row "
-        "needs a task, a worker and a label: fill in what is missing, or remove those rows."
-    )
-
-
-def _refuse_infinite(codes: IntArray, names: pa.Array, called: str, place: Place) -> None:
-    wrong = np.flatnonzero(~np.isfinite(names.to_numpy(zero_copy_only=False)))
-    if wrong.size:
-        rows = np.flatnonzero(np.isin(codes, wrong)).tolist()
-        raise InputError(
-            f"{called} holds numbers that are not finite (nan, inf): {place.name_rows(rows)}. Remove those rows."
-        )
-
-
-def _check_blanks(codes: IntArray, names: pa.Array, what: str, called: str, place: Place) -> None:
-    """Refuse empty names, and names of tasks or workers that blanks alone tell apart."""
-    trimmed = pc.utf8_trim_whitespace(names)
-    changed = np.flatnonzero(pc.not_equal(trimmed, names).to_numpy(zero_copy_only=False))
-    empty = pc.index(trimmed, "").as_py()
-    if empty >= 0:
-        blank = np.flatnonzero(pc.equal(trimmed, "").to_numpy(zero_copy_only=False))
-        rows = np.flatnonzero(np.isin(codes, blank))
-        if rows.size:
-            _refuse_missing(rows, called, place)
-    if what == "label" or changed.size == 0:  # classes have a stricter check, once it is known who declares them
-        return
-    counts = pc.value_counts(trimmed.take(pa.array(changed)))
-    cores = counts.field("values")
-    twin = pc.or_(pc.greater(counts.field("counts"), 1), pc.is_in(cores, value_set=names))
-    if pc.any(twin).as_py():
-        core = cores.filter(twin)[0]
-        pair = np.flatnonzero(pc.equal(trimmed, core).to_numpy(zero_copy_only=False))
-        raise _twins_error(
-            Encoded(codes, names), pair, f"{what} names that differ only in blanks", place, f"Clean {called}."
-        )
-
-
-def _refuse_class_twins(label: Encoded, place: Place) -> None:
-    if not pa.types.is_string(label.names.type):
-        return
-    seen: dict[str, int] = {}
-    for position, name in enumerate(label.names.to_pylist()):
-        other = seen.setdefault(name.strip().casefold(), position)
-        if other != position:
-            remedy = "Clean the label column, or declare both with classes= (on the command line --classes)."
-            pair = np.array([other, position])
-            raise _twins_error(label, pair, "class names that differ only in case or blanks", place, remedy)
-
-
-def _twins_error(column: Encoded, pair: IntArray, fault: str, place: Place, remedy: str) -> InputError:
-    rows = [int(np.argmax(column.codes == code)) for code in pair[:5]]
-    shown = listing(column.names.take(pa.array(pair)).to_pylist())
-    return InputError(f"{fault}: {shown} ({place.name_rows(rows)}). They are probably one. {remedy}")

@@ -2,15 +2,18 @@
 
 The first compiled loop of a process costs a second to load, and on a fresh machine ten to compile. Small data are
 therefore left to NumPy, and numba is not even imported. The data alone decide, so that the same labels give the same
-bits whatever ran before.
+bits whatever ran before. Only where numba cannot run at all, NumPy takes its place.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import pkgutil
+import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,9 +44,31 @@ def check_engine_name(name: str) -> str:
 def choose_engine(n_labels: int, n_classes: int) -> str:
     """`numpy` or `numba`: the one asked for by `use_engine` or CROWDWISE_ENGINE, else by the size of the data."""
     asked = _asked.get() or check_engine_name(os.environ.get("CROWDWISE_ENGINE") or "auto")
-    if asked != "auto":
-        return asked
-    return "numpy" if n_labels * n_classes <= SMALL else "numba"
+    if asked == "numpy" or (asked == "auto" and n_labels * n_classes <= SMALL):
+        return "numpy"
+    fault = find_compiler_fault()
+    if fault and asked == "numba":
+        raise InputError(
+            f"The engine 'numba' cannot run here ({fault}). Use the engine 'numpy', or install numba anew: pip install "
+            "--force-reinstall numba."
+        )
+    return "numpy" if fault else "numba"
+
+
+@functools.cache
+def find_compiler_fault() -> str:
+    """Say why loops cannot be compiled here, with a warning the first time; "" where they can."""
+    try:
+        import_module("crowdwise.labels.loop_compiler").check_compiler()
+    except Exception as error:  # a library that is missing or does not fit fails in many ways
+        fault = " ".join(f"{type(error).__name__}: {error}".split())
+        warnings.warn(
+            f"Loops cannot be compiled here ({fault}): large data run in NumPy, which is slower.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return fault
+    return ""
 
 
 @contextmanager

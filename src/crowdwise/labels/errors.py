@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crowdwise.labels.unseen_characters import escape_letters
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -45,7 +47,10 @@ def quote(name: object) -> str:
     >>> print(quote("two\nlines"))
     'two\nlines'
     """
-    text = repr(name)
+    try:
+        text = escape_letters(repr(name))
+    except Exception:  # an integer of too many digits, or a class of the user's own
+        text = f"<{type(name).__name__}>"
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 2] + "…" + text[-1]
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from crowdwise.labels.arrow_columns import as_plain_array, as_plain_column, find_column
 from crowdwise.labels.byte_source import Blob, open_blob
 from crowdwise.labels.columns import Columns
-from crowdwise.labels.delimited import delimited_columns
+from crowdwise.labels.delimited import delimited_columns, nul_byte_error
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.json_reader import json_source
 from crowdwise.labels.source_location import Place
@@ -67,11 +68,7 @@ def _check_text(blob: Blob, head: bytes) -> None:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:64].count(b"\0") * 4 > len(head[:64]):
         raise InputError(f"{blob.name} looks like UTF-16. Save it as UTF-8.")
     if b"\0" in head:
-        line = head[: head.index(b"\0")].count(b"\n") + 1
-        raise InputError(
-            f"{blob.name}, line {line}: a NUL byte; this is not a text table. "
-            "Give CSV, TSV, JSON lines, Parquet or Arrow."
-        )
+        raise nul_byte_error(blob.name, head[: head.index(b"\0")].count(b"\n") + 1)
 
 
 def _parquet(blob: Blob) -> Columns:
@@ -85,14 +82,15 @@ def _parquet(blob: Blob) -> Columns:
 
     def column(name: str) -> pa.ChunkedArray:
         try:
-            return pq.ParquetFile(blob.open_for_random_access()).read([name]).column(name)
+            file = pq.ParquetFile(blob.open_for_random_access())
+            return as_plain_column(find_column(file.read([name]), name))
         except (pa.ArrowException, OSError) as error:
             raise damage_error(error) from error
 
     def batches(names: list[str]) -> Iterator[list[pa.Array]]:
         try:
             for batch in pq.ParquetFile(blob.open_for_random_access()).iter_batches(BATCH, columns=names):
-                yield [batch.column(name) for name in names]
+                yield [as_plain_array(batch.column(name)) for name in names]
         except (pa.ArrowException, OSError) as error:
             raise damage_error(error) from error
 
@@ -104,17 +102,28 @@ def _parquet(blob: Blob) -> Columns:
 
 
 def _arrow(blob: Blob, *, stream: bool) -> Columns:
+    def damage_error(error: Exception) -> InputError:
+        return InputError(
+            f"{blob.name} begins like an Arrow file, but is damaged or cut short ({_first_line(error)}). "
+            "Copy or write it again."
+        )
+
+    def column(name: str) -> pa.ChunkedArray:
+        found = find_column(table, name)
+        try:
+            found.validate(full=True)  # compiled code follows its offsets and codes, which Arrow does not check itself
+        except pa.ArrowException as error:
+            raise damage_error(error) from error
+        return as_plain_column(found)
+
     try:
         reader = (
             pa.ipc.open_stream(blob.open_for_arrow()) if stream else pa.ipc.open_file(blob.open_for_random_access())
         )
         table = reader.read_all()
     except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{blob.name} begins like an Arrow file, but is damaged or cut short ({_first_line(error)}). "
-            "Copy or write it again."
-        ) from error
-    return Columns(list(table.column_names), table.column, place=Place(blob.name))
+        raise damage_error(error) from error
+    return Columns(list(table.column_names), column, place=Place(blob.name))
 
 
 def _first_line(error: Exception) -> str:

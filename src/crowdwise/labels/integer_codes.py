@@ -27,6 +27,10 @@ def smallest_int(n: int) -> type[np.signedinteger[Any]]:
 
 def check_codes(codes: Any, n: int, what: str) -> IntArray:
     """Codes as an array, refused if they are not positions among n names."""
+    if np.ma.is_masked(codes):
+        raise InputError(
+            f"{what} has masked entries, which are no positions. Leave those rows out of task, worker and label."
+        )
     array = np.asarray(codes)
     if array.ndim != 1:
         raise InputError(f"{what} must be one-dimensional; it has shape {array.shape}.")

@@ -12,6 +12,7 @@ import pyarrow.json as pajson
 from crowdwise.labels.arrow_columns import as_column
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.nested import columns_of_rows
 from crowdwise.labels.source_location import Place
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["json_source"]
 
 SHAPES = 'one object a line ({"task": …, "worker": …, "label": …}), a list of those, or {task: {worker: label}}'
+TOO_LONG = "an integer of more digits than Python reads. Write it as text, in quotes"
 SAMPLED = 100  # lines in which the names of the fields are looked for: a record may lack some
 ARROW_TYPES: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 
@@ -103,8 +105,12 @@ class _Lines:
             value = json.loads(text, object_pairs_hook=_refuse_repeated_keys)
         except UnicodeDecodeError as error:
             raise InputError(f"{where}: not UTF-8. Save the file as UTF-8.") from error
-        except (ValueError, RecursionError) as error:
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
+        except (json.JSONDecodeError, RecursionError) as error:
             raise InputError(f"{where} is not JSON ({error}). Mend or remove that line.") from error
+        except ValueError as error:
+            raise InputError(f"{where}: {TOO_LONG}.") from error
         if not isinstance(value, dict):
             raise InputError(f"{where} holds {quote(value)}, not an object. Give {SHAPES}.")
         return value
@@ -134,9 +140,16 @@ def _parse_whole(blob: Blob) -> Columns | Mapping[Any, Any]:
         raise InputError(f"{blob.name}, line {error.lineno} is not JSON ({error.msg}). Give {SHAPES}.") from error
     except RecursionError as error:
         raise InputError(f"{blob.name} is nested too deeply. Give {SHAPES}.") from error
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"{blob.name}: {TOO_LONG}.") from error
     if isinstance(value, dict) and value:
         if all(isinstance(answers, dict) for answers in value.values()):
-            return value
+            table = columns_of_rows(value)
+            if table is None:
+                return value
+            value = table
         if all(isinstance(answers, list) for answers in value.values()):
             return Columns(list(value), lambda name: as_column(value[name], name, blob.name), place=Place(blob.name))
         if not any(isinstance(answers, dict | list) for answers in value.values()):

@@ -19,7 +19,7 @@ import warnings
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from crowdwise.labels.columns import candidates
+from crowdwise.labels.columns import ROLES, candidates
 from crowdwise.labels.errors import InputError, InputWarning, UnclearInputError, listing, quote
 from crowdwise.labels.source_location import format_count
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import Outer
 
-__all__ = ["by_task"]
+__all__ = ["by_task", "columns_of_rows"]
 
 SAMPLED = 1000  # names of a level that are looked at
 MOST = 0.8  # share of them that must speak of workers, or of tasks
@@ -46,6 +46,21 @@ WORKER, TASK = (
     re.compile(rf"(?<![a-z])({'|'.join(words.split())}|{single}\d+)(?![a-z])|{more}", re.IGNORECASE)
     for words, single, more in ((WORKERS, "[w]", r"command-r"), (TASKS, "[tqx]", r"\.(jpe?g|png|gif|txt|wav|mp3|mp4)$"))
 )
+
+
+def columns_of_rows(nested: Mapping[Any, Mapping[Any, Any]]) -> dict[str, list[Any]] | None:
+    """The columns of {column: {row: value}}, as pandas writes a table; None if the outer names are no columns.
+
+    >>> columns_of_rows({"task": {0: "a", 1: "a"}, "worker": {0: "ann", 1: "bob"}, "label": {0: "x", 1: "y"}})
+    {'task': ['a', 'a'], 'worker': ['ann', 'bob'], 'label': ['x', 'y']}
+    """
+    names = [str(name) for name in nested]
+    if not all(candidates(role, names) for role in ROLES):
+        return None
+    rows = list(next(iter(nested.values())))
+    if any(list(column) != rows for column in nested.values()):
+        return None
+    return {name: list(column.values()) for name, column in zip(names, nested.values(), strict=True)}
 
 
 def by_task(nested: Mapping[Any, Mapping[Any, Any]], outer: Outer | None) -> Mapping[Any, Mapping[Any, Any]]:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.labels.arrow_columns import as_column
+from crowdwise.labels.arrow_columns import as_column, as_plain_column, find_column, polars_to_arrow
+from crowdwise.labels.column_checks import refuse_header_row
 from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.files import file_source
-from crowdwise.labels.nested import by_task
+from crowdwise.labels.nested import by_task, columns_of_rows
 from crowdwise.labels.several_files import open_paths
 from crowdwise.labels.similar_names import warn_of_twins
 from crowdwise.labels.source_location import Place
@@ -163,6 +164,8 @@ def _labels(source: Columns, names: tuple[str, ...], options: Options) -> CrowdL
         raise InputError(f"task, worker and label must have the same length; they have {', '.join(map(str, sizes))}.")
     if sizes[0] == 0:
         raise InputError(f"{source.place.origin} has columns but no rows. Give a row for each answer.")
+    if source.text:
+        refuse_header_row(columns, names, source.place)
     return labels_from_encoded(
         *columns,
         classes=options.classes,
@@ -195,7 +198,8 @@ def open_source(source: Any) -> Opened:
         return file_source(source)
     if isinstance(source, Mapping):
         nested = bool(source) and all(isinstance(answers, Mapping) for answers in source.values())
-        return source if nested else _from_mapping(source, Place())
+        table = columns_of_rows(source) if nested else source
+        return source if table is None else _from_mapping(table, Place())
     if isinstance(source, np.ndarray):
         return _from_numpy(source)
     if isinstance(source, list | tuple):
@@ -244,11 +248,9 @@ def _from_frame(source: Any) -> Columns:
     if dependencies.is_pandas_dataframe(native):
         return _from_pandas(native)
     kind: TableKind = "pyarrow"
-    if dependencies.is_polars_lazyframe(native):
-        native = native.collect()
-    if dependencies.is_polars_dataframe(native):
+    if dependencies.is_polars_lazyframe(native) or dependencies.is_polars_dataframe(native):
         kind = "polars"
-        native = native.to_arrow()
+        native = polars_to_arrow(native)
     try:
         if isinstance(native, pa.RecordBatchReader):
             table = native.read_all()
@@ -265,11 +267,7 @@ def _from_frame(source: Any) -> Columns:
             "polars, pyarrow or another with the Arrow stream interface), or a dict of columns "
             f"({quote(str(error)[:80])})."
         ) from error
-    return Columns(list(table.column_names), lambda name: _first_column_named(table, name), kind=kind)
-
-
-def _first_column_named(table: pa.Table, name: str) -> pa.ChunkedArray:
-    return table.column(table.column_names.index(name))
+    return Columns(list(table.column_names), lambda name: as_plain_column(find_column(table, name)), kind=kind)
 
 
 def _from_pandas(frame: Any) -> Columns:

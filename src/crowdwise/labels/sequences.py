@@ -14,7 +14,7 @@ from crowdwise.labels.columns import Columns
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.read import open_source
-from crowdwise.labels.vocabulary import as_vocabulary, plain_arrow_names, positions
+from crowdwise.labels.vocabulary import as_text, as_vocabulary, plain_arrow_names, positions
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import BoolArray, IntArray
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["NAMES", "Sequences", "read_sequences", "rule_for_new_tasks"]
 
 NAMES = "names"
+NEW_NAMES = "names of new tasks"  # which need not fit
 COLUMNS = ("task", "sequence", "position")
 NUMBERED = r"^(?P<sequence>.+[_:/#-])(?P<position>[0-9]{1,18})$"
 
@@ -63,9 +64,9 @@ def read_sequences(source: Any, tasks: Any) -> Sequences:
     ----------
     source
         None: every task stands alone. "names": a task whose name ends in a separator (_ - : / #) and a number, as
-        12_3 does, has that position (3) in the sequence that the rest of the name tells (12); others stand alone.
-        Otherwise a mapping from task to (sequence, position), or a path or table with columns task, sequence and
-        position, which must hold every task; tasks that are not asked for are left aside.
+        12_3 does, has that position (3) in the sequence that the rest of the name tells (12); others stand alone. It
+        is an error if no name fits. Otherwise a mapping from task to (sequence, position), or a path or table with
+        columns task, sequence and position, which must hold every task; tasks that are not asked for are left aside.
     tasks
         Task names, each once.
 
@@ -81,20 +82,26 @@ def read_sequences(source: Any, tasks: Any) -> Sequences:
     """
     names = as_vocabulary(tasks, "task")
     alone = np.arange(len(names), dtype=np.int64)
-    if source is None or (_is_names(source) and not pa.types.is_string(names.type)):
+    if source is None:
         return Sequences(alone, np.arange(len(names) + 1, dtype=np.int64))
     if _is_names(source):
-        return _order_tasks(names, *_from_names(names))
+        fits = pa.types.is_string(names.type) and pc.any(pc.match_substring_regex(names, NUMBERED)).as_py()
+        if not fits and source == NAMES and len(names):
+            raise InputError(
+                f"sequences is 'names', but no task name ends in a separator (_ - : / #) and a number, as s12_3 does: "
+                f"{listing(names.slice(0, 5).to_pylist())}. Give a table with the columns {', '.join(COLUMNS)}."
+            )
+        return _order_tasks(names, *_from_names(as_text(names)))
     return _order_tasks(names, *_from_table(source, names))
 
 
 def rule_for_new_tasks(source: Any) -> str | None:
     """How tasks that the source has not seen are put in sequences: by their names if it says so, else not at all."""
-    return NAMES if _is_names(source) else None
+    return NEW_NAMES if _is_names(source) else None
 
 
 def _is_names(source: Any) -> bool:
-    return isinstance(source, str) and source == NAMES
+    return isinstance(source, str) and source in (NAMES, NEW_NAMES)
 
 
 def _from_names(names: pa.Array) -> tuple[IntArray, IntArray]:

@@ -6,20 +6,30 @@ import unicodedata
 import warnings
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.errors import SHOWN, InputWarning, quote
+from crowdwise.labels.errors import SHOWN, InputWarning, listing, quote
 from crowdwise.labels.string_encoder import Interner
+from crowdwise.labels.unseen_characters import escape_letters
+from crowdwise.labels.unseen_in_columns import drop_unseen, has_unusual_letters, text_bytes
+from crowdwise.labels.vocabulary import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crowdwise.labels.crowd_labels import CrowdLabels
 
-__all__ = ["twin_notes", "warn_of_twins"]
+__all__ = ["twin_notes", "warn_of_missed_tasks", "warn_of_twins"]
 
+NUMBER = r"^[-+]?[0-9][0-9.,]*$"
 WHOLE = r"^[+]?(-?)0*([0-9]+?)(\.0*)?$"  # 1, 01, +1, 1. and 1.0 are one number
+FRACTION = r"^[+]?(-?)0*([0-9]+\.[0-9]*[1-9])0*$"  # and so are 0.5 and 0.50
+THOUSANDS = r"^[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$"
+DECIMAL_COMMA = r"^([-+]?[0-9]+),([0-9]+)$"
+SHORTENED = r"^[0-9](\.[0-9]+)?E\+[0-9]{2}$"  # 1.23E+15, as spreadsheets show 1234567890123456
+DIFFERENCES = "case, blanks, unseen characters, Unicode form or the way a value is written"
 
 
 def warn_of_twins(labels: CrowdLabels, *, declared: bool) -> None:
@@ -33,18 +43,46 @@ def twin_notes(labels: CrowdLabels, *, declared: bool = False) -> Iterator[str]:
     """Sentences about tasks, workers and classes whose names hardly differ, with up to five pairs each."""
     columns = [("Tasks", labels.tasks), ("Workers", labels.workers)]
     for what, names in columns if declared else [*columns, ("Classes", labels.classes)]:
-        pairs = find_twins(names)
+        pairs = find_twins(names, booleans=what == "Classes")
         if pairs:
             shown = "; ".join(_show_difference(*pair) for pair in pairs[:SHOWN])
             more = f" and {len(pairs) - SHOWN:,} more" if len(pairs) > SHOWN else ""
+            yield (f"{what} whose names differ only in {DIFFERENCES} may be one: {shown}{more}. They are kept apart.")
+        short = _find_shortened(names)
+        if short:
             yield (
-                f"{what} whose names differ only in case, blanks, Unicode form or the way a number is written may be "
-                f"one: {shown}{more}. They are kept apart."
+                f"{what} whose names look like long numbers that a spreadsheet has shortened ({listing(short)}): "
+                "digits are lost, and several names may have become one. Export the column as text."
             )
 
 
-def find_twins(names: pa.Array) -> list[tuple[str, str]]:
-    r"""Pairs of names that are the same once normalised (NFKC, lower case, no blanks at the ends, 1.0 as 1).
+def warn_of_missed_tasks(missed: pa.Array, tasks: pa.Array) -> None:
+    """Warn of tasks that a table names in another way than the labels do, and that are left aside therefore."""
+    missed, tasks = as_text(missed), as_text(tasks)
+    if not len(missed) or not len(tasks):
+        return
+    found = pc.index_in(_keys(missed), value_set=_keys(tasks))
+    hits = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+    if hits.size:
+        pairs = [(missed[at].as_py(), tasks[found[at].as_py()].as_py()) for at in hits[:SHOWN].tolist()]
+        more = f" and {hits.size - SHOWN:,} more" if hits.size > SHOWN else ""
+        warnings.warn(
+            f"Known truths of tasks whose names differ from those of the labels only in {DIFFERENCES} are left out: "
+            f"{'; '.join(_show_difference(*pair) for pair in pairs)}{more}. Write them the same way.",
+            InputWarning,
+            stacklevel=3,
+        )
+
+
+def find_twins(names: pa.Array, *, booleans: bool = False) -> list[tuple[str, str]]:
+    r"""Pairs of names that are the same once normalised (NFKC, lower case, blanks and unseen characters, 1.0 as 1).
+
+    Parameters
+    ----------
+    names
+        Distinct names.
+    booleans
+        Whether true is 1 and false is 0, as in classes.
 
     >>> find_twins(pa.array(["1", "ann", "Ann ", "bob", "1.0"]))
     [('1', '1.0'), ('ann', 'Ann ')]
@@ -52,6 +90,8 @@ def find_twins(names: pa.Array) -> list[tuple[str, str]]:
     if not pa.types.is_string(names.type):
         return []
     keys = _keys(names)
+    if booleans:
+        keys = pc.replace_substring_regex(pc.replace_substring_regex(keys, "^true$", "1"), "^false$", "0")
     if not _has_repeated_key(keys, names):
         return []
     counts = pc.value_counts(keys)
@@ -71,10 +111,32 @@ def _keys(names: pa.Array) -> pa.Array:
     """Names with everything taken away that hardly anyone means as a difference."""
     if not pc.all(pc.string_is_ascii(names)).as_py():
         names = pc.utf8_normalize(names, form="NFKC")
+    if _has_odd_blanks(names):
+        names = drop_unseen(pc.replace_substring_regex(names, r"[\s\p{Z}]+", " "))
     keys = pc.utf8_lower(pc.utf8_trim_whitespace(names))
-    if not pc.any(pc.match_substring_regex(keys, WHOLE)).as_py():  # much faster than replacing
+    if not pc.any(pc.match_substring_regex(keys, NUMBER)).as_py():  # much faster than replacing
         return keys
-    return pc.replace_substring_regex(keys, WHOLE, r"\1\2")
+    if pc.any(pc.match_substring(keys, ",")).as_py():
+        plain = pc.replace_substring(keys, ",", "")
+        keys = pc.if_else(pc.match_substring_regex(keys, THOUSANDS), plain, keys)
+        keys = pc.replace_substring_regex(keys, DECIMAL_COMMA, r"\1.\2")
+    keys = pc.replace_substring_regex(keys, WHOLE, r"\1\2")
+    if pc.any(pc.match_substring(keys, ".")).as_py():
+        keys = pc.replace_substring_regex(keys, FRACTION, r"\1\2")
+    return pc.if_else(pc.equal(keys, "-0"), "0", keys)
+
+
+def _has_odd_blanks(names: pa.Array) -> bool:
+    """Whether there are controls or two blanks side by side, in bytes: much faster than text by text."""
+    return has_unusual_letters(names) or b"  " in text_bytes(names)
+
+
+def _find_shortened(names: pa.Array) -> list[str]:
+    """Names such as 1.23E+15."""
+    if not pa.types.is_string(names.type) or b"E+" not in text_bytes(names):
+        return []
+    found: list[str] = names.filter(pc.match_substring_regex(names, SHORTENED)).to_pylist()
+    return found
 
 
 def _has_repeated_key(keys: pa.Array, names: pa.Array) -> bool:
@@ -91,4 +153,4 @@ def _show_difference(one: str, other: str) -> str:
     text = f"{quote(one)} and {quote(other)}"
     if unicodedata.normalize("NFKC", one) == unicodedata.normalize("NFKC", other):
         return text.encode("ascii", "backslashreplace").decode()
-    return text
+    return escape_letters(text)

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from crowdwise.labels.source_location import Place
     from crowdwise.labels.types import Duplicates, IntArray, LabelKind, Outer
 
-__all__ = ["TimedLabels", "read_timed_labels"]
+__all__ = ["TimedLabels", "find_impossible_times", "read_timed_labels"]
 
 DATE, ZONED = pa.timestamp("us"), pa.timestamp("us", "UTC")
 FORMS = (pa.float64(), DATE, ZONED)  # of times that are text: the first that the first of them has
+EARLIEST, LATEST = np.datetime64("1900"), np.datetime64("2200")
+LARGEST = 1e19  # of a time that is a number: nanoseconds since 1970, for centuries
 NAME_IT = "name it with --time-column (in Python time= in read_timed_labels)"
 REMEDY = "Write numbers, or dates as 2026-05-31 or 2026-05-31 13:45:00, all with a time zone or all without"
 
@@ -118,12 +120,33 @@ def _align_times(found: Columns, columns: tuple[str, str, str], time: str, on_du
         for name, role in zip(columns, ("task", "worker"), strict=False)
     )
     when = _as_times(table[time], time, found.place)
+    _refuse_impossible_times(when, time, found.place)
     offsets = group_offsets(task.codes, len(task.names))
     order: IntArray = group_by(task.codes, offsets)
     if on_duplicate in ("first", "last"):
         later, earlier = find_repeated_edges(offsets, worker.codes[order], len(worker.names))
         order = np.delete(order, later if on_duplicate == "first" else earlier)
     return when[order]
+
+
+def find_impossible_times(when: Any) -> tuple[IntArray, str]:
+    """Where times are infinite or absurd, and what they must be.
+
+    Such cells mark something else, as 9999-12-31 does, and would come last.
+    """
+    if when.dtype.kind == "M":
+        return np.flatnonzero((when < EARLIEST) | (when >= LATEST)), "dates must lie between 1900 and 2200"
+    return np.flatnonzero(np.abs(when) > LARGEST), f"numbers must lie between -{LARGEST:g} and {LARGEST:g}"
+
+
+def _refuse_impossible_times(when: Any, name: str, place: Place) -> None:
+    rows, allowed = find_impossible_times(when)
+    if rows.size:
+        shown, where = listing(str(each) for each in when[rows[:SHOWN]]), place.name_rows(rows.tolist())
+        raise InputError(
+            f"Column {quote(name)} holds times at which no label was given: {shown} ({where}); {allowed}. Leave cells "
+            "empty where the time is not known."
+        )
 
 
 def _as_times(column: pa.ChunkedArray, name: str, place: Place) -> Any:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from crowdwise.labels.column_checks import refuse_header_row
 from crowdwise.labels.columns import Columns, choose_truth_columns
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.read import open_source
+from crowdwise.labels.similar_names import warn_of_missed_tasks
 from crowdwise.labels.vocabulary import as_text, parse_integers, positions, union
 
 if TYPE_CHECKING:
@@ -51,8 +53,7 @@ def read_truth(source: Any, *, task: str | None = None, label: str | None = None
     if isinstance(source, Mapping) and not {"task", "label"} <= set(source):
         source = {"task": list(source.keys()), "label": list(source.values())}
     if hasattr(source, "index") and hasattr(source, "to_dict") and not hasattr(source, "columns"):  # a pandas Series
-        source = source.to_dict()
-        source = {"task": list(source.keys()), "label": list(source.values())}
+        source = {"task": source.index.to_series(), "label": source}
     columns = open_source(source)
     if not isinstance(columns, Columns):
         raise InputError("A truth needs two columns, task and label, or a mapping from task to label.")
@@ -69,6 +70,8 @@ def read_truth(source: Any, *, task: str | None = None, label: str | None = None
         raise InputError(
             f"{columns.place.origin} has columns but no rows. Give a row for each task whose truth is known."
         )
+    if columns.text:
+        refuse_header_row((tasks, labels), names, columns.place)
     truth = np.full(len(tasks.names), -1, np.int64)
     truth[tasks.codes] = labels.codes
     _refuse_contradiction(truth, tasks.codes, labels.codes, tasks.names, columns.place)
@@ -95,6 +98,7 @@ def truth_codes(source: Any, labels: CrowdLabels) -> IntArray:
             f"The truth is about other tasks ({listing(truth.tasks.to_pylist()[:5])}, …) than the labels "
             f"({listing(labels.tasks.slice(0, 5).to_pylist())}, …): no name matches. Use the same task names in both."
         )
+    warn_of_missed_tasks(truth.tasks.filter(pa.array(tasks < 0)), labels.tasks)
     classes = positions(truth.labels, labels.classes)
     strange = np.unique(np.flatnonzero((classes < 0) & (tasks >= 0)))
     if strange.size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,16 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import IntArray
 
-__all__ = ["as_text", "as_vocabulary", "parse_integers", "plain_arrow_names", "positions", "same_names", "union"]
+__all__ = [
+    "as_text",
+    "as_vocabulary",
+    "drop_sign_of_zero",
+    "parse_integers",
+    "plain_arrow_names",
+    "positions",
+    "same_names",
+    "union",
+]
 
 
 def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
@@ -32,6 +42,8 @@ def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
     array = plain_arrow_names(array)
     if array.null_count:
         raise InputError(f"A {what} name is missing (position {_first_null(array)}). Give every {what} a name.")
+    if pa.types.is_string(array.type) and pc.any(pc.equal(pc.utf8_trim_whitespace(array), "")).as_py():
+        raise InputError(f"A {what} name is empty. Give every {what} a name.")
     counts = pc.value_counts(array)
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
@@ -51,7 +63,18 @@ def plain_arrow_names(array: pa.Array) -> pa.Array:
             return array.cast(pa.int64())
         except pa.ArrowInvalid:  # fractions, and integers beyond 64 bits
             pass
-    return array.cast(pa.string())
+    return drop_sign_of_zero(array).cast(pa.string())
+
+
+def drop_sign_of_zero(array: pa.Array) -> pa.Array:
+    """Numbers with -0.0 as 0.0, which equals it; also whole columns.
+
+    >>> drop_sign_of_zero(pa.array([0.5, -0.0])).to_pylist()
+    [0.5, 0.0]
+    """
+    if pa.types.is_float16(array.type):  # which cannot be added
+        array = array.cast(pa.float32())
+    return pc.add(array, pa.scalar(0.0, array.type)) if pa.types.is_floating(array.type) else array
 
 
 def parse_integers(array: pa.Array) -> pa.Array:
@@ -100,15 +123,19 @@ def union(vocabularies: Iterable[pa.Array]) -> pa.Array:
 def _from_python(names: Iterable[Any], what: str) -> pa.Array:
     values = names.tolist() if isinstance(names, np.ndarray) else list(names)
     if len({type(value) for value in values}) > 1 and any(isinstance(value, str) for value in values):
-        values = [None if value is None else str(value) for value in values]
+        values = [None if _is_missing(value) else str(value) for value in values]
     try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array(values, from_pandas=True)  # NaN is no name
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
         pass
     try:
         return pa.array([None if value is None else str(value) for value in values])
     except Exception as error:
         raise InputError(f"The {what} names cannot be read: {quote(str(error))}.") from error
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _first_null(array: pa.Array) -> int:

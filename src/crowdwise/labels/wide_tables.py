@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.arrow_columns import as_column
+from crowdwise.labels.arrow_columns import as_column, polars_to_arrow
 from crowdwise.labels.columns import candidates
 from crowdwise.labels.encode import Encoded, encode, labels_from_encoded
 from crowdwise.labels.errors import InputError, quote
@@ -44,15 +44,18 @@ def labels_from_matrix(
         tasks = matrix.index.tolist() if tasks is None else tasks
         workers = matrix.columns.tolist() if workers is None else workers
         matrix = matrix.to_numpy()
-    elif hasattr(matrix, "columns") and hasattr(matrix, "to_numpy"):
+    elif type(matrix).__module__.split(".")[0] == "polars":
         kind = "polars"
-        workers = list(matrix.columns) if workers is None else workers
-        matrix = matrix.to_numpy()
-    elif isinstance(matrix, pa.Table):
+        matrix = polars_to_arrow(matrix)
+    if isinstance(matrix, pa.Table):
         workers = matrix.column_names if workers is None else workers
-        matrix = np.column_stack([column.to_numpy() for column in matrix.columns])
+        columns = matrix.columns
+        if {pa.string(), pa.large_string()} & {column.type for column in columns}:  # NumPy writes 1 beside None as 1.0
+            columns = [column.cast(pa.string()) for column in columns]
+        matrix = np.column_stack([column.to_numpy() for column in columns])
     matrix = _as_matrix(matrix)
     task, worker = np.nonzero(_mark_answers(matrix, missing))
+    matrix = np.asarray(matrix)
     return _labels(
         task, worker, as_column(matrix[task, worker], "label", "the matrix"),
         _names(tasks, matrix.shape[0], "task"), _names(workers, matrix.shape[1], "worker"),
@@ -77,12 +80,12 @@ def labels_from_nested(
     task = np.repeat(np.arange(len(nested)), [len(answers) for answers in nested.values()])
     who = [worker for answers in nested.values() for worker in answers]
     said = [label for answers in nested.values() for label in answers.values()]
-    workers = encode(as_column(who, "worker", "the mapping"), "worker", place=Place("the mapping", "answer"), text=text)
+    workers = encode(as_column(who, "worker", "the mapping"), "worker", place=Place("the mapping", "answer"))
     tasks = as_vocabulary(nested.keys(), "task")
     return _labels(
         task, workers.codes, as_column(said, "label", "the mapping"),
-        parse_integers(tasks) if text else tasks, workers.names, classes, "pyarrow", "the mapping",
-        as_classes=as_classes,
+        parse_integers(tasks) if text else tasks, parse_integers(workers.names) if text else workers.names,
+        classes, "pyarrow", "the mapping", as_classes=as_classes,
     )  # fmt: skip
 
 
@@ -204,7 +207,11 @@ class _CellPlace(Place):
 
 def _as_matrix(matrix: Any) -> np.ndarray[Any, Any]:
     try:
-        array = np.asarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=_dtype(matrix))
+        if isinstance(matrix, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in matrix):
+            matrix = np.ma.stack(matrix)
+        array = np.asanyarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=_dtype(matrix))
+        if isinstance(array, np.matrix):
+            array = np.asarray(array)  # which would stay two-dimensional where one is asked for
     except ValueError as error:
         raise InputError("The rows of the matrix differ in length. Give every task the same columns.") from error
     if array.ndim != 2:
@@ -220,16 +227,21 @@ def _as_matrix(matrix: Any) -> np.ndarray[Any, Any]:
 def _dtype(matrix: Any) -> Any:
     """Keep lists with None or text as objects: NumPy would write None as 'None'."""
     cells = [cell for row in matrix if isinstance(row, list | tuple) for cell in row]
-    return object if any(cell is None or isinstance(cell, str) for cell in cells) else None
+    return object if any(cell is None or cell is np.ma.masked or isinstance(cell, str) for cell in cells) else None
 
 
 def _no_cell(cell: Any) -> bool:
-    return cell is None or (str(cell) in ("nan", "NaT", "<NA>") and not isinstance(cell, str))
+    return cell is None or cell is np.ma.masked or (str(cell) in ("nan", "NaT", "<NA>") and not isinstance(cell, str))
 
 
 def _mark_answers(matrix: np.ndarray[Any, Any], missing: Any) -> np.ndarray[Any, Any]:
+    if isinstance(matrix, np.ma.MaskedArray):
+        unmasked: np.ndarray[Any, Any] = _mark_answers(matrix.data, missing) & ~np.ma.getmaskarray(matrix)
+        return unmasked
     if matrix.dtype.kind == "f":
         answered = ~np.isnan(matrix)
+    elif matrix.dtype.kind in "mM":
+        answered = ~np.isnat(matrix)
     elif matrix.dtype.kind == "O":
         answered = np.array([[not _no_cell(cell) for cell in row] for row in matrix])
     else:

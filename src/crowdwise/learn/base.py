@@ -138,6 +138,7 @@ class Learner(CrowdModel):
         '>>> model = cw.{name}(network="linear", epochs=30, learning_rate=0.02).fit(X, labels)\n'
         ">>> model.score(X, truth) > 0.9\nTrue"
     )
+    path_parameters: ClassVar[dict[str, tuple[str, ...]]] = {"checkpoint": ()}
     models_workers: ClassVar[bool] = True
     alternates: ClassVar[bool] = False
     variants: ClassVar[tuple[Variant, ...]] = ()
@@ -297,15 +298,19 @@ class Learner(CrowdModel):
                 crowd = Crowd(self._align_labels(labels_of_rows(labels, features, tasks, new=True)))
                 table = torch.as_tensor(self._append_unknown_worker(self.confusion_), dtype=log_f.dtype)
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
+        self._refuse_missing_probabilities(log_f)
+        given = log_f.double().exp()
+        shares: FloatArray = (given / given.sum(dim=1, keepdim=True)).numpy()
+        return shares
+
+    @staticmethod
+    def _refuse_missing_probabilities(log_f: torch.Tensor) -> None:
         unknown = log_f.isnan().any(dim=1)
         if unknown.any():
             raise InputError(
                 f"The network gives no number for row {int(unknown.nonzero()[0, 0])}. Its features may be far larger "
                 "than those it was trained on."
             )
-        given = log_f.double().exp()
-        shares: FloatArray = (given / given.sum(dim=1, keepdim=True)).numpy()
-        return shares
 
     def predict(self, X: Any, labels: Any = None, *, tasks: Any = None) -> Any:
         """The most probable class of each task, by name; parameters as for `predict_proba`."""

@@ -35,6 +35,7 @@ from torch import nn
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import INSTANCES
 from crowdwise.fitting.parameter_checks import check_number
+from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.learn.base import Learner
 from crowdwise.learn.geo_crowd_net import RIDGE
 from crowdwise.learn.losses import SMALLEST, divide_by_labels, divide_by_tasks, volume_of_outputs
@@ -151,6 +152,7 @@ class CoinNet(Learner):
     """
 
     slug = "coinnet"
+    saved = (SavedArray("task_columns/oddness", "N", low=0, missing=True),)
     family = INSTANCES
     workers_faster: ClassVar[float] = (
         1.0  # e of a label is met once an epoch: steps as large as the matrices' overshoot

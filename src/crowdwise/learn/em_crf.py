@@ -41,7 +41,7 @@ from crowdwise.fitting.method_facts import ALTERNATION
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.read import read_labels
-from crowdwise.labels.sequences import read_sequences, rule_for_new_tasks
+from crowdwise.labels.sequences import NAMES, read_sequences, rule_for_new_tasks
 from crowdwise.learn.alignment import align_to_rows
 from crowdwise.learn.base import Learner
 from crowdwise.learn.batches import Crowd
@@ -271,6 +271,7 @@ class EmCrf(Learner):
     family = ALTERNATION
     alternates = True
     needs = "sequences"
+    path_parameters: ClassVar[dict[str, tuple[str, ...]]] = Learner.path_parameters | {"sequences": (NAMES,)}
     workers_faster: ClassVar[float] = 1.0  # its parameters are the CRF's, and so the classifier's; matrices are counted
 
     sequences: Any = None
@@ -311,7 +312,9 @@ class EmCrf(Learner):
         if names is None:
             names = features.names[0] if features.names else np.arange(len(features))
         source = rule_for_new_tasks(self.sequences) if sequences is None else sequences
-        given = self._crf.log_marginals(nodes, *order_by_sequence(read_sequences(source, names))).double().exp()
+        log_f = self._crf.log_marginals(nodes, *order_by_sequence(read_sequences(source, names)))
+        self._refuse_missing_probabilities(log_f)
+        given = log_f.double().exp()
         shares: FloatArray = (given / given.sum(dim=1, keepdim=True)).numpy()
         return shares
 

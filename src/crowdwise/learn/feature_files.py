@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 from crowdwise.labels.columns import Columns, candidates
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.files import file_source
+from crowdwise.labels.regular_files import open_regular_file
 from crowdwise.labels.source_location import format_count
 from crowdwise.labels.vocabulary import as_vocabulary, parse_integers
 from crowdwise.learn.features import HeldFeatures, StreamedFeatures, make_features
@@ -102,7 +103,8 @@ def _npz(path: Path, key: str | None) -> Features:
         if set(stored.files) >= SPARSE:
             from scipy import sparse
 
-            return make_features(_load_array(lambda: sparse.load_npz(path), path))
+            file.seek(0)
+            return make_features(_load_array(lambda: sparse.load_npz(file), path))
         # Every array is read: the axes of one are not known before.
         arrays = {name: _load_array(lambda name=name: stored[name], path) for name in stored.files}
     values = arrays[_chosen_key(arrays, key, path)]
@@ -199,7 +201,7 @@ class _Images(Dataset[Any]):
 
         file = self.files[at]
         try:
-            with Image.open(file) as image:
+            with open_regular_file(file) as plain, Image.open(plain) as image:
                 made = image.convert(self.mode)
             made = made if made.size == self.size else made.resize(self.size, Image.Resampling.BILINEAR)
         except Exception as error:  # whatever a stranger's file can raise
@@ -246,7 +248,7 @@ def _common_size_and_mode(files: Sequence[Path], image_size: int | None) -> tupl
     grey = True
     for file in files:
         try:
-            with Image.open(file) as image:
+            with open_regular_file(file) as plain, Image.open(plain) as image:
                 size, mode = image.size, image.mode
         except Exception as error:
             raise _image_error(file, error) from error
@@ -267,6 +269,8 @@ def _common_size_and_mode(files: Sequence[Path], image_size: int | None) -> tupl
 
 
 def _image_error(file: Path, error: Exception) -> InputError:
+    if isinstance(error, InputError):
+        return error
     strange = type(error).__name__ == "UnidentifiedImageError"  # whose text is the path once more
     reason = "it is no image" if strange else quote(str(error))
     return InputError(f"The image {quote(file.name)} cannot be read: {reason}. Repair or remove it.")

@@ -195,6 +195,10 @@ def _make_tensor(given: Any) -> Tensor:
         return _plain_tensor(given)
     if hasattr(given, "toarray"):  # scipy's sparse matrices
         _refuse_too_large_dense(given.shape)
+        try:
+            _check_sparse_positions(given)
+        except (ValueError, TypeError, IndexError) as error:
+            raise InputError(f"The sparse matrix of features is damaged: {quote(str(error))}.") from error
         given = given.toarray() if given.dtype.kind not in "fiub" else given.astype(np.float32).toarray()
     elif hasattr(given, "to_numpy"):
         given = given.to_numpy()
@@ -233,13 +237,40 @@ def _plain_tensor(given: Tensor) -> Tensor:
     try:
         if given.layout in (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc):
             _refuse_too_large_dense(tuple(given.shape))
-            given = given.to_dense()
+            given = _rebuild_checked(given).to_dense()
         values = given.detach().cpu()
         if values.is_complex() or values.is_quantized or values.is_nested:
             raise InputError(f"Features must be one table of numbers, not a tensor of {given.dtype}.")
         return values.float() if values.is_floating_point() and values.dtype != torch.float64 else values
     except (RuntimeError, NotImplementedError) as error:  # one of another layout, or of a device without memory
         raise InputError(f"Features cannot be read from this tensor: {quote(str(error))}.") from error
+
+
+def _check_sparse_positions(matrix: Any) -> None:
+    """Refuse positions outside the matrix: scipy looks at none of them when it fills the dense array."""
+    if hasattr(matrix, "check_format"):
+        # scipy's own check believes the last pointer, and skips the others where it says that nothing is stored.
+        if matrix.indptr[0] != 0 or (np.diff(matrix.indptr) < 0).any() or matrix.indptr[-1] > len(matrix.indices):
+            raise ValueError("the pointers to its rows or columns do not rise from 0")
+        matrix.check_format(full_check=True)
+    for places, length in zip(getattr(matrix, "coords", ()), matrix.shape, strict=False):
+        if len(places) and not 0 <= places.min() <= places.max() < length:
+            raise ValueError(f"positions from {places.min()} to {places.max()} on an axis of length {length}")
+
+
+def _rebuild_checked(given: Tensor) -> Tensor:
+    """The same sparse tensor, whose positions torch has checked; by default it does not."""
+    if given.layout == torch.sparse_coo:
+        made = torch.sparse_coo_tensor(given._indices(), given._values(), given.shape, check_invariants=True)
+    elif given.layout == torch.sparse_csr:
+        made = torch.sparse_csr_tensor(
+            given.crow_indices(), given.col_indices(), given.values(), given.shape, check_invariants=True
+        )
+    else:
+        made = torch.sparse_csc_tensor(
+            given.ccol_indices(), given.row_indices(), given.values(), given.shape, check_invariants=True
+        )
+    return made
 
 
 def _refuse_too_large_dense(shape: tuple[int, ...]) -> None:

@@ -145,6 +145,11 @@ class MigObjective(Objective):
         self.counts: Tensor
         self.register_buffer("counts", said.view(-1, crowd.n_classes).float())
 
+    def check_restored(self) -> None:
+        """Each class has one output of the network."""
+        if not torch.equal(self.order.sort().values, torch.arange(len(self.order))):
+            raise InputError("order does not give each class one output of the network")
+
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:
         """Settle which output of the network is which class."""
         del forecast

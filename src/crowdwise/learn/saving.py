@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save_file
 from torch import nn
 from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode
 
+from crowdwise.fitting.parameter_checks import check_count
+from crowdwise.fitting.parquet_files import read_numbers
 from crowdwise.fitting.part_digests import add_digests
-from crowdwise.fitting.saving import report_errors_as_damage, restore_model, stored_parameters, write_model
+from crowdwise.fitting.saving import ARRAYS, report_errors_as_damage, restore_model, stored_parameters, write_model
 from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.regular_files import open_regular_file
 from crowdwise.labels.table_output import native_table
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.features import HeldFeatures
 from crowdwise.learn.networks import NETWORKS, Classifier, build_network, default_network, representation_width
+from crowdwise.learn.torch_settings import find_device
 
 if TYPE_CHECKING:
     from crowdwise.learn.base import Learner
@@ -35,6 +40,9 @@ __all__ = ["restore_learner", "save"]
 
 WEIGHTS, WORKERS, HISTORY = "network.safetensors", "objective.safetensors", "history.parquet"
 LARGEST = 2**28  # numbers in the features of one task: a file that says more is not believed
+LONGEST_TENSOR_LIST = 1 << 20  # bytes: names and shapes of the tensors in a file
+SMALL = 1 << 25  # bytes of a tensor that may serve training alone
+FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 
 
 def save(model: Learner, folder: str | Path) -> None:
@@ -66,7 +74,11 @@ def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, A
     folder = Path(folder)
     _check_network_given(folder, header, network)
     model = kind()
-    restore_model(model, folder, header)
+    with report_errors_as_damage(folder):
+        parameters = dict(header["parameters"])
+        if parameters.get("device") in ("cuda", "mps") and find_device(parameters["device"]).type == "cpu":
+            parameters["device"] = "auto"  # trained on a device that is not here
+    restore_model(model, folder, header | {"parameters": parameters})
     with report_errors_as_damage(folder):
         model.network = model.network if network is None else network
         model.shape_ = _shape(header)
@@ -74,17 +86,42 @@ def restore_learner(kind: type[Learner], folder: str | Path, header: dict[str, A
         if header["network"]["n_classes"] != len(model.classes_):
             raise InputError(f"{header['network']['n_classes']!r} classes in the network, {len(model.classes_)} names")
         own = header["network"]["name"] if network is None else network
-        model.network_ = _classifier(own, model.shape_, len(model.classes_), load_file(folder / WEIGHTS))
-        objective = _fresh_objective(model, model.network_, len(model.workers_))
-        state = load_file(folder / WORKERS)
-        _check_state(objective, state, WORKERS)
+        model.network_ = _classifier(own, model.shape_, len(model.classes_), folder / WEIGHTS)
+        with _RefuseLarge(sum((folder / name).stat().st_size for name in (WORKERS, ARRAYS))):
+            objective = _fresh_objective(model, model.network_, len(model.workers_))
+        state = _read_state(objective, folder / WORKERS)
         if sorted(state) != header["state"]:
             raise InputError(f"{WORKERS} holds {sorted(state)}, not {header['state']}")
         objective.load_state_dict(state, strict=False)  # what is sized by tasks or labels stays as it starts
+        objective.check_restored()
         model.module_ = objective.eval()
-        model.best_epoch_, model.n_epochs_ = int(header["best_epoch"]), int(header["n_epochs"])
-        model.history_ = native_table(_history(folder / HISTORY), model.kind_)
+        check_count("n_epochs", header["n_epochs"])
+        check_count("best_epoch", header["best_epoch"], high=header["n_epochs"])
+        model.best_epoch_, model.n_epochs_ = header["best_epoch"], header["n_epochs"]
+        history = read_numbers(folder / HISTORY, model.n_epochs_)
+        if "epoch" not in history.column_names:
+            raise InputError(f"{HISTORY} is no table of epochs")
+        columns = {name: history[name].combine_chunks() for name in history.column_names}
+        model.history_ = native_table(columns, model.kind_)
     return model
+
+
+class _RefuseLarge(TorchFunctionMode):
+    """Refuse to make a tensor of many more bytes than the files hold: a parameter may ask for any size."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if func in FACTORIES and args and named.get("device") != "meta":
+            lengths = args[0] if isinstance(args[0], tuple | list) else [each for each in args if type(each) is int]
+            if 4 * math.prod(lengths) > self.most + SMALL:
+                raise InputError(
+                    f"a parameter asks for a tensor of shape {tuple(lengths)}, which no file here can fill"
+                )
+        return func(*args, **named)
 
 
 def _check_network_unchanged(model: Learner) -> None:
@@ -132,7 +169,7 @@ def _columns(header: dict[str, Any], shape: tuple[int, ...]) -> tuple[str, ...]:
     return columns
 
 
-def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, weights: dict[str, torch.Tensor]) -> Classifier:
+def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, path: Path) -> Classifier:
     """The classifier with the saved weights; for a named network, nothing is allocated that the file does not hold."""
     if isinstance(network, nn.Module):
         classifier = build_network(network, _make_zero_features(shape), n_classes).eval()
@@ -141,13 +178,13 @@ def _classifier(network: Any, shape: tuple[int, ...], n_classes: int, weights: d
                 classifier, _make_zero_features(shape)
             )  # lazy layers learn their size from what they first meet
     else:
-        with torch.device("meta"):
-            made = NETWORKS[network](shape, n_classes)
         # The scaling has one number for each feature of a row, or for each channel of an image.
         form = shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))
-        classifier = Classifier(made, torch.zeros(form), torch.ones(form))
-    _check_state(classifier, weights, WEIGHTS)
-    classifier.load_state_dict(weights, assign=True)
+        with torch.device("meta"):
+            classifier = Classifier(NETWORKS[network](shape, n_classes), torch.zeros(form), torch.ones(form))
+    classifier.load_state_dict(_read_state(classifier, path), assign=True)
+    if classifier.deviation is not None and not (classifier.deviation > 0).all():
+        raise InputError(f"{path.name} holds deviations of the features that are not above 0")
     return classifier.eval()
 
 
@@ -165,13 +202,24 @@ def _fresh_objective(model: Learner, classifier: Classifier, n_workers: int) -> 
         )
 
 
-def _check_state(module: nn.Module, saved: dict[str, torch.Tensor], name: str) -> None:
+def _read_state(module: nn.Module, path: Path) -> dict[str, torch.Tensor]:
+    """Tensors of a file, each of which must be one of the module's state; a longer file is not read."""
     own = module.state_dict()
+    with open_regular_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        listed = int.from_bytes(file.read(8), "little")
+        if listed > LONGEST_TENSOR_LIST or size > 8 + listed + sum(each.nbytes for each in own.values()):
+            raise InputError(f"{path.name} is longer than the tensors that belong there")
+        file.seek(0)
+        saved = load(file.read())
     for key, value in saved.items():
         if key not in own or (own[key].shape, own[key].dtype) != (value.shape, value.dtype):
-            raise InputError(f"{name} holds {key} of shape {tuple(value.shape)}, which does not belong there")
-        if value.isnan().any():
-            raise InputError(f"{name} holds {key} with values that are no numbers")
+            raise InputError(
+                f"{path.name} holds {quote(key)} of shape {tuple(value.shape)}, which does not belong there"
+            )
+        if value.isnan().any() or value.isposinf().any():  # the logarithm of 0 may be there
+            raise InputError(f"{path.name} holds {quote(key)} with values that are no numbers, or infinite")
+    return saved
 
 
 def _make_objective_as_loaded(model: Learner) -> Objective:
@@ -190,15 +238,6 @@ def _make_objective_as_loaded(model: Learner) -> Objective:
 
 def _make_zero_features(shape: tuple[int, ...]) -> Features:
     return HeldFeatures(torch.zeros(1).expand(2, *shape))
-
-
-def _history(path: Path) -> dict[str, Any]:
-    table = pq.read_table(path)
-    if "epoch" not in table.column_names or not all(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in table.schema.types
-    ):
-        raise InputError(f"{path.name} is no table of epochs")
-    return {name: table[name].combine_chunks() for name in table.column_names}
 
 
 def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:

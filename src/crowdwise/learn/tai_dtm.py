@@ -38,6 +38,7 @@ import torch
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import INSTANCES
 from crowdwise.fitting.parameter_checks import check_count, check_number
+from crowdwise.labels.errors import InputError
 from crowdwise.learn.base import Learner
 from crowdwise.learn.instance_trace import TransitionHead, losses_of_labels
 from crowdwise.learn.losses import SMALLEST, divide_by_labels
@@ -97,6 +98,12 @@ class TransitionObjective(Objective):
         self.register_buffer("source", torch.full((crowd.n_workers,), crowd.n_workers))  # whose weights a worker uses
         self.threshold, self.fewest = threshold, fewest
         self.stage = WARM_UP
+
+    def check_restored(self) -> None:
+        """Each worker uses their own weights, or the crowd's."""
+        own = torch.arange(self.crowd.n_workers)
+        if not ((self.source == own) | (self.source == self.crowd.n_workers)).all():
+            raise InputError("source names weights that no worker has")
 
     def begin_epoch(self, epoch: int, forecast: Callable[[], Tensor]) -> None:
         """At the end of the warm-up, find the anchors; then, when the global matrices are learnt, hand them out."""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.kernels.pairs import label_pairs
 from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.metrics.checks import class_positions
+from crowdwise.metrics.checks import as_array, check_labels, class_positions
 from crowdwise.metrics.votes import agreeing_pairs, vote_matrix
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def disagreement_weights(weights: Weights, n_classes: int) -> FloatArray:
         if weights not in ("linear", "quadratic"):
             raise InputError(f"weights is {quote(weights)}; it must be None, 'linear', 'quadratic' or a matrix.")
         return gap if weights == "linear" else gap**2
-    given = np.asarray(weights)
+    given = as_array(weights, "weights")
     if given.ndim != 2 or given.shape[0] != given.shape[1] or given.dtype.kind not in "iuf":
         raise InputError(f"weights must be a square matrix of numbers; its shape is {given.shape}.")
     if given.shape[0] < n_classes:
@@ -207,8 +208,8 @@ def pairwise_kappas(labels: CrowdLabels, *, weights: Weights = None, min_common:
     >>> pairs.first.tolist(), pairs.second.tolist(), pairs.n_common.tolist(), pairs.kappa.tolist()
     ([0, 0, 1], [1, 2, 2], [4, 1, 1], [0.5, nan, 0.0])
     """
-    if min_common < 1:
-        raise InputError(f"min_common is {min_common}; it must be at least 1.")
+    check_labels(labels)
+    check_count("min_common", min_common)
     grave = disagreement_weights(weights, labels.n_classes)
     if choose_engine(labels.n_labels, labels.n_classes) == "numba":
         pairs = _compiled_kappas(labels, grave, nominal=weights is None)

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from crowdwise.labels.errors import InputError
+from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.metrics.checks import posterior_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+
+MOST_BINS = 10**6
 
 __all__ = [
     "Reliability",
@@ -62,8 +64,7 @@ def reliability_table(truth: npt.ArrayLike, posterior: npt.ArrayLike, *, n_bins:
 
 def bin_predictions(confidence: FloatArray, right: BoolArray, n_bins: int = 15) -> Reliability:
     """The table of any predictions: how sure each was, and whether it was right."""
-    if n_bins < 1:
-        raise InputError(f"n_bins is {n_bins}; it must be at least 1.")
+    check_count("n_bins", n_bins, high=MOST_BINS)
     edges = np.linspace(0, 1, n_bins + 1)
     at = np.searchsorted(edges[1:], confidence, side="left")
     n = np.bincount(at, minlength=n_bins)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.fitting.parameter_checks import MOST
+from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
 
 if TYPE_CHECKING:
@@ -15,11 +17,34 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["check_choice", "check_confusions", "check_rows", "class_positions", "known_pairs", "posterior_rows"]
+__all__ = [
+    "as_array",
+    "check_choice",
+    "check_confusions",
+    "check_labels",
+    "check_rows",
+    "class_positions",
+    "known_pairs",
+    "posterior_rows",
+]
 
 UNKNOWN = -1
 # A posterior normalised in float32 misses one by about 1e-7 a class; more than this is not rounding.
 ROUNDING = 1e-4
+
+
+def as_array(given: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
+    """The same as an array; rows of unequal length are refused."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise InputError(f"{what} must have rows of equal length.") from error
+
+
+def check_labels(labels: object) -> None:
+    """Refuse what are no labels."""
+    if not isinstance(labels, CrowdLabels):
+        raise InputError(f"labels are {quote(type(labels).__name__)}; give CrowdLabels, as crowdwise.read_labels does.")
 
 
 def class_positions(given: npt.ArrayLike, what: str) -> IntArray:
@@ -28,7 +53,7 @@ def class_positions(given: npt.ArrayLike, what: str) -> IntArray:
     >>> class_positions([2, None, 0, -1], "truth").tolist()
     [2, -1, 0, -1]
     """
-    array = np.ma.filled(given, UNKNOWN) if isinstance(given, np.ma.MaskedArray) else np.asarray(given)
+    array = np.ma.filled(given, UNKNOWN) if isinstance(given, np.ma.MaskedArray) else as_array(given, what)
     if array.ndim != 1:
         raise InputError(f"{what} must be one-dimensional, one entry for each task; its shape is {array.shape}.")
     if array.size == 0:
@@ -44,6 +69,7 @@ def class_positions(given: npt.ArrayLike, what: str) -> IntArray:
         array = np.where(np.isnan(array), UNKNOWN, array)
         _refuse(array, array != np.floor(array), what, "class positions are whole numbers")
     _refuse(array, array < UNKNOWN, what, "class positions start at 0, and -1 stands for unknown")
+    _refuse(array, array > MOST, what, f"there are no more classes than {MOST}")
     return array.astype(np.int64)
 
 
@@ -67,7 +93,7 @@ def known_pairs(truth: npt.ArrayLike, given: npt.ArrayLike, what: str) -> tuple[
 def posterior_rows(truth: npt.ArrayLike, posterior: npt.ArrayLike) -> tuple[IntArray, FloatArray]:
     """Truth and probability rows of the tasks whose truth is known. Other rows are not looked at."""
     true = class_positions(truth, "truth")
-    rows = np.asarray(posterior)
+    rows = as_array(posterior, "posterior")
     if rows.ndim != 2 or rows.dtype.kind not in "fiu":
         raise InputError(
             f"posterior must be a matrix of numbers, tasks × classes; its shape is {rows.shape} and its type "
@@ -101,7 +127,7 @@ def check_rows(rows: npt.NDArray[Any], what: str, names: IntArray | None = None)
 
 def check_confusions(given: npt.ArrayLike, what: str) -> FloatArray:
     """Confusion matrices [worker, truth, label] as float64, or the error that names the wrong shape."""
-    array = np.asarray(given)
+    array = as_array(given, what)
     if array.ndim != 3 or array.shape[1] != array.shape[2] or array.dtype.kind not in "fiu":
         raise InputError(
             f"{what} must be numbers of shape (workers, classes, classes), [worker, truth, label]; "
@@ -113,7 +139,7 @@ def check_confusions(given: npt.ArrayLike, what: str) -> FloatArray:
 
 def check_choice(given: object, allowed: Sequence[str], what: str) -> None:
     """Refuse a choice that is not offered."""
-    if given not in allowed:
+    if not isinstance(given, str) or given not in allowed:
         raise InputError(f"{what} is {quote(given)}; it must be one of {', '.join(map(repr, allowed))}.")
 
 

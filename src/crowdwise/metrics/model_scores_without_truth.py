@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.special import expit
 
+from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.metrics.agreement import disagreement_weights, pairwise_kappas
-from crowdwise.metrics.checks import check_choice, check_confusions, check_rows, class_positions
+from crowdwise.metrics.checks import check_choice, check_confusions, check_labels, check_rows, class_positions
 from crowdwise.metrics.votes import agreeing_pairs, class_numbers, vote_matrix
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def model_kappas(
     grave = disagreement_weights(weights, labels.n_classes)
     asked = said[labels.task] >= 0
     worker, label, model = labels.worker[asked], labels.label[asked], said[labels.task[asked]]
+    check_count("min_common", min_common)
     shape = (labels.n_workers, labels.n_classes)
     row = worker.astype(np.int64) * labels.n_classes
     by_model = np.bincount(row + model, minlength=shape[0] * shape[1]).reshape(shape)
@@ -267,6 +269,7 @@ def _mean_pair_difference(labels: CrowdLabels, given: FloatArray, *, squared: bo
 
 
 def _predictions(predicted: npt.ArrayLike, labels: CrowdLabels) -> IntArray:
+    check_labels(labels)
     said = class_positions(predicted, "predicted")
     if said.size != labels.n_tasks:
         raise InputError(

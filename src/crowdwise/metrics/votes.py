@@ -66,7 +66,7 @@ def class_names_as_numbers(votes: Votes) -> FloatArray | None:
     """Read the classes' names as numbers, if all of them are.
 
     >>> labels = CrowdLabels.from_codes([0], [0], [0], tasks=1, workers=1, classes=["0.5", "2"])
-    >>> known_numbers(labels).tolist()
+    >>> class_names_as_numbers(labels).tolist()
     [0.5, 2.0]
     """
     if not isinstance(votes, CrowdLabels):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.labels.errors import InputError
 from crowdwise.metrics.checks import check_choice, check_confusions, check_rows, known_pairs, posterior_rows
 
@@ -107,8 +108,8 @@ def log_loss(truth: npt.ArrayLike, posterior: npt.ArrayLike, *, floor: float = S
     >>> round(log_loss([0, 1], [[0.5, 0.5], [0.2, 0.8]]), 4)
     0.4581
     """
-    if not 0 <= floor < 1:
-        raise InputError(f"floor is {floor}; it must lie in [0, 1).")
+    check_number("floor", floor, low=0, high=1 - 1e-9)
+    floor = float(floor)
     true, rows = posterior_rows(truth, posterior)
     given = np.maximum(rows[np.arange(true.size), true], floor)
     with np.errstate(divide="ignore"):

@@ -5,6 +5,7 @@ Names of workers, tasks and classes are data of a chart and nowhere else: never 
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +18,8 @@ from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.report.audit_page.audit_view import choose_workers_to_draw, have_equal_label_counts
 from crowdwise.report.display_names import distinct_names
 
+if sys.flags.optimize > 1:
+    raise InputError("Charts need altair, which reads docstrings: run Python without -OO (PYTHONOPTIMIZE=2).")
 try:
     import altair as alt
 except ModuleNotFoundError as error:

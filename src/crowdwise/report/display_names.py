@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.labels.unseen_characters import escape_letters
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,7 +21,7 @@ def escape_unprintable(text: object) -> str:
     >>> print(escape_unprintable("a\x1b[31mb\u202ec"))
     a\x1b[31mb\u202ec
     """
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in str(text))
+    return escape_letters(str(text))
 
 
 def display_name(name: object, most: int = LONGEST) -> str:

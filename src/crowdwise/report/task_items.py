@@ -22,7 +22,7 @@ from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.read import open_source
 from crowdwise.labels.vocabulary import as_vocabulary, positions
-from crowdwise.report.display_names import display_name
+from crowdwise.report.display_names import display_name, escape_unprintable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +110,9 @@ class TaskItems:
         line = " ".join(text.split())
         if len(line) <= SHORT and not why:
             return TaskItem(display_name(line, SHORT), "", picture)
-        whole = "\n".join(_escape_line(part) for part in text[:LONG].splitlines()) + ("…" if len(text) > LONG else "")
+        whole = "\n".join(escape_unprintable(part) for part in text[:LONG].splitlines()) + (
+            "…" if len(text) > LONG else ""
+        )
         return TaskItem(
             display_name(line, SHORT), f"{whole}\n{display_name(path, SHORT)}{why}" if why else whole, picture
         )
@@ -237,8 +239,3 @@ def _text_column(column: pa.ChunkedArray, name: str, columns: Columns) -> pa.Arr
             f"{columns.place.origin}: column {quote(name)} does not hold text. Give the text, or the path of a "
             "picture, of each task."
         ) from error
-
-
-def _escape_line(line: str) -> str:
-    """One line of a text with what does not print made visible."""
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in line)

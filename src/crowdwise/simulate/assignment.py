@@ -77,7 +77,9 @@ def assign_regular(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.r
     """
     per_task = check_count(labels_per_task, "labels_per_task")
     per_worker, left_over = divmod(n_tasks * per_task, n_workers)
-    if left_over or per_task > n_workers:
+    if per_task > n_workers:
+        raise InputError(f"labels_per_task is {per_task} but there are only {n_workers} workers. Ask for fewer labels.")
+    if left_over:
         raise InputError(
             f"There is no regular assignment of {n_tasks} tasks × {per_task} labels to {n_workers} workers. "
             + _suggest_regular_sizes(n_tasks, n_workers, per_task)

@@ -9,6 +9,7 @@ import numpy as np
 from crowdwise.labels.engine_choice import choose_engine
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.integer_codes import smallest_int
+from crowdwise.metrics.checks import as_array
 from crowdwise.simulate.checks import check_count, check_prior
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def draw_truth(
             part = codes[start : start + CHUNK]
             part[:] = np.searchsorted(cumulative, rng.random(part.size), side="right")
         return codes, shares
-    given = np.asarray(truth)
+    given = as_array(truth, "truth")
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
         raise InputError(f"truth must be one whole number a task; it has shape {given.shape} and type {given.dtype}.")
     if given.min() < 0 or given.max() >= n_classes:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from crowdwise.labels.errors import InputError
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.simulate.checks import check_count
 from crowdwise.simulate.setting import Setting, add_setting_parameters
 from crowdwise.simulate.simulation import Simulation
@@ -67,7 +67,13 @@ def judge_families(
         raise InputError(f"sizes add up to {sum(members)}, but there are {n_workers} workers.")
     if sharing not in SHARING:
         raise InputError(f"sharing is {sharing!r}; it must be one of {', '.join(SHARING)}.")
-    shared = np.broadcast_to(np.asarray(correlation, np.float64), len(members))
+    ends = np.asarray(accuracy, np.float64)
+    if ends.shape != (2,) or not 0 <= ends[0] <= ends[1] <= 1:
+        raise InputError(f"accuracy is {quote(accuracy)}; it must be two numbers from 0 to 1, the lower first.")
+    shared = np.asarray(correlation, np.float64)
+    if shared.shape not in ((), (1,), (len(members),)):
+        raise InputError(f"correlation has shape {shared.shape}; give one number, or one for each family.")
+    shared = np.broadcast_to(shared, len(members))
     power = 0.5 if sharing == "draw" else 1.0
     if common < 0 or (shared < 0).any() or common**power + shared.max(initial=0) ** power > 1:
         what = "their square roots" if sharing == "draw" else "they"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.simulate.assignment import assign
-from crowdwise.simulate.checks import as_generator, check_count
+from crowdwise.simulate.checks import as_generator, check_count, check_kind, check_sizes
 from crowdwise.simulate.draws import draw_labels, draw_truth
 from crowdwise.simulate.simulation import Simulation
 
@@ -74,7 +74,7 @@ def add_setting_parameters(
 
     The function decorated takes a `Setting` in their place. Signature and docstring of the result name them all.
 
-    >>> @with_setting(n_tasks=10, n_workers=2, n_classes=3)
+    >>> @add_setting_parameters(n_tasks=10, n_workers=2, n_classes=3)
     ... def perfect(setting: Setting, *, gain: float = 1.0) -> Simulation:
     ...     "Workers who are always right."
     >>> print(", ".join(inspect.signature(perfect).parameters))
@@ -98,6 +98,11 @@ def add_setting_parameters(
             asked = {name: given.pop(name) for name in (*sizes, "prior", "truth")}
             for name in LEAST.keys() & sizes.keys():
                 asked[name] = check_count(asked[name], name, LEAST[name])
+            check_sizes(int(asked.get("n_workers", 1)), int(asked.get("n_classes", 1)))
+            for parameter in own:
+                several = "Sequence" in str(parameter.annotation)
+                value = check_kind(given[parameter.name], parameter.name, parameter.default, several=several)
+                given[parameter.name] = value
             return simulate(Setting(rng, **asked), **given)  # type: ignore[call-arg]
 
         names = ", ".join([*sizes, *(parameter.name for parameter in ALWAYS)])

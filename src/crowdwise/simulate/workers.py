@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.labels.errors import InputError
-from crowdwise.simulate.checks import check_count, check_share
+from crowdwise.simulate.checks import check_count, check_kind, check_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,8 +115,8 @@ def draw_skilled_confusion(
     `concentration` is the sum of the pseudo-counts of a row: the larger, the more alike the workers.
     """
     n_workers = check_count(n_workers, "n_workers", 0)
-    right = check_share(skill, "skill")
-    if not 0 < right < 1 or not concentration > 0 or not np.isfinite(concentration):
+    right, concentration = check_share(skill, "skill"), check_kind(concentration, "concentration", 10.0)
+    if not 0 < right < 1 or not concentration > 0:
         raise InputError(
             f"skill ({skill}) must lie between 0 and 1, both excluded, and concentration ({concentration}) "
             "must be positive: they are the mean and the size of Dirichlet pseudo-counts."

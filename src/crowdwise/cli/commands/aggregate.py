@@ -115,6 +115,10 @@ def aggregate(
     if [*labels, options.truth, options.gold, options.sequences, options.graph, options.items].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
     place = None if out in (None, "-") else output_files.check_folder(str(out))
+    if place is not None:
+        given = [*labels, options.truth, options.gold, options.sequences, options.graph, options.items]
+        for name in ("consensus.csv", "workers.csv"):
+            output_files.check_file(str(place / name), "--out", given)
     files = LabelFiles(labels, columns)
     with use_engine(options.engine):
         read = read_files(files)
@@ -213,10 +217,14 @@ def _parse_shares(given: str, classes: list[str]) -> list[float]:
         name, _, share = part.rpartition("=")
         if name not in shares:
             raise InputError(f"--class-prior: {quote(part)} names no class; give NAME=SHARE for {listing(classes)}.")
+        if not math.isnan(shares[name]):
+            raise InputError(f"--class-prior names {quote(name)} twice. Give each class one share.")
         try:
             shares[name] = float(share)
         except ValueError as error:
             raise InputError(f"--class-prior: {quote(share)} is no number, in {quote(part)}.") from error
+        if not 0 <= shares[name] <= 1:
+            raise InputError(f"--class-prior: {quote(part)} is no share; it must be a number from 0 to 1.")
     missing = [name for name, share in shares.items() if math.isnan(share)]
     if missing:
         raise InputError(f"--class-prior gives no share to {listing(missing)}. Name every class, 0 for one never true.")

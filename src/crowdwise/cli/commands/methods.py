@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crowdwise.cli import console_tables, output_files
+from crowdwise.cli import console_tables, fitted_model_output, output_files
 from crowdwise.cli.options import Json
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def methods(
 
     # Learners are listed on request alone: their classes come with torch, which takes seconds to import.
     entries: Sequence[Any] = registry.learners() if learn else registry.methods()
+    if sys.flags.optimize > 1:
+        note = "What methods assume, and their papers, are in docstrings, which Python leaves out with -OO."
+        fitted_model_output.print_notes_to_stderr([note])
     if json:
         output_files.print_json([asdict(entry) for entry in entries])
         return

@@ -53,11 +53,11 @@ def simulate(
         return
     if out == "-" and truth_out == "-":
         raise typer.BadParameter("labels and truth cannot both go to standard output; give one a file")
-    for place, option in ((out, "--out"), (truth_out, "--truth-out")):
-        if place is not None:
-            output_files.check_file(place, option, ())
-    if truth_out is not None and Path(out).resolve() == Path(truth_out).resolve():
+    if truth_out is not None and out != "-" and Path(truth_out).resolve() == Path(out).resolve():
         raise typer.BadParameter("--out and --truth-out name the same file; give each its own")
+    for option, file in (("--out", out), ("--truth-out", truth_out)):
+        if file is not None:
+            output_files.check_file(file, option, [])
     given = dict(zip(PARAMETERS, (tasks, workers, classes, labels_per_task, seed), strict=True))
     simulation = _simulate_crowd(crowd, {name: value for name, value in given.items() if value is not None})
     truth = {} if truth_out is None else {truth_out: simulation.truth_table()}

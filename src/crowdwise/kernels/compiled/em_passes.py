@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
 from crowdwise.kernels.compiled.prefetch import AHEAD, prefetch_row
+from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
     from crowdwise.kernels.block_layout import Blocks

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from crowdwise.labels.loop_compiler import njit
 
 __all__ = ["exp_of_nonpositive"]
 

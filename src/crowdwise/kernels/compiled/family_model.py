@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from crowdwise.kernels.compiled.softmax import softmax_row
 from crowdwise.kernels.family_model import NEGLIGIBLE
+from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
     from crowdwise.kernels.family_model import FamilyCounts, FamilyEdges, FamilyParameters

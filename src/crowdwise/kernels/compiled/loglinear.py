@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from crowdwise.kernels.compiled.exponential import exp_of_nonpositive
 from crowdwise.kernels.compiled.softmax import softmax_task
 from crowdwise.kernels.loglinear import ENOUGH, HALVINGS, NEGLIGIBLE, STEPS
+from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
     from crowdwise.kernels.block_layout import TaskLane

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
     from crowdwise.kernels.block_layout import TaskLane, WorkerLane

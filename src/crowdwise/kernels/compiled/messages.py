@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numba import njit
 
 from crowdwise.kernels.messages import FLOOR
+from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
     from crowdwise.kernels.block_layout import TaskLane, WorkerLane

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from crowdwise.kernels.pair_agreement import MOST_TOTAL
+from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
     from crowdwise.kernels.pair_agreement import IndependenceModel

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
+
+from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
     from crowdwise.labels.types import FloatArray

@@ -1,0 +1,109 @@
+"""Places, names and settings that a command is run with: refused in words, or no harm done."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from crowdwise import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("cat=.9,dog=.1,cat=.9", "names 'cat' twice"),
+        ("cat=.5,cat=.5", "names 'cat' twice"),
+        ("cat=1e308,dog=1e308", "'cat=1e308' is no share"),
+        ("cat=nan,dog=.1", "'cat=nan' is no share"),
+        ("cat=-1,dog=2", "'cat=-1' is no share"),
+    ],
+)
+def test_class_prior(given: str, said: str, cw: Callable[..., Any], labels: Path) -> None:
+    ran = cw("aggregate", labels, "--method", "dawid-skene", "--class-prior", given)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_results_do_not_replace_what_is_read(cw: Callable[..., Any], labels: Path) -> None:
+    """Also where the file has another name: a link, or another way to the same folder."""
+    place = labels.parent / "results"
+    place.mkdir()
+    os.link(labels, place / "workers.csv")
+    ran = cw("aggregate", labels, "--method", "majority-vote", "--out", place)
+    assert ran.code == 2
+    assert "is a file that is read, and would be lost" in ran.err
+    assert labels.read_text() == (place / "workers.csv").read_text()
+
+
+def test_labels_and_truth_of_a_simulation_in_one_file(cw: Callable[..., Any], tmp_path: Path) -> None:
+    ran = cw("simulate", "spammers", "--out", tmp_path / "a.csv", "--truth-out", tmp_path / "." / "b" / ".." / "a.csv")
+    assert ran.code == 2
+    assert "name the same file" in ran.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_simulation_that_cannot_be_written(cw: Callable[..., Any], tmp_path: Path) -> None:
+    """Both files, or none."""
+    (tmp_path / "truth.csv").write_text("before")
+    for bad in (tmp_path, "/dev/full"):
+        ran = cw("simulate", "spammers", "--tasks", 5, "--out", bad, "--truth-out", tmp_path / "truth.csv")
+        assert ran.code == 2
+        assert [each.name for each in tmp_path.iterdir()] == ["truth.csv"]
+        assert (tmp_path / "truth.csv").read_text() == "before"
+
+
+def test_name_that_is_no_text(cw: Callable[..., Any]) -> None:
+    ran = cw("aggregate", os.fsdecode(b"caf\xe9.csv"))
+    assert ran.code == 2
+    assert r"caf\udce9.csv' on the command line is no text. It is not UTF-8: rename the file" in ran.err
+    hidden = "Zo\u00eb.csv".encode().decode("ascii", "surrogateescape")  # as Python reads it in the locale C
+    assert "set PYTHONUTF8=1" in cw("aggregate", hidden).err
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "-5", "x"])
+def test_width_of_no_terminal(
+    columns: str, cw: Callable[..., Any], labels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    ran = cw("aggregate", labels, "--method", "majority-vote")
+    assert ran.code == 0
+    assert ran.out.startswith("Consensus on 4 tasks from")
+
+
+def test_warning_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn(**_given: Any) -> int:
+        warnings.warn("Compiled loops cannot be kept.", RuntimeWarning, stacklevel=1)
+        return 0
+
+    monkeypatch.setattr("crowdwise.cli.app.app", warn)
+    assert cli.main(["methods"]) == 2  # warnings are errors here
+    assert "Compiled loops cannot be kept. (A warning, which -W error" in capsys.readouterr().err
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert cli.main(["methods"]) == 0
+    assert capsys.readouterr().err == "crowdwise: Compiled loops cannot be kept.\n"
+
+
+def test_without_docstrings() -> None:
+    """Python -OO drops them: what is read from them is left out, with a note; altair cannot do without."""
+    program = """if True:
+        from crowdwise.cli import main
+        print(main(["methods"]))
+        try:
+            import crowdwise.report.charts
+        except ValueError as error:
+            print(error)
+        """
+    ran = subprocess.run([sys.executable, "-OO", "-c", program], capture_output=True, text=True, check=True)
+    assert "are in docstrings, which Python leaves out with -OO" in ran.stderr
+    code, refused = ran.stdout.splitlines()[-2:]
+    assert (code, "run Python without -OO" in refused) == ("0", True)

@@ -1,0 +1,153 @@
+"""The same answers give the same results, however rows, tasks, workers and classes are ordered and named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import crowdwise as cw
+from crowdwise.fitting.content_order import order_by_content
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
+from crowdwise.labels import CrowdLabels
+from crowdwise.simulate import simulate
+
+if TYPE_CHECKING:
+    from crowdwise.labels.types import IntArray
+    from crowdwise.registry import Method
+
+EVERY = pytest.mark.parametrize("method", cw.methods(), ids=lambda method: method.slug)
+BOTH = pytest.mark.parametrize(("which", "engine"), [("sparse", "numba"), ("dense", "numpy")])
+DRAWN = (
+    cw.DawidSkene(init="random", n_restarts=2),
+    cw.Mace(n_restarts=3),
+    cw.BayesianClassifierCombination(inference="gibbs", n_sweeps=20, burn_in=5),
+    cw.MaxMarginMajorityVote(inference="m3v"),
+    cw.MinimaxEntropy(regularisation="auto", max_iter=5, tol=0.0),
+    cw.GroupDawidSkene(groups=2),
+    cw.CoupledNmf(max_workers=5),
+)
+
+
+class Disguise(NamedTuple):
+    """The answers of a crowd under other numbers, and where its tasks, workers and classes are there."""
+
+    labels: CrowdLabels
+    tasks: IntArray
+    workers: IntArray
+    classes: IntArray
+
+
+def disguise(labels: CrowdLabels, *, more_workers: int = 3, more_tasks: int = 3) -> Disguise:
+    """Shuffle the rows, renumber and rename all, turn the classes, and add workers and tasks without answers."""
+    generator = np.random.default_rng(7)
+    task_of = generator.permutation(labels.n_tasks + more_tasks)[: labels.n_tasks]
+    worker_of = generator.permutation(labels.n_workers + more_workers)[: labels.n_workers]
+    class_of = np.roll(np.arange(labels.n_classes), 1)
+    order = generator.permutation(labels.n_labels)
+    other = CrowdLabels.from_codes(
+        task_of[labels.task][order],
+        worker_of[labels.worker][order],
+        class_of[labels.label][order],
+        tasks=[f"t{n}" for n in range(labels.n_tasks + more_tasks)],
+        workers=[f"w{n}" for n in range(labels.n_workers + more_workers)],
+        classes=[f"c{n}" for n in range(labels.n_classes)],
+        on_duplicate="all",
+    )
+    return Disguise(other, task_of, worker_of, class_of)
+
+
+@pytest.fixture(scope="module")
+def crowds(crowd: CrowdLabels) -> dict[str, CrowdLabels]:
+    """A middling crowd, and one of two classes with many tasks that are alike: five workers who answered all."""
+    dense = simulate("dawid-skene", n_tasks=60, n_workers=5, n_classes=2, labels_per_task=None, random_state=4).labels
+    return {"sparse": crowd, "dense": dense}
+
+
+_FITS: dict[tuple[str, str, str], Any] = {}
+
+
+def fitted(method: Method, crowds: dict[str, CrowdLabels], which: str, engine: str) -> Any:
+    """The method fitted to a crowd, once for all tests."""
+    key = method.slug, which, engine
+    if key not in _FITS:
+        _FITS[key] = method.load()(engine=engine).fit(crowds[which])
+    return _FITS[key]
+
+
+def assert_same(first: Any, second: Any, there: Disguise) -> None:
+    """All that is fitted is the same, and so is the consensus."""
+    np.testing.assert_allclose(second.posterior_[there.tasks][:, there.classes], first.posterior_, atol=1e-8)
+    np.testing.assert_allclose(second.skill_[there.workers], first.skill_, atol=1e-8)
+    np.testing.assert_allclose(second.prior_[there.classes], first.prior_, atol=1e-8)
+    if hasattr(first, "confusion_"):
+        matrices = second.confusion_[there.workers][:, there.classes][:, :, there.classes]
+        np.testing.assert_allclose(matrices, first.confusion_, atol=1e-8)
+    np.testing.assert_allclose(second.skill_beta_[there.workers], first.skill_beta_, rtol=1e-6)
+    sure = np.diff(np.sort(first.posterior_, axis=1)[:, -2:]).ravel() > 1e-8
+    decided = second._decide(second.posterior_)[there.tasks]
+    np.testing.assert_array_equal(decided[sure], there.classes[first._decide(first.posterior_)][sure])
+
+
+@EVERY
+@BOTH
+@pytest.mark.filterwarnings("ignore::crowdwise.NotConverged")
+def test_order_names_and_who_is_silent_do_not_matter(
+    method: Method, which: str, engine: str, crowds: dict[str, CrowdLabels]
+) -> None:
+    there = disguise(crowds[which])
+    first = fitted(method, crowds, which, engine)
+    assert_same(first, method.load()(engine=engine).fit(there.labels), there)
+
+
+@pytest.mark.parametrize("model", DRAWN, ids=lambda model: f"{model.slug}")
+def test_other_parameters_that_draw(model: Any, crowds: dict[str, CrowdLabels]) -> None:
+    there = disguise(crowds["sparse"])
+    first, second = (clone(model) for _ in range(2))
+    assert_same(first.fit(crowds["sparse"]), second.fit(there.labels), there)
+
+
+@EVERY
+@BOTH
+@pytest.mark.filterwarnings("ignore::crowdwise.NotConverged")
+def test_prediction_on_the_same_labels_is_the_posterior(
+    method: Method, which: str, engine: str, crowds: dict[str, CrowdLabels]
+) -> None:
+    model, crowd = fitted(method, crowds, which, engine), crowds[which]
+    np.testing.assert_allclose(model.predict_proba(crowd), model.posterior_, atol=1e-8)
+    some = crowd.select(tasks=crowd.tasks.to_pylist()[5:20])
+    np.testing.assert_allclose(model.predict_proba(some), model.posterior_[5:20], atol=1e-8)
+
+
+@EVERY
+def test_a_task_with_other_labels_is_judged_anew(method: Method, crowds: dict[str, CrowdLabels]) -> None:
+    model, crowd = fitted(method, crowds, "sparse", "numba"), crowds["sparse"]
+    first = crowd.task == 0
+    other = CrowdLabels.from_codes(
+        crowd.task[first], crowd.worker[first], np.full(first.sum(), 2), tasks=crowd.tasks[:1], workers=crowd.workers,
+        classes=crowd.classes,
+    )  # fmt: skip
+    assert model.predict_proba(other).argmax() == 2
+
+
+def test_what_is_known_is_content() -> None:
+    labels = CrowdLabels.from_dense([[0, 1], [0, 1], [0, 1], [1, 0]])
+    gold = np.array([-1, 1, -1, -1])
+    known = PriorKnowledge(gold=gold, worker_counts=np.stack([np.zeros((2, 2)), np.eye(2)]))
+    order = order_by_content(labels, known)
+    assert sorted(np.bincount(order.alike_tasks)) == [1, 1, 2], "the first and the third task are alike, no others"
+    assert order.alike_workers.size == np.unique(order.alike_workers).size == 2
+    arranged, told = order.arrange(labels), order.arrange_knowledge(known)
+    assert told.worker_counts is not None
+    for place, task in enumerate(order.tasks):
+        answers = {(order.workers[w], order.classes[c]) for t, w, c in _edges(arranged) if t == place}
+        assert answers == {(w, c) for t, w, c in _edges(labels) if t == task}
+        assert gold[task] == (-1 if told.gold[place] < 0 else order.classes[told.gold[place]])
+    assert known.worker_counts is not None
+    np.testing.assert_array_equal(order.restore_matrices(told.worker_counts, np.zeros((2, 2, 2))), known.worker_counts)
+
+
+def _edges(labels: CrowdLabels) -> list[tuple[int, int, int]]:
+    return list(zip(labels.task.tolist(), labels.worker.tolist(), labels.label.tolist(), strict=True))

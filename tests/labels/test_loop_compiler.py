@@ -1,0 +1,139 @@
+"""Compiled code on disk: whatever happens to the files, a loop runs and gives the same."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from crowdwise.labels import loop_compiler
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOOP = """
+from crowdwise.labels.loop_compiler import njit
+
+@njit(cache=True, nogil=True)
+def double(number):
+    return 2 * number
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module with one loop, compiled and kept beside it."""
+    monkeypatch.setattr(loop_compiler.numba.config, "CACHE_DIR", "")
+    path = tmp_path / "one_loop.py"
+    path.write_text(LOOP)
+    assert load(path).double(21) == 42
+    return path
+
+
+def load(path: Path) -> Any:
+    """The module as a new process has it: nothing compiled yet."""
+    spec = importlib.util.spec_from_file_location("one_loop", path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def kept_file(module: Path) -> Path:
+    (found,) = module.parent.glob("__pycache__/*.nbc")
+    return found
+
+
+def was_read(double: Any) -> bool:
+    return sum(double.stats.cache_hits.values()) == 1
+
+
+def test_kept_code_is_read(module: Path) -> None:
+    again = load(module)
+    assert again.double(21) == 42
+    assert was_read(again.double)
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1  # within the machine code, which would run
+    file.write_bytes(content)
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def turn_into_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+@pytest.mark.parametrize("damage", [cut, flip_a_bit, empty, turn_into_pipe])
+def test_damaged_file_is_replaced(damage: Any, module: Path) -> None:
+    damage(kept_file(module))
+    again = load(module)
+    assert again.double(21) == 42
+    assert not was_read(again.double)
+    third = load(module)
+    assert third.double(21) == 42
+    assert was_read(third.double)
+
+
+def test_other_source_at_the_same_line_is_compiled(module: Path) -> None:
+    module.write_text(LOOP.replace("2 *", "3 *"))
+    assert load(module).double(21) == 63
+    assert kept_file(module)  # in the place of the other
+
+
+def test_what_cannot_be_written_is_noted_once(module: Path) -> None:
+    kept = kept_file(module)
+    kept.unlink()
+    kept.mkdir()
+    loop_compiler._warn_not_kept.cache_clear()
+    with pytest.warns(RuntimeWarning, match=r"Compiled loops cannot be kept \(.*: Is a directory\).*NUMBA_CACHE_DIR"):
+        assert load(module).double(21) == 42
+    assert load(module).double(21) == 42  # warnings are errors here
+
+
+def test_no_place_for_compiled_code(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_compiler.FunctionCache._impl_class, "_locator_classes", [])
+    loop_compiler._warn_not_kept.cache_clear()
+    with pytest.warns(RuntimeWarning, match="no locator available"):
+        assert load(module).double(21) == 42
+
+
+FIT = """
+import numpy as np, crowdwise as cw
+made = cw.simulate.simulate("dawid-skene", n_tasks=20_000, n_workers=20, n_classes=3, labels_per_task=5, random_state=0)
+for method in (cw.MajorityVote(), cw.OneCoin(), cw.Glad(max_iter=2)):
+    assert np.isfinite(method.fit(made.labels).posterior_).all()
+cw.DawidSkene(engine="numba").fit(made.labels)
+"""
+
+
+def test_numba_that_does_not_fit(tmp_path: Path) -> None:
+    """Large data run in NumPy, with a note; compiled loops that were asked for are refused."""
+    broken = tmp_path / "numba" / "__init__.py"
+    broken.parent.mkdir()
+    broken.write_text("raise ImportError('Numba needs NumPy 2.3 or less.')")
+    places = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    ran = subprocess.run(
+        [sys.executable, "-c", FIT],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(places)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stderr.count("Loops cannot be compiled here (ImportError: Numba needs NumPy 2.3 or less.)") == 1
+    refused = ran.stderr.splitlines()[-1]
+    assert "InputError: The engine 'numba' cannot run here (ImportError: Numba needs NumPy 2.3 or less.)." in refused
