@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NOTES = "notes.txt"  # a file of the user's in the same folder
+OFTEN = 20  # times that a checkpoint is written after each epoch, so that kills meet it
 
 
 # ---- processes ----------------------------------------------------------------------------------------------------
@@ -191,12 +192,23 @@ class Training:
         self.place = folder / "checkpoint"
         self.X, self.labels, _ = cw.simulate.simulate_features()
         self.settings: dict[str, Any] = {"network": "linear", "epochs": epochs, "learning_rate": 0.02}
-        started = time.perf_counter()
         self.whole = cw.TraceRegularized(**self.settings).fit(self.X, self.labels)
-        self.seconds = time.perf_counter() - started
 
     def train(self) -> Any:
         return cw.TraceRegularized(**self.settings, checkpoint=self.place).fit(self.X, self.labels)
+
+    def train_writing_often(self) -> None:
+        """The same, in a process that mostly writes checkpoints."""
+        from crowdwise.learn.checkpoints import Checkpoint
+
+        write = Checkpoint.write
+
+        def write_often(*given: Any) -> None:
+            for _ in range(OFTEN):
+                write(*given)
+
+        Checkpoint.write = write_often  # type: ignore[method-assign]
+        self.train()
 
     def check(self) -> str:
         try:
@@ -252,12 +264,12 @@ def kill_at_step(number: int, work: Callable[[], None]) -> None:
     work()
 
 
-def kill_training(made: Training, kills: int, chance: random.Random) -> Counter[str]:
+def kill_training(made: Training, kills: int, chance: random.Random, longest: float) -> Counter[str]:
     """Kill trainings; after each third kill let it end, and compare it with one that was never stopped."""
     found: Counter[str] = Counter()
     file = made.place / "checkpoint.safetensors"
     for number in range(kills):
-        kill_at_random(made.train, made.seconds, chance)
+        kill_at_random(made.train_writing_often, longest, chance)
         found["killed while it wrote"] += bool(drafts(made.place)) if made.place.exists() else 0
         if number % 3 == 2:
             found[made.check()] += 1
@@ -314,7 +326,7 @@ def try_at_random(kills: int, rounds: int, seed: int) -> dict[str, Counter[str]]
         return {
             "save, killed": kill_saves(models, kills, chance, 0.1),
             "--out, killed": kill_saves(results, kills, chance, 0.4),
-            "checkpoint, killed": kill_training(training, kills, chance),
+            "checkpoint, killed": kill_training(training, kills, chance, 1.0),
             "two saves at once": write_at_once(models, rounds),
             "two --out at once": write_at_once(results, rounds),
             "loads while two save": load_meanwhile(models, rounds),
