@@ -12,9 +12,7 @@ OMP_NUM_THREADS=1.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
-import io
 import itertools
 import os
 import random
@@ -30,7 +28,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import crowdwise as cw
-from crowdwise.cli import main
+from crowdwise.cli.commands.aggregate import AggregateOptions, fit_and_score
+from crowdwise.cli.label_files import LabelFiles
+from crowdwise.cli.output_files import write_results
 from crowdwise.labels.atomic_output import replace_folder
 
 if TYPE_CHECKING:
@@ -156,14 +156,14 @@ class Models:
 
 
 class Results:
-    """The results of two methods, written by `crowdwise aggregate --out`."""
+    """The results of two methods, written as `crowdwise aggregate --out` does."""
 
     def __init__(self, folder: Path) -> None:
         self.place = folder / "out"
-        labels = folder / "labels.csv"
-        run("simulate", "spammers", "--tasks", 60, "--out", labels)
-        words = ("aggregate", labels, "--out", self.place, "--method")
-        self.writes = [lambda name=name: run(*words, name) for name in ("majority-vote", "dawid-skene")]
+        labels = cw.simulate.simulate("spammers", n_tasks=60, random_state=0).labels
+        made = [AggregateOptions(method=name) for name in ("majority-vote", "dawid-skene")]
+        found = [fit_and_score(LabelFiles("labels.csv"), options, labels) for options in made]
+        self.writes = [lambda result=result: write_results(result, self.place) for result in found]
         self.versions = []
         for write in self.writes:
             write()
@@ -177,12 +177,6 @@ class Results:
         """What the folder holds, while no one writes."""
         found = self.read()
         return "old or new" if found in self.versions else f"mixture: {sorted(found)}"
-
-
-def run(*words: object) -> None:
-    with contextlib.redirect_stdout(io.StringIO()):
-        if main([str(word) for word in words]) != 0:
-            raise RuntimeError(f"crowdwise {words} failed")
 
 
 class Training:
@@ -325,7 +319,7 @@ def try_at_random(kills: int, rounds: int, seed: int) -> dict[str, Counter[str]]
         models, results, training = Models(folder), Results(folder), Training(folder)
         return {
             "save, killed": kill_saves(models, kills, chance, 0.1),
-            "--out, killed": kill_saves(results, kills, chance, 0.4),
+            "--out, killed": kill_saves(results, kills, chance, 0.2),
             "checkpoint, killed": kill_training(training, kills, chance, 1.0),
             "two saves at once": write_at_once(models, rounds),
             "two --out at once": write_at_once(results, rounds),
