@@ -109,7 +109,7 @@ def test_fork_while_another_thread_holds_a_lock_of_a_module(monkeypatch: pytest.
     """As that of learners, which train one at a time."""
     monkeypatch.setattr(fork_safety, "lock_of_a_test", threading.RLock(), raising=False)
     hold(fork_safety.lock_of_a_test, 0.2)  # type: ignore[attr-defined]
-    assert exit_code_of_child(lambda: fork_safety.lock_of_a_test.acquire()) == 0  # type: ignore[attr-defined]
+    assert exit_code_of_child(lambda: fork_safety.lock_of_a_test.__enter__()) == 0  # type: ignore[attr-defined]  # noqa: PLW0108
 
 
 def test_import_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
