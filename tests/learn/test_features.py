@@ -305,3 +305,11 @@ def test_images_are_needed(name: str) -> None:
 def test_small_images_are_refused() -> None:
     with pytest.raises(InputError, match=r"8 × 8 pixels are too few. Use cnn"):
         NETWORKS["cnn-pooled"]((1, 8, 8), 2)
+
+
+@pytest.mark.parametrize("kind", [np.complex128, "U8"])
+def test_a_sparse_matrix_of_no_numbers(kind: object) -> None:
+    made = scipy.sparse.csr_matrix(np.eye(3))
+    made.data = made.data.astype(kind)
+    with pytest.raises(InputError, match="not real numbers"):
+        make_features(made)

@@ -199,7 +199,9 @@ def _make_tensor(given: Any) -> Tensor:
             _check_sparse_positions(given)
         except (ValueError, TypeError, IndexError) as error:
             raise InputError(f"The sparse matrix of features is damaged: {quote(str(error))}.") from error
-        given = given.toarray() if given.dtype.kind not in "fiub" else given.astype(np.float32).toarray()
+        if given.dtype.kind not in "fiub":
+            raise InputError(f"The sparse matrix of features holds {given.dtype}, not real numbers.")
+        given = given.astype(np.float32).toarray()
     elif hasattr(given, "to_numpy"):
         given = given.to_numpy()
     elif isinstance(given, np.ma.MaskedArray):
