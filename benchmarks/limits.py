@@ -14,6 +14,8 @@
   with 50 gold answers and the best prior, learnt from the whole truth of the other sets. Ours: `calibrate_from_gold`.
 - size. Error correlations with the truth of every task; and pairs of crowds with the same labels and other sizes.
 
+The test with the truth flags an honest worker in one set of twenty. The audit, and the test with labels, flag so that
+5 % of those flagged are expected to be honest, which lets them find more where a set has many spammers of its own.
 An honest worker is one of the set's own, with 20 answers or more, whose attention by the truth is at least the bound of
 `find_spammers`. Confusion matrices are shrunk to the crowd's mean by as many answers as make the labels most probable.
 Sets with few true answers are left out.

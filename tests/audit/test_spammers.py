@@ -334,6 +334,25 @@ def test_spammers_with_a_hundred_labels_each_among_ten_classes():
     assert len(found) >= 0.7 * len(spam)
 
 
+def crowd_with_two_guessers(seed: int) -> CrowdLabels:
+    """Fifteen workers, right on 75 to 95 % of 400 tasks of two classes, and two who guess on fifty tasks each."""
+    rng = np.random.default_rng(seed)
+    truth, skill = rng.integers(0, 2, 400), rng.uniform(0.75, 0.95, 15)
+    worker = np.argsort(rng.random((400, 15)), axis=1)[:, :8].ravel()
+    task = np.repeat(np.arange(400), 8)
+    label = np.where(rng.random(task.size) < skill[worker], truth[task], 1 - truth[task])
+    task = np.concatenate([task, rng.choice(400, 50, replace=False), rng.choice(400, 50, replace=False)])
+    worker, label = np.append(worker, np.repeat([15, 16], 50)), np.append(label, rng.integers(0, 2, 100))
+    return CrowdLabels.from_codes(task, worker, label, tasks=400, workers=17, classes=2)
+
+
+def test_guessers_of_fifty_labels_of_two_classes():
+    """Few honest workers have half of the usual attention: a lucky guesser does not pass for one of them."""
+    found = [flagged(find_spammers(crowd_with_two_guessers(seed))) for seed in range(20)]
+    assert sum(map(len, found)) >= 31  # 29 if honest workers are taken to be spread evenly
+    assert set.union(*found) <= {15, 16}
+
+
 def test_level_is_kept_at_the_bound_itself():
     """Of workers whose skill is the bound, at most one crowd in twenty flags any; far below it, nearly all do."""
 

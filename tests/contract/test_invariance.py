@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 import crowdwise as cw
-from crowdwise.fitting.content_order import order_by_content
+from crowdwise.fitting.content_order import average_twins, order_by_content
 from crowdwise.fitting.prior_knowledge import PriorKnowledge
 from crowdwise.labels import CrowdLabels
 from crowdwise.simulate import simulate
@@ -61,9 +62,10 @@ def disguise(labels: CrowdLabels, *, more_workers: int = 3, more_tasks: int = 3)
 
 @pytest.fixture(scope="module")
 def crowds(crowd: CrowdLabels) -> dict[str, CrowdLabels]:
-    """A middling crowd, and one of two classes with many tasks that are alike: five workers who answered all."""
-    dense = simulate("dawid-skene", n_tasks=60, n_workers=5, n_classes=2, labels_per_task=None, random_state=4).labels
-    return {"sparse": crowd, "dense": dense}
+    """A middling crowd, and one of two classes: six workers who answered all tasks, the last as the first did."""
+    five = simulate("dawid-skene", n_tasks=60, n_workers=5, n_classes=2, labels_per_task=None, random_state=4).labels
+    dense = five.label.reshape(60, 5)
+    return {"sparse": crowd, "dense": CrowdLabels.from_dense(np.column_stack([dense, dense[:, 0]]))}
 
 
 _FITS: dict[tuple[str, str, str], Any] = {}
@@ -109,6 +111,18 @@ def test_other_parameters_that_draw(model: Any, crowds: dict[str, CrowdLabels]) 
     assert_same(first.fit(crowds["sparse"]), second.fit(there.labels), there)
 
 
+@pytest.mark.data
+@pytest.mark.skipif(
+    not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set: dog/labels.csv is looked for there"
+)
+@pytest.mark.parametrize("slug", ["glad", "max-margin", "ebcc"])
+def test_real_labels(slug: str) -> None:
+    """L-BFGS ended at other digits in another order of these."""
+    labels = cw.datasets.load("dog").labels
+    there, method = disguise(labels), cw.method(slug).load()
+    assert_same(method().fit(labels), method().fit(there.labels), there)
+
+
 @EVERY
 @BOTH
 @pytest.mark.filterwarnings("ignore::crowdwise.NotConverged")
@@ -147,6 +161,12 @@ def test_what_is_known_is_content() -> None:
         assert gold[task] == (-1 if told.gold[place] < 0 else order.classes[told.gold[place]])
     assert known.worker_counts is not None
     np.testing.assert_array_equal(order.restore_matrices(told.worker_counts, np.zeros((2, 2, 2))), known.worker_counts)
+
+
+def test_workers_with_the_same_answers_are_one() -> None:
+    labels = CrowdLabels.from_dense([[0, 1, 0, 0], [1, 1, 1, 0]])
+    averaged = average_twins(labels, np.array([2, 1, 0]), np.array([[3.0, 0.0], [5.0, 5.0], [1.0, 2.0]]))
+    assert averaged.tolist() == [[2, 1], [5, 5], [2, 1]]
 
 
 def _edges(labels: CrowdLabels) -> list[tuple[int, int, int]]:

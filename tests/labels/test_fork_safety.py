@@ -105,6 +105,13 @@ def test_fork_while_another_thread_computes_a_property() -> None:
 CACHED = [name for name, each in vars(CrowdLabels).items() if isinstance(each, functools.cached_property)]
 
 
+def test_fork_while_another_thread_holds_a_lock_of_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of learners, which train one at a time."""
+    monkeypatch.setattr(fork_safety, "lock_of_a_test", threading.RLock(), raising=False)
+    hold(fork_safety.lock_of_a_test, 0.2)  # type: ignore[attr-defined]
+    assert exit_code_of_child(lambda: fork_safety.lock_of_a_test.__enter__()) == 0  # type: ignore[attr-defined]  # noqa: PLW0108
+
+
 def test_import_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fork goes on after a while, with no lock in hand."""
     monkeypatch.setattr(fork_safety, "LONGEST", 0.05)

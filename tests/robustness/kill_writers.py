@@ -12,9 +12,7 @@ OMP_NUM_THREADS=1.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
-import io
 import itertools
 import os
 import random
@@ -30,13 +28,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import crowdwise as cw
-from crowdwise.cli import main
+from crowdwise.cli.commands.aggregate import AggregateOptions, fit_and_score
+from crowdwise.cli.label_files import LabelFiles
+from crowdwise.cli.output_files import write_results
 from crowdwise.labels.atomic_output import replace_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 NOTES = "notes.txt"  # a file of the user's in the same folder
+OFTEN = 20  # times that a checkpoint is written after each epoch, so that kills meet it
 
 
 # ---- processes ----------------------------------------------------------------------------------------------------
@@ -155,14 +156,14 @@ class Models:
 
 
 class Results:
-    """The results of two methods, written by `crowdwise aggregate --out`."""
+    """The results of two methods, written as `crowdwise aggregate --out` does."""
 
     def __init__(self, folder: Path) -> None:
         self.place = folder / "out"
-        labels = folder / "labels.csv"
-        run("simulate", "spammers", "--tasks", 60, "--out", labels)
-        words = ("aggregate", labels, "--out", self.place, "--method")
-        self.writes = [lambda name=name: run(*words, name) for name in ("majority-vote", "dawid-skene")]
+        labels = cw.simulate.simulate("spammers", n_tasks=60, random_state=0).labels
+        made = [AggregateOptions(method=name) for name in ("majority-vote", "dawid-skene")]
+        found = [fit_and_score(LabelFiles("labels.csv"), options, labels) for options in made]
+        self.writes = [lambda result=result: write_results(result, self.place) for result in found]
         self.versions = []
         for write in self.writes:
             write()
@@ -178,12 +179,6 @@ class Results:
         return "old or new" if found in self.versions else f"mixture: {sorted(found)}"
 
 
-def run(*words: object) -> None:
-    with contextlib.redirect_stdout(io.StringIO()):
-        if main([str(word) for word in words]) != 0:
-            raise RuntimeError(f"crowdwise {words} failed")
-
-
 class Training:
     """A learner that is trained with a checkpoint, and goes on after it was killed."""
 
@@ -191,12 +186,23 @@ class Training:
         self.place = folder / "checkpoint"
         self.X, self.labels, _ = cw.simulate.simulate_features()
         self.settings: dict[str, Any] = {"network": "linear", "epochs": epochs, "learning_rate": 0.02}
-        started = time.perf_counter()
         self.whole = cw.TraceRegularized(**self.settings).fit(self.X, self.labels)
-        self.seconds = time.perf_counter() - started
 
     def train(self) -> Any:
         return cw.TraceRegularized(**self.settings, checkpoint=self.place).fit(self.X, self.labels)
+
+    def train_writing_often(self) -> None:
+        """The same, in a process that mostly writes checkpoints."""
+        from crowdwise.learn.checkpoints import Checkpoint
+
+        write = Checkpoint.write
+
+        def write_often(*given: Any) -> None:
+            for _ in range(OFTEN):
+                write(*given)
+
+        Checkpoint.write = write_often  # type: ignore[method-assign]
+        self.train()
 
     def check(self) -> str:
         try:
@@ -252,12 +258,12 @@ def kill_at_step(number: int, work: Callable[[], None]) -> None:
     work()
 
 
-def kill_training(made: Training, kills: int, chance: random.Random) -> Counter[str]:
+def kill_training(made: Training, kills: int, chance: random.Random, longest: float) -> Counter[str]:
     """Kill trainings; after each third kill let it end, and compare it with one that was never stopped."""
     found: Counter[str] = Counter()
     file = made.place / "checkpoint.safetensors"
     for number in range(kills):
-        kill_at_random(made.train, made.seconds, chance)
+        kill_at_random(made.train_writing_often, longest, chance)
         found["killed while it wrote"] += bool(drafts(made.place)) if made.place.exists() else 0
         if number % 3 == 2:
             found[made.check()] += 1
@@ -313,8 +319,8 @@ def try_at_random(kills: int, rounds: int, seed: int) -> dict[str, Counter[str]]
         models, results, training = Models(folder), Results(folder), Training(folder)
         return {
             "save, killed": kill_saves(models, kills, chance, 0.1),
-            "--out, killed": kill_saves(results, kills, chance, 0.4),
-            "checkpoint, killed": kill_training(training, kills, chance),
+            "--out, killed": kill_saves(results, kills, chance, 0.2),
+            "checkpoint, killed": kill_training(training, kills, chance, 1.0),
             "two saves at once": write_at_once(models, rounds),
             "two --out at once": write_at_once(results, rounds),
             "loads while two save": load_meanwhile(models, rounds),

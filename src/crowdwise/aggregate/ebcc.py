@@ -54,10 +54,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from crowdwise.engines import Prepared
-    from crowdwise.fitting.content_order import ContentOrder
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.crowd_labels import CrowdLabels
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.labels.types import FloatArray, IntArray
 
 __all__ = ["EnhancedBcc"]
 
@@ -66,18 +65,17 @@ EMPTY = 1e-12  # tasks of a subtype, all together, below which it is left out
 
 
 def split_at_random(
-    shares: FloatArray, n_subtypes: int, order: ContentOrder, generator: np.random.Generator
+    shares: FloatArray, n_subtypes: int, order: tuple[IntArray, IntArray], generator: np.random.Generator
 ) -> FloatArray:
     """Each task's shares of votes (N, K), split over subtypes by a uniform draw from the simplex: (N, K × R).
 
-    Draws are made in the order given; a task that is not in it is split evenly.
+    Draws are made for tasks and classes in the order given; a task that is not in it is split evenly.
     """
+    tasks, classes = order
     split = np.ones((*shares.shape, n_subtypes))
-    for first in range(0, order.tasks.size, BLOCK):
-        tasks = order.tasks[first : first + BLOCK]
-        split[np.ix_(tasks, order.classes)] = generator.standard_exponential(
-            (tasks.size, order.classes.size, n_subtypes)
-        )
+    for first in range(0, tasks.size, BLOCK):
+        some = tasks[first : first + BLOCK]
+        split[np.ix_(some, classes)] = generator.standard_exponential((some.size, classes.size, n_subtypes))
     split *= (shares / split.sum(axis=2))[:, :, None]
     return split.reshape(shares.shape[0], -1)
 
@@ -212,6 +210,9 @@ class EnhancedBcc(BayesianAggregator):
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
         n_classes = labels.n_classes
+        found = order_by_content(labels, known)
+        order = found.tasks.astype(np.int32), found.classes  # and no more of it is kept
+        del found
         shares = whole = vote_shares(labels, known.gold)
         if self.n_subtypes > 1 and self.n_restarts > 1:  # before the large tables are made
             whole = clone(self).set_params(n_subtypes=1, n_restarts=1)._fit(labels, known).posterior
@@ -226,7 +227,7 @@ class EnhancedBcc(BayesianAggregator):
             labels,
             prepared,
             known.gold,
-            starts=self._starts(prepared, begin, order_by_content(labels, known), rows_prior),
+            starts=self._starts(prepared, begin, order, rows_prior),
             prior_of=prior_of,
             rows_prior=rows_prior,
             **self._climb_options,
@@ -234,6 +235,7 @@ class EnhancedBcc(BayesianAggregator):
         )
         tasks = ended.parameters.tasks.reshape(n_classes, -1)
         posterior = states.reshape(labels.n_tasks, *tasks.shape).sum(axis=2)
+        del states, prepared  # large
         class_counts = classes + tasks.sum(axis=1)
         prior = class_counts / class_counts.sum() if known.class_prior is None else known.class_prior
         subtype_counts = pseudo[0] + tasks
@@ -254,7 +256,7 @@ class EnhancedBcc(BayesianAggregator):
         ).attach_climb_history(ended)
 
     def _starts(
-        self, prepared: Prepared, begin: list[Any], order: ContentOrder, rows_prior: FloatArray
+        self, prepared: Prepared, begin: list[Any], order: tuple[IntArray, IntArray], rows_prior: FloatArray
     ) -> Iterator[VariationalState]:
         """The votes, split at random; every second time the posterior of the model without subtypes."""
         for number, generator in enumerate(np.random.default_rng(self.random_state).spawn(self.n_restarts)):

@@ -27,6 +27,7 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from crowdwise.fitting.base import Fit
+from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.crowd_model import FittedArray
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.family_bases import ClimbingAggregator
@@ -149,20 +150,26 @@ class Glad(ClimbingAggregator):
         n_classes = labels.n_classes
         log_prior = np.full(n_classes, -np.log(n_classes)) if known.log_prior is None else known.log_prior
 
+        # L-BFGS stops after a few steps, and where it stops depends on the last digit of every sum.
+        order = order_by_content(labels, known)
+        arranged, gold = order.arrange(labels), order.arrange_knowledge(known).gold
+
         def step(parameters: GladParameters) -> tuple[float, float, GladParameters]:
             log_likelihood, _, right = truth_posterior(
-                labels, parameters.ability, np.exp(parameters.log_ease), log_prior, known.gold
+                arranged, parameters.ability, np.exp(parameters.log_ease), log_prior[order.classes], gold
             )
             objective = log_likelihood + log_density(parameters)
-            return objective, log_likelihood, m_step(labels, right, parameters)
+            return objective, log_likelihood, m_step(arranged, right, parameters)
 
-        start = GladParameters(np.full(labels.n_workers, PRIOR_MEAN), np.full(labels.n_tasks, PRIOR_MEAN))
+        start = GladParameters(np.full(arranged.n_workers, PRIOR_MEAN), np.full(arranged.n_tasks, PRIOR_MEAN))
         # L-BFGS makes many small BLAS calls: threads of the library's own would only wait for each other.
         with threadpool_limits(1, user_api="blas"):
             ended = self._climb(start, step, labels)
-        ability, log_ease = ended.parameters.ability, ended.parameters.log_ease
+        # Who has no answers stays at the mean of the prior.
+        ability, log_ease = np.full(labels.n_workers, PRIOR_MEAN), np.full(labels.n_tasks, PRIOR_MEAN)
+        ability[order.workers], log_ease[order.tasks] = ended.parameters.ability, ended.parameters.log_ease
         _, posterior, right = truth_posterior(labels, ability, np.exp(log_ease), log_prior, known.gold)
-        skill, skill_beta = compute_skill(labels, right, ended.parameters)
+        skill, skill_beta = compute_skill(labels, right, GladParameters(ability, log_ease))
         confusion = np.repeat(((1 - skill) / max(n_classes - 1, 1))[:, None], n_classes**2, axis=1)
         confusion = confusion.reshape(-1, n_classes, n_classes)
         confusion[:, np.arange(n_classes), np.arange(n_classes)] = skill[:, None]

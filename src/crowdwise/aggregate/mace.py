@@ -34,7 +34,7 @@ from crowdwise.fitting.family_bases import ClimbingAggregator
 from crowdwise.fitting.method_facts import BAYESIAN
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.fitting.priors import dirichlet_divergence, dirichlet_expected_logs
-from crowdwise.fitting.saved_arrays import SavedArray
+from crowdwise.fitting.saved_arrays import ROUNDING, SavedArray
 from crowdwise.kernels import NO_GOLD, worker_answer_sums
 
 if TYPE_CHECKING:
@@ -188,7 +188,12 @@ class Mace(ClimbingAggregator):
     """
 
     slug = "mace"
-    saved = (SavedArray("worker_columns/competence", "M", low=0, high=1),)
+    saved = (
+        SavedArray("worker_columns/competence", "M", low=0, high=1),
+        SavedArray("extra/log_right", "M K", high=ROUNDING),
+        SavedArray("extra/log_wrong", "M K", high=ROUNDING),
+        SavedArray("extra/log_prior", "K", low=-np.inf, logarithms=True),
+    )
     family = BAYESIAN
 
     inference: str = "vb"
@@ -235,8 +240,6 @@ class Mace(ClimbingAggregator):
 
     def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         kept, posterior = self.extra_, np.empty((labels.n_tasks, labels.n_classes))
-        if not kept:  # saved before they were kept
-            return super()._predict_posterior(labels)
         average = self._log_confusion_table()[-1]
         right, wrong = np.diag(average), np.where(np.eye(labels.n_classes) > 0, -np.inf, average).max(axis=0)
         bonus = np.concatenate([kept["log_right"] - kept["log_wrong"], (right - wrong)[None]])

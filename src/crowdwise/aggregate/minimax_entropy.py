@@ -84,7 +84,7 @@ class PenaltyWeights:
 def penalty_weights(labels: CrowdLabels, regularisation: float) -> PenaltyWeights:
     """α = γ K², and β in proportion to how many more labels a worker has than a task."""
     worker = regularisation * labels.n_classes**2
-    n_tasks, n_workers = np.count_nonzero(labels.labels_per_task), np.count_nonzero(labels.labels_per_worker)
+    n_tasks, n_workers = (int(np.count_nonzero(each)) for each in (labels.labels_per_task, labels.labels_per_worker))
     return PenaltyWeights(worker * n_tasks / n_workers, worker)
 
 
@@ -261,7 +261,7 @@ class MinimaxEntropy(ClimbingAggregator):
             return choose_regularisation(
                 labels, log_prior, gold, self.ordinal, min(self.max_iter, ROUNDS), self.random_state
             )
-        check_number("regularisation", self.regularisation, low=0, above=True)
+        check_number("regularisation", self.regularisation, low=1e-100)  # its inverse is squared
         return float(self.regularisation)
 
     @property

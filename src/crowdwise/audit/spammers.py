@@ -23,7 +23,7 @@ judged by that measure.
 
 So the crowd itself says how unusual a spammer is in it: among workers who all do well, one who does badly needs more
 labels to be sure of, and in an honest crowd there is nobody below the bound to be found. Whoever is flagged is so by
-their own labels (`OWN` times as likely below the bound as above), never by what others do.
+their own labels (at least `OWN` times as likely below the bound as above), never by what others do alone.
 
 Whose slope is below 0 beyond chance does not spam: such labels carry information, upside down, and have a finding of
 their own, "opposite" (Holm over workers). Who is independent by the slope but not by the whole table (swaps classes,

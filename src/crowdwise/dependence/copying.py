@@ -17,8 +17,9 @@ combination and applications", Annals of Statistics 49). Unlike the test of grou
 task to choosing whom to test, and answers that nobody else gives weigh most. It is corrected for all pairs that share
 enough tasks (`bonferroni_pair_weights`).
 
-What it cannot see is the copy of somebody who is nearly always right, nor several copies of one worker where tasks have
-so few other labels that the copies pass for the truth. Labels alone cannot tell either from experts.
+What it cannot see is the copy of somebody who is nearly always right, whom labels alone cannot tell from an expert.
+Copies that outvote the few others on their tasks pass for experts too, unless `groups.join_identical_workers` lets them
+count once.
 """
 
 from __future__ import annotations

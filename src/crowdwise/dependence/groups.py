@@ -29,6 +29,7 @@ better model of the truth: all is done once more with them.
 | the step | here |
 |---|---|
 | one label of each group on each task | `draw_representatives` |
+| who counts once to begin with | `start_groups`, with few labels a task `join_identical_workers` |
 | prior and confusion matrices from those | `pooled.fit_pooled_dawid_skene` |
 | agreement of pairs, seen and expected; the background | `pair_sums`, `background_kappa` |
 | whom each worker follows, by half of the tasks | `select_partners` |
@@ -179,8 +180,8 @@ def start_groups(labels: CrowdLabels, sums: FloatArray, members: IntArray, ahead
     """Groups (M,) to begin with: workers who agree so much more than others do that they may be copies.
 
     Copies would otherwise pass for experts, and their common answers for the truth. Experts who agree because they are
-    right are joined too, which only costs the model of the truth some of their labels; nobody is joined where that
-    would leave fewer than `LEAST_LABELS` labels a task.
+    right are joined too, which only costs the model of the truth some of their labels; where that would leave
+    fewer than `LEAST_LABELS` labels a task, only those who answer as one are joined (`join_identical_workers`).
 
     Parameters
     ----------

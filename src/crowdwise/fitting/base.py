@@ -14,7 +14,7 @@ from crowdwise.fitting.crowd_model import CrowdModel, Fit
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number, check_random_state
 from crowdwise.fitting.prior_knowledge import GOLD, align_knowledge
-from crowdwise.fitting.saved_arrays import CROSS_FITTED_GOLD, SavedArray
+from crowdwise.fitting.saved_arrays import ANSWER_HASHES, CROSS_FITTED_GOLD, SavedArray
 from crowdwise.kernels import NO_GOLD
 from crowdwise.labels.engine_choice import ENGINES, choose_engine
 from crowdwise.labels.errors import InputError, listing
@@ -111,7 +111,7 @@ class Aggregator(CrowdModel):
 
     label_kind: ClassVar[str] = "categorical"
     example: ClassVar[str] = ">>> {name}().fit(labels).predict().tolist()\n['x', 'y', 'x', 'y']"
-    saved: ClassVar[tuple[SavedArray, ...]] = CROSS_FITTED_GOLD
+    saved: ClassVar[tuple[SavedArray, ...]] = (*CROSS_FITTED_GOLD, ANSWER_HASHES)
     uses: ClassVar[frozenset[str]] = frozenset()
     climbs: ClassVar[bool] = False
     random: ClassVar[bool] = False
@@ -295,11 +295,11 @@ class Aggregator(CrowdModel):
             seen = hash_answers(labels)
             if known.gold.size:
                 seen[known.gold >= 0] = 0  # what gold says of a task is no prediction
-            self.extra_["seen"] = seen
+            self.extra_["answer_hashes"] = seen
 
     def _recall_posterior(self, labels: CrowdLabels, posterior: FloatArray) -> FloatArray:
         """The posterior (N, K), and that of the fit for tasks of the fit with the same labels; labels are aligned."""
-        seen = self.extra_.get("seen")
+        seen = self.extra_.get("answer_hashes")
         if seen is None:  # saved before it was kept
             return posterior
         place, answers = positions(labels.tasks, self._names.tasks), hash_answers(labels)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Hashes = npt.NDArray[np.uint64]
 
-__all__ = ["ContentOrder", "hash_answers", "order_by_content"]
+__all__ = ["ContentOrder", "average_twins", "hash_answers", "order_by_content"]
 
 A = TypeVar("A", bound=np.ndarray[Any, Any])
 ROUNDS = 8  # of refinement at most; two or three tell the tasks of most crowds apart
@@ -68,7 +68,7 @@ class ContentOrder:
         `add_worker` adds one without answers after the last, who stands for all such.
         """
         task, worker, label = self._ranks(labels)
-        order = np.lexsort((label, worker, task))
+        order = self._sort_ranks(task, worker, label)
         return CrowdLabels.from_codes(
             task[order],
             worker[order],
@@ -112,8 +112,7 @@ class ContentOrder:
 
     def sort_edges(self, labels: CrowdLabels) -> IntArray:
         """Positions of the edges in this order."""
-        task, worker, label = self._ranks(labels)
-        return np.lexsort((label, worker, task))
+        return self._sort_ranks(*self._ranks(labels))
 
     def average_alike_tasks(self, values: FloatArray) -> FloatArray:
         """Values (n, …) of this order, those of tasks that the answers do not tell apart averaged."""
@@ -122,6 +121,12 @@ class ContentOrder:
     def average_alike_workers(self, values: FloatArray) -> FloatArray:
         """Values (m, …) of this order, those of workers whom the answers do not tell apart averaged."""
         return _average_alike(values, self.alike_workers)
+
+    def _sort_ranks(self, task: IntArray, worker: IntArray, label: IntArray) -> IntArray:
+        size = self.workers.size * self.classes.size
+        if self.tasks.size * size < np.iinfo(np.int64).max:  # one key is sorted faster than three
+            return np.argsort(task * size + worker * self.classes.size + label)
+        return np.lexsort((label, worker, task))
 
     def _ranks(self, labels: CrowdLabels) -> tuple[IntArray, IntArray, IntArray]:
         """Task, worker and label of each edge as places in this order."""
@@ -140,8 +145,16 @@ def order_by_content(labels: CrowdLabels, known: PriorKnowledge | None = None) -
         told = told | (known.gold >= 0)
     if known is not None and known.worker_counts is not None:
         met = met | (known.worker_counts.sum(axis=(1, 2)) > 0)
-    task, worker, kind = _refine(labels, known)
-    workers, classes = _sort_some(met, worker), np.argsort(kind, kind="stable")
+    kind = np.zeros(labels.n_classes, np.uint64)
+    if known is not None and known.class_prior is not None:
+        kind = _mix(_round_to_bits(known.class_prior) + OF_CLASS)
+    task, worker, kind = _refine(labels, known, kind)
+    classes = np.argsort(kind, kind="stable")
+    if np.unique(kind).size < kind.size:
+        # Tasks of two classes that are alike are not: one has the answers of the one, one those of the other.
+        kind[classes] = np.arange(kind.size, dtype=np.uint64)
+        task, worker, kind = _refine(labels, known, kind)
+    workers = _sort_some(met, worker)
     # Where workers are alike, tasks follow the order that they were given: else two symmetric parts could be crossed.
     place = np.empty(labels.n_workers, np.uint64)
     place[workers] = np.arange(workers.size, dtype=np.uint64)
@@ -152,11 +165,9 @@ def order_by_content(labels: CrowdLabels, known: PriorKnowledge | None = None) -
     return ContentOrder(tasks, workers, classes, _number(task[tasks]), _number(worker[workers]))
 
 
-def _refine(labels: CrowdLabels, known: PriorKnowledge | None) -> tuple[Hashes, Hashes, Hashes]:
-    """Hashes of tasks, workers and classes; each round adds to each what its edges lead to."""
-    task, worker, kind = (np.zeros(size, np.uint64) for size in (labels.n_tasks, labels.n_workers, labels.n_classes))
-    if known is not None and known.class_prior is not None:
-        kind = _mix(_round_to_bits(known.class_prior) + OF_CLASS)
+def _refine(labels: CrowdLabels, known: PriorKnowledge | None, kind: Hashes) -> tuple[Hashes, Hashes, Hashes]:
+    """Hashes of tasks, workers and classes, from those of classes; each round adds to each what its edges lead to."""
+    task, worker = np.zeros(labels.n_tasks, np.uint64), np.zeros(labels.n_workers, np.uint64)
     told = _Told(known)
     distinct = 0
     for _ in range(ROUNDS):
@@ -182,6 +193,18 @@ def hash_answers(labels: CrowdLabels) -> IntArray:
     edge += labels.label.astype(np.uint64) * OF_CLASS
     np.add.at(said, labels.task, _mix(edge))
     return said.view(np.int64)
+
+
+def average_twins(labels: CrowdLabels, workers: IntArray, values: FloatArray) -> FloatArray:
+    """Values (n, …) of workers (n,), averaged over those who gave the same answers to the same tasks."""
+    chosen = np.zeros(labels.n_workers, np.bool_)
+    chosen[workers] = True
+    edges = np.flatnonzero(chosen[labels.worker])
+    said = np.zeros(labels.n_workers, np.uint64)
+    edge = labels.task[edges].astype(np.uint64) * OF_TASK
+    edge += labels.label[edges].astype(np.uint64) * OF_CLASS
+    np.add.at(said, labels.worker[edges], _mix(edge))
+    return _average_alike(values, _number(said[workers]))
 
 
 class _Told:

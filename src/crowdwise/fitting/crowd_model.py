@@ -272,6 +272,7 @@ class CrowdModel(Estimator):
             value = getattr(fit, name)
             if value is not None:
                 setattr(self, f"{name}_", value)
+        self.n_iter_, self.converged_ = int(fit.n_iter), bool(fit.converged)  # a file holds no NumPy scalars
 
     def _set_names(self, names: ModelNames) -> None:
         self._names = names

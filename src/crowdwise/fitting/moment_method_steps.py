@@ -15,7 +15,7 @@ how the table of labels is ordered: the core stands in an order that the answers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from scipy.optimize import linear_sum_assignment, nnls
 
 from crowdwise.engines import prepare
 from crowdwise.fitting.categorical_em import ConfusionParameters, make_confusion_fit
-from crowdwise.fitting.content_order import order_by_content
+from crowdwise.fitting.content_order import average_twins, order_by_content
 from crowdwise.kernels import PairCounts, pair_counts, vote_shares, worker_sums
 
 if TYPE_CHECKING:
@@ -259,6 +259,8 @@ def fit_core(
     votes = starting_counts(labels, prepared, known)
     shared = gather_core_answers(labels, known, votes, most)
     found, ended = (None, None) if shared is None else estimate(shared)
+    if found is not None:  # who stands first of two who answered alike may be found a little otherwise
+        found = replace(found, confusion=average_twins(labels, found.workers, found.confusion))
     return _make_moment_fit(labels, prepared, known, votes, found, ended)
 
 

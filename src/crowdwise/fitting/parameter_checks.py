@@ -27,10 +27,10 @@ __all__ = [
     "plain_number",
 ]
 
-# Limits of parameters that have none of their own. Squares of what lies between, summed over any crowd, are numbers;
-# what lies beyond is no setting that anyone means.
+# Limits of parameters that have none of their own. The square of the largest, summed over any crowd, and the
+# reciprocal of the smallest are numbers; what lies beyond is no setting that anyone means.
 LARGEST: Any = 1e100
-SMALLEST: Any = 1e-100
+SMALLEST: Any = 1e-300
 MOST = 2**31 - 1
 
 

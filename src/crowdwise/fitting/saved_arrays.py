@@ -17,7 +17,16 @@ from crowdwise.labels.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["CROSS_FITTED_GOLD", "ROUNDING", "SHARED", "SMALLEST", "SavedArray", "check_values", "match_shapes"]
+__all__ = [
+    "ANSWER_HASHES",
+    "CROSS_FITTED_GOLD",
+    "ROUNDING",
+    "SHARED",
+    "SMALLEST",
+    "SavedArray",
+    "check_values",
+    "match_shapes",
+]
 
 LARGEST = 1e100  # sums and products of saved numbers must not overflow
 SMALLEST = 1e-100  # of numbers above 0: the digamma function of a smaller one overflows
@@ -89,6 +98,8 @@ CROSS_FITTED_GOLD = (
     SavedArray("extra/gold_truth", "G", low=0, codes="K", integer=True, together="gold"),
     SavedArray("extra/gold_cross_fitted", "G K", low=0, high=1 + ROUNDING, sums_to_one=True, together="gold"),
 )
+# By which a task of the fit is known again, where a prediction is not the posterior of the fit.
+ANSWER_HASHES = SavedArray("extra/answer_hashes", "N", integer=True, together="hashes")
 
 
 def match_shapes(

@@ -2,7 +2,7 @@
 
 A fork copies locks, but not the threads that hold them. Those of importing modules, of compiling loops and of Arrow's
 search for pandas are held for up to seconds in the first fit of a process, so a fork waits until they are free, and
-holds them itself until the child has its own. Locks of cached properties are simply new in the child.
+holds them itself until the child has its own. Locks of this package's modules and properties are new in the child.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ __all__ = ["register_fork_hooks"]
 
 LONGEST = 30.0  # seconds that a fork waits: compiling takes ten; then another thread's import probably never ends
 PAUSE = 0.002
+RLOCK = type(threading.RLock())
 # Whose imports are waited for: what crowdwise loads. An application's own modules may take for ever.
 LOADED = {
     "crowdwise",
@@ -73,9 +74,11 @@ def _start_child() -> None:
     _release_locks()
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "crowdwise":
-            for each in vars(module).values():
+            for attribute, each in list(vars(module).items()):
                 if isinstance(each, type):
                     _renew_property_locks(each)
+                elif isinstance(each, RLOCK):
+                    setattr(module, attribute, threading.RLock())
 
 
 def _renew_property_locks(cls: type[Any]) -> None:

@@ -77,9 +77,7 @@ def assign_regular(n_tasks: int, n_workers: int, labels_per_task: int, rng: np.r
     """
     per_task = check_count(labels_per_task, "labels_per_task")
     per_worker, left_over = divmod(n_tasks * per_task, n_workers)
-    if per_task > n_workers:
-        raise InputError(f"labels_per_task is {per_task} but there are only {n_workers} workers. Ask for fewer labels.")
-    if left_over:
+    if left_over or per_task > n_workers:
         raise InputError(
             f"There is no regular assignment of {n_tasks} tasks × {per_task} labels to {n_workers} workers. "
             + _suggest_regular_sizes(n_tasks, n_workers, per_task)
@@ -150,6 +148,8 @@ def _switch_repeats(worker: IntArray, per_task: int, repeats: IntArray, uniform:
 
 def _suggest_regular_sizes(n_tasks: int, n_workers: int, per_task: int) -> str:
     labels = n_tasks * per_task
+    if per_task >= n_workers:  # the nearest that suffices, found without a search
+        return f"{per_task} workers with {n_tasks} tasks each would do."
     workers = next(
         count
         for step in range(max(labels, n_workers))

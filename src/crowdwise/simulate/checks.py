@@ -64,7 +64,7 @@ def check_kind(value: Any, name: str, default: Any, *, several: bool = False) ->
         numbers = as_numbers(value, name)
         if numbers.ndim == 0:
             raise InputError(f"{name} is {quote(value)}; it must hold numbers.")
-        if numbers.size == 0 or not (abs(numbers) <= LARGEST).all():  # NaN is no number either
+        if not (abs(numbers) <= LARGEST).all():  # NaN is no number either
             raise InputError(f"{name} is {quote(value)}; it must hold numbers.")
         return value
     if isinstance(default, float):
@@ -72,8 +72,6 @@ def check_kind(value: Any, name: str, default: Any, *, several: bool = False) ->
         if not isinstance(number, float) or not abs(number) <= LARGEST:
             raise InputError(f"{name} is {quote(value)}; it must be a number.")
         return number
-    if isinstance(default, tuple):
-        raise InputError(f"{name} is {quote(value)}; it must hold several numbers, as {default} does.")
     return value
 
 
@@ -96,7 +94,7 @@ def check_prior(prior: Any, n_classes: int) -> FloatArray:
     possible = shares.shape == (n_classes,) and bool(((shares >= 0) & (shares <= 1 + ROUNDING)).all())
     if not possible:
         raise InputError(
-            f"prior is {quote(prior)}; it must hold {n_classes} shares from 0 to 1, one for each class, that sum to 1."
+            f"prior must hold {n_classes} shares from 0 to 1, one for each class, that sum to 1; it is {quote(prior)}."
         )
     if abs(shares.sum() - 1) > ROUNDING:
         raise InputError(

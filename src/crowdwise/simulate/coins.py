@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.fitting.parameter_checks import as_numbers
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.simulate.assignment import Assignment, assign_everyone, assign_regular, join_assignments
 from crowdwise.simulate.checks import check_count
@@ -60,7 +61,7 @@ def two_coin(setting: Setting, *, alpha: Any = (2.0, 1.0), n_spammers: int = 0) 
         Workers added who label *all* tasks uniformly at random.
     """
     n_classes = setting.n_classes
-    counts = np.asarray(alpha, np.float64)
+    counts = as_numbers(alpha, "alpha")
     if counts.ndim != 2:
         counts = pseudo_counts(*_check_alpha(alpha), n_classes)
     if counts.shape != (n_classes, n_classes):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
+from crowdwise.fitting.parameter_checks import as_numbers
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.simulate.checks import check_count
 from crowdwise.simulate.setting import Setting, add_setting_parameters
@@ -62,12 +63,14 @@ def judge_families(
         "draw": members give the same wrong answer; "factor": they err on the same tasks, each in their own way.
     """
     rng, n_workers, n_classes = setting.rng, setting.n_workers, setting.n_classes
+    if not np.iterable(sizes):
+        raise InputError(f"sizes is {quote(sizes)}; it must hold the members of each family.")
     members = [check_count(size, "sizes") for size in sizes]
     if sum(members) > n_workers:
         raise InputError(f"sizes add up to {sum(members)}, but there are {n_workers} workers.")
     if sharing not in SHARING:
         raise InputError(f"sharing is {sharing!r}; it must be one of {', '.join(SHARING)}.")
-    ends = np.asarray(accuracy, np.float64)
+    ends = as_numbers(accuracy, "accuracy")
     if ends.shape != (2,) or not 0 <= ends[0] <= ends[1] <= 1:
         raise InputError(f"accuracy is {quote(accuracy)}; it must be two numbers from 0 to 1, the lower first.")
     shared = np.asarray(correlation, np.float64)
