@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "tables"
 LABELS_ALONE = ("belief-inference", "belief-figure-4")
 WITH_IMAGES = ("belief-figure-1", "belief-figure-2", "belief-figure-3-prior", "belief-figure-3-spammers")
 TABLES = (*LABELS_ALONE, *WITH_IMAGES, "belief-figure-5", "belief-figure-6")
-with_data = pytest.mark.skipif("CROWDWISE_DATA" not in os.environ, reason="needs CROWDWISE_DATA")
 
 
 def plain_mean_field(labels: Any, alpha: tuple[float, float], n_iter: int) -> tuple[Any, Any, Any]:
@@ -224,27 +222,6 @@ def test_claims_that_fall_and_of_the_worst(at_one: Any, at_two: Any, expected: l
 
 
 # ---- the tables -----------------------------------------------------------------------------------------------
-
-
-def run_quickly(name: str, out: Path) -> tuple[Any, list[dict[str, Any]]]:
-    table = table_files.read_table(name).quick_version()
-    rows = run_table.run_table(table, table.jobs(), out / "rows.jsonl")
-    assert len(rows) == len(table.jobs())
-    return table, rows
-
-
-@pytest.mark.parametrize("name", LABELS_ALONE)
-def test_small_versions_without_images(name: str, tmp_path: Path) -> None:
-    table, rows = run_quickly(name, tmp_path)
-    assert {row["method"] for row in rows} == {method.name for method in table.methods}
-
-
-@with_data
-@pytest.mark.data
-@pytest.mark.parametrize("name", ["belief-figure-1", "belief-figure-3-spammers", "belief-figure-5"])
-def test_small_versions_with_data(name: str, tmp_path: Path) -> None:
-    rows = run_quickly(name, tmp_path)[1]
-    assert all(0 <= value <= 1 for row in rows for key, value in row["measures"].items() if key != "log_score")
 
 
 def test_belief_propagation_is_ahead_in_a_small_panel() -> None:

@@ -94,15 +94,6 @@ def test_the_ratio_is_equation_10() -> None:
     assert found == pytest.approx(with_model / among_raters, abs=1e-6)
 
 
-def test_quick(tmp_path: Path) -> None:
-    table = table_files.read_table("learn2agree-table-3").quick_version()
-    rows = run_table.run_table(table, table.jobs(), tmp_path / "rows.jsonl", device="cpu")
-    found = verdicts.compute_cells(table, rows)
-    assert len(found) == 8
-    assert all(0.7 < cell.mean < 1.2 for cell in found)
-    assert len({cell.mean for cell in found}) > 4  # streams and losses are not all one
-
-
 @pytest.mark.data
 @on_real_data
 def test_tweets_are_scored_by_six_raters() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crowdwise.reproduction.problems import Problem
-
-on_real_data = pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
 
 SENIORS = {"H": 5, "L": 10}
 JUNIORS = {"4.1 (H)": 0, "4.2 (H)": 5, "4.3 (H)": 5, "4.1 (L)": 0, "4.2 (L)": 15, "4.3 (L)": 2}  # B.1, B.2, B.3
@@ -137,12 +134,6 @@ def test_experts_know_cats_and_dogs_as_the_appendix_says(pictures: None) -> None
 @pytest.mark.parametrize("name", ["maxmig-table-3", "maxmig-cats-dogs"])
 def test_quick_versions_run(name: str, pictures: None, tmp_path: Path) -> None:
     ran(name, tmp_path)
-
-
-@on_real_data
-@pytest.mark.data
-def test_the_quick_version_with_labelme_runs(tmp_path: Path) -> None:
-    ran("maxmig-table-2", tmp_path)
 
 
 def ran(name: str, folder: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from crowdwise.labels.errors import InputError
@@ -23,6 +25,7 @@ DATA = [
     pytest.mark.data,
     pytest.mark.skipif("CROWDWISE_DATA" not in os.environ, reason="CROWDWISE_DATA is not set"),
 ]
+SHARES = {"accuracy", "forecast", "consensus", "first_of_ties", "inference", "sure", "spammer", "last"}
 TABLES = [*SIMULATED, *(pytest.param(name, marks=DATA) for name in OTHERS)]
 
 
@@ -53,8 +56,40 @@ def test_the_small_version_runs(name: str, tmp_path: Path) -> None:
     rows = run_table.run_table(table, jobs, tmp_path / "rows.jsonl", device="cpu")
     assert run_table.select_failures(jobs, run_table.read_rows(tmp_path / "rows.jsonl")) == []
     assert len(rows) == len(jobs)
-    for cell in verdicts.compute_cells(table, rows):
+    assert {row["method"] for row in rows} == {method.name for method in table.methods}
+    assert all(0 <= row["measures"][share] <= 1 for row in rows for share in SHARES & row["measures"].keys())
+    cells = verdicts.compute_cells(table, rows)
+    for cell in cells:
         assert cell.values, (cell.setting, cell.x, cell.method, cell.measure)
+        assert np.isfinite(cell.mean)
+        assert cell.verdict != "not run"
+    assert all(one.verdict != "not run" for one in verdicts.judge_claims(table, cells) if one.figures)
+    if name in SAYS:
+        SAYS[name]({(cell.setting, cell.x, cell.method): cell.mean for cell in cells})
+
+
+def says_of_spammers(found: dict[Any, float]) -> None:
+    # The same run under two names: the oracle of malicious annotators.
+    assert found["spammers", 0.5, "oracle, malicious instead"] == found["malicious", 0.5, "oracle"]
+    assert found["malicious", 0.8, "MV"] < 50 < found["malicious", 0.8, "oracle"]
+
+
+def says_of_colluders(found: dict[Any, float]) -> None:
+    assert found["colluders", 0.5, "MV"] < 30 < found["colluders", 0.5, "MV, spammers"]
+
+
+def says_of_agreement(found: dict[Any, float]) -> None:
+    assert len(found) == 8
+    assert all(0.7 < mean < 1.2 for mean in found.values())
+    assert len(set(found.values())) > 4  # streams and losses are not all one
+
+
+# What the small version of a table says already.
+SAYS = {
+    "tutorial-spammers": says_of_spammers,
+    "tutorial-colluders": says_of_colluders,
+    "learn2agree-table-3": says_of_agreement,
+}
 
 
 @pytest.mark.parametrize("name", table_names())

@@ -77,20 +77,6 @@ def test_ties_go_at_random_or_to_the_first_class() -> None:
     assert found["first_of_ties"] != found["consensus"]
 
 
-@pytest.mark.parametrize("name", ["tutorial-spammers", "tutorial-colluders"])
-def test_quick(name: str, tmp_path: Path) -> None:
-    table = table_files.read_table(name).quick_version()
-    rows = run_table.run_table(table, table.jobs(), tmp_path / "rows.jsonl")
-    found = {(cell.setting, cell.x, cell.method): cell.mean for cell in verdicts.compute_cells(table, rows)}
-    assert not any(np.isnan(value) for value in found.values())
-    if name == "tutorial-spammers":
-        # The same run under two names: the oracle of malicious annotators.
-        assert found["spammers", 0.5, "oracle, malicious instead"] == found["malicious", 0.5, "oracle"]
-        assert found["malicious", 0.8, "MV"] < 50 < found["malicious", 0.8, "oracle"]
-    else:
-        assert found["colluders", 0.5, "MV"] < 30 < found["colluders", 0.5, "MV, spammers"]
-
-
 @pytest.mark.parametrize("name", LABELS_ONLY)
 def test_results_are_those_of_the_table_as_it_stands(name: str) -> None:
     table = table_files.read_table(name)

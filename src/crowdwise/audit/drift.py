@@ -30,7 +30,6 @@ Cost: O(labels × K²), and about 20 passes over a worker's labels; thousands fo
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +56,9 @@ FEWEST = 20  # timed labels of a worker who is tested
 REACHED = 10  # deals that reach D, after which no more are made
 FEWEST_DEALS = 999
 MOST_WORK = 3 * 10**8  # deals × labels of one worker
-DEAL_COST = 64  # labels of other loops that one label here costs: dealt tens of times, and not by vectors
+DEAL_COST = 64  # labels of other loops that one label here costs: dealt tens of times, or thousands
+BLOCK = 64  # deals made at once in NumPy: first so many, as most workers need few, then as many as there are
+MOST_HELD = 2**18  # labels that are dealt at once
 
 
 def label_times(labels: CrowdLabels, task: Any, worker: Any, time: Any) -> Any:
@@ -217,22 +218,36 @@ def _count_permutations(
     if choose_engine(z.size * DEAL_COST, 1) == "numba":
         from crowdwise.kernels.compiled.permutations import count_permutations
 
-        found: tuple[int, int] = count_permutations(z.copy(), moves, observed, rng, most, REACHED)
+        found: tuple[int, int] = count_permutations(z, moves, observed, rng, most, REACHED)
         return found
-    values, moving, last = z.tolist(), moves.tolist(), z.size - 1
-    numbers = itertools.chain.from_iterable(rng.random(1024).tolist() for _ in itertools.count())
-    reached = 0
-    for deal in range(most):
-        total = 0.0
-        for i in range(last):
-            other = i + int(next(numbers) * (last + 1 - i))
-            values[i], values[other] = values[other], values[i]
-            total += values[i]
-            if moving[i] and abs(total) >= observed:
-                reached += 1  # the rest of the shuffle is not needed: what is left is shuffled the next time
-                break
-        if reached == REACHED:
-            return reached, deal + 1
+    return _count_permutations_at_once(z, moves, observed, rng, most)
+
+
+def _count_permutations_at_once(
+    z: FloatArray, moves: BoolArray, observed: float, rng: np.random.Generator, most: int
+) -> tuple[int, int]:
+    """The same for all deals of a block: by the numbers, and with the sums, of deals made one by one."""
+    n, reached, made = z.size, 0, 0
+    left = n - np.arange(n - 1)
+    while made < most:
+        count = min(max(BLOCK, made), most - made, max(1, MOST_HELD // n))
+        others = np.arange(n - 1) + (rng.random((count, n - 1)) * left).astype(np.int64)
+        flat = np.ascontiguousarray(others.T) * count + np.arange(count)
+        dealt = np.repeat(z, count)
+        total, hit = np.zeros(count), np.zeros(count, np.bool_)
+        for place, other in enumerate(flat):
+            mine = dealt[other]
+            here = dealt[place * count : (place + 1) * count]
+            dealt[other] = here
+            here[:] = mine
+            total += mine
+            if moves[place]:
+                hit |= np.abs(total) >= observed
+        hits = np.flatnonzero(hit)
+        if reached + hits.size >= REACHED:
+            return REACHED, made + int(hits[REACHED - reached - 1]) + 1
+        reached += hits.size
+        made += count
     return reached, most
 
 

@@ -17,12 +17,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from crowdwise.kernels.block_layout import map_tasks, map_workers, split_work
 from crowdwise.labels.engine_choice import choose_engine
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crowdwise.kernels.grouped_sums import TruthPrior
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import FloatArray, IntArray
@@ -31,6 +32,7 @@ __all__ = ["FLOOR", "Messages", "NodeSets", "task_messages", "worker_messages"]
 
 FLOOR = 1e-100  # of an answer's probability at a node: its product with another still is a number, and its inverse
 NODE_COST = 16  # nodes that cost as much as reading a label does
+BLOCK = 2**18  # answers × kinds of truth × nodes that NumPy holds at one time
 
 
 class NodeSets(NamedTuple):
@@ -98,10 +100,11 @@ def worker_messages(
     means = np.empty((labels.n_workers, wanted.shape[1]))
     log_mass = np.empty(labels.n_workers)
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
-        for worker in range(labels.n_workers):
-            mine = order.edge[order.ptr[worker] : order.ptr[worker + 1]]
-            log_mass[worker], share = _send_to_tasks(labels.label[mine], nodes, worker, messages, mine)
-            means[worker] = share @ wanted[nodes.ptr[nodes.set_of[worker]] : nodes.ptr[nodes.set_of[worker] + 1]]
+        for workers in _workers_alike(labels, nodes):
+            edges = order.edge[order.ptr[workers][:, None] + np.arange(labels.labels_per_worker[workers[0]])]
+            own = _nodes_of_worker(nodes, workers[0])
+            log_mass[workers], share = _send_to_tasks(labels.label[edges], nodes, own, messages, edges)
+            means[workers] = share @ wanted[own]
         return log_mass, means
     from crowdwise.kernels.compiled.messages import send_to_tasks
 
@@ -137,18 +140,47 @@ def task_messages(
     return float(np.sum(moved)), log_mass
 
 
+def _nodes_of_worker(nodes: NodeSets, worker: int) -> slice:
+    which = nodes.set_of[worker]
+    return slice(int(nodes.ptr[which]), int(nodes.ptr[which + 1]))
+
+
+def _workers_alike(labels: CrowdLabels, nodes: NodeSets) -> Iterator[IntArray]:
+    """Workers who share a set of nodes and gave equally many labels: many at once, where they fit into a block."""
+    number = labels.labels_per_worker.astype(np.int64)
+    order = np.lexsort((number, nodes.set_of))
+    begins = np.flatnonzero(np.diff(nodes.set_of[order]) | np.diff(number[order])) + 1
+    for alike in np.split(order, begins):
+        own = _nodes_of_worker(nodes, alike[0])
+        size = max(1, int(number[alike[0]]) * nodes.table.shape[1] * (own.stop - own.start))
+        many = max(1, BLOCK // size)
+        for start in range(0, alike.size, many):
+            yield alike[start : start + many]
+
+
 def _send_to_tasks(
-    label: IntArray, nodes: NodeSets, worker: int, messages: Messages, edges: IntArray
-) -> tuple[float, FloatArray]:
-    """One worker's messages, log-mass, and posterior of their nodes: all of them, however large the grid."""
-    own = slice(nodes.ptr[nodes.set_of[worker]], nodes.ptr[nodes.set_of[worker] + 1])
-    rows = nodes.table[np.zeros(label.size, np.int64) if nodes.are_coins else label][:, :, own]
-    chance = np.maximum(np.einsum("ek,eks->es", messages.incoming[edges], rows), FLOOR)
-    logs = nodes.log_weight[own] + np.log(chance).sum(axis=0)
-    log_mass = float(logsumexp(logs))
+    label: IntArray, nodes: NodeSets, own: slice, messages: Messages, edges: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Messages, log-mass (W,) and posterior of the nodes (W, nodes) of W workers whose edges are the rows given.
+
+    Every node is looked at, however large the grid.
+    """
+    said = np.zeros((1, 1), np.int64) if nodes.are_coins else label
+    rows = nodes.table[:, :, own][said]
+    chance = np.maximum(np.einsum("...k,...kn->...n", messages.incoming[edges], rows), FLOOR)
+    logs = nodes.log_weight[own] + np.log(chance).sum(axis=1)
+    log_mass = _log_sum(logs)
     share: FloatArray = np.exp(logs - log_mass)
-    messages.outgoing[edges] = np.log(np.maximum(np.einsum("es,eks->ek", share / chance, rows), FLOOR))
-    return log_mass, share
+    found = np.einsum("...n,...kn->...k", share[:, None] / chance, rows)
+    messages.outgoing[edges] = np.log(np.maximum(found, FLOOR))
+    return log_mass[:, 0], share
+
+
+def _log_sum(logs: FloatArray) -> FloatArray:
+    """Logarithm of the sum of exp(logs) along the last axis, which is kept; a row has a finite number."""
+    highest = logs.max(axis=-1, keepdims=True)
+    total: FloatArray = highest + np.log(np.exp(logs - highest).sum(axis=-1, keepdims=True))
+    return total
 
 
 def _send_to_workers(
@@ -165,14 +197,14 @@ def _send_to_workers(
     np.add.at(logs, labels.task, speaks)
     if gold.size:
         logs[(gold >= 0)[:, None] & (np.arange(labels.n_classes) != gold[:, None])] = -np.inf
-    log_mass: FloatArray = logsumexp(logs, axis=1)
-    posterior[:] = np.exp(logs - log_mass[:, None])
+    log_mass = _log_sum(logs)
+    posterior[:] = np.exp(logs - log_mass)
     rest = logs[labels.task] - speaks
-    fresh = np.exp(rest - logsumexp(rest, axis=1, keepdims=True))
+    fresh = np.exp(rest - _log_sum(rest))
     if coins:
         named = fresh[each, labels.label]
         fresh[each, labels.label] = 0.0
         fresh = np.stack([named, fresh.sum(axis=1)], axis=1)
     moved = 0.5 * float(np.abs(fresh - incoming).sum())
     incoming[:] = (1 - damping) * fresh + damping * incoming
-    return moved, log_mass
+    return moved, log_mass[:, 0]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from crowdwise.labels.loop_compiler import njit
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["count_permutations", "shuffle_within_bounds"]
@@ -29,18 +29,21 @@ def shuffle_within_bounds(rows: IntArray, bounds: IntArray, rng: np.random.Gener
 def count_permutations(
     z: FloatArray, moves: BoolArray, observed: float, rng: np.random.Generator, most: int, enough: int
 ) -> tuple[int, int]:
-    """Shuffle z again and again: how many shuffles reach the observed statistic, of how many."""
+    """Shuffle z again and again: how many shuffles reach the observed statistic, of how many.
+
+    A shuffle starts from z and takes a random number for each label but the last, so that many can be made at once.
+    """
     reached = 0
+    dealt = np.empty_like(z)
     for deal in range(most):
+        dealt[:] = z
         total = 0.0
         hit = False
         for i in range(z.size - 1):
             other = i + int(rng.random() * (z.size - i))
-            z[i], z[other] = z[other], z[i]
-            total += z[i]
-            if moves[i] and abs(total) >= observed:
-                hit = True  # the rest of the shuffle is not needed: what is left is shuffled the next time
-                break
+            dealt[i], dealt[other] = dealt[other], dealt[i]
+            total += dealt[i]
+            hit |= moves[i] and abs(total) >= observed
         if hit:
             reached += 1
             if reached == enough:
