@@ -18,6 +18,7 @@ from tests.conftest import tiny_labels
 import crowdwise as cw
 from crowdwise.aggregate import mace
 from crowdwise.engines import prepare
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +67,14 @@ CONFUSION_MODELS = {
     "mace, em, smoothed": lambda **kw: cw.Mace(inference="em", smoothing=0.7, **kw),
 }
 MODELS = pytest.mark.parametrize("make", CONFUSION_MODELS.values(), ids=CONFUSION_MODELS)
+
+
+@pytest.mark.parametrize("name", [name for name in CONFUSION_MODELS if "smoothed" in name])
+def test_new_tasks_are_judged_by_bayes_rule(name: str) -> None:
+    model = CONFUSION_MODELS[name](max_iter=3, tol=0.0).fit(tiny_labels(3, 2))
+    new = tiny_labels(3, 9)
+    _, posterior = enumerated(new, model.prior_, by_confusion(model))
+    np.testing.assert_allclose(model.predict_proba(new), posterior, atol=1e-10)
 
 
 @SIZES
@@ -155,7 +164,7 @@ def test_evidence_bound_of_mace() -> None:
     answers = np.zeros((2, 2))
     np.add.at(answers, (labels.worker, labels.label), 1)
     model = cw.Mace(max_iter=3, tol=0.0).fit(labels)
-    parameters = next(iter(cw.Mace()._starts(answers)))
+    parameters = next(iter(cw.Mace()._starts(labels, PriorKnowledge(), answers)))
     for iteration in range(3):
         assert model.objective_[iteration] == pytest.approx(_bound(labels, parameters), abs=1e-8)
         found = prepare(labels).e_step_votes(parameters.log_prior, parameters.log_right - parameters.log_wrong)
