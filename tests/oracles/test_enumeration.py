@@ -18,6 +18,7 @@ from tests.conftest import tiny_labels
 import crowdwise as cw
 from crowdwise.aggregate import mace
 from crowdwise.engines import prepare
+from crowdwise.fitting.prior_knowledge import PriorKnowledge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +156,7 @@ def test_evidence_bound_of_mace() -> None:
     answers = np.zeros((2, 2))
     np.add.at(answers, (labels.worker, labels.label), 1)
     model = cw.Mace(max_iter=3, tol=0.0).fit(labels)
-    parameters = next(iter(cw.Mace()._starts(answers)))
+    parameters = next(iter(cw.Mace()._starts(labels, PriorKnowledge(), answers)))
     for iteration in range(3):
         assert model.objective_[iteration] == pytest.approx(_bound(labels, parameters), abs=1e-8)
         found = prepare(labels).e_step_votes(parameters.log_prior, parameters.log_right - parameters.log_wrong)
