@@ -65,6 +65,7 @@ def test_name_that_is_no_text(cw: Callable[..., Any]) -> None:
     ran = cw("aggregate", os.fsdecode(b"caf\xe9.csv"))
     assert ran.code == 2
     assert r"caf\udce9.csv' on the command line is no text. It is not UTF-8: rename the file" in ran.err
+    assert cw("compare", "x.csv", "--seed", "\ud800").code == 2  # no system gives such a word, but a caller may
     hidden = "Zo\u00eb.csv".encode().decode("ascii", "surrogateescape")  # as Python reads it in the locale C
     assert "set PYTHONUTF8=1" in cw("aggregate", hidden).err
 

@@ -65,7 +65,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
             try:
                 os.fsencode(word).decode()
                 remedy = "Python does not read UTF-8 in this locale: set PYTHONUTF8=1 or LC_ALL=C.UTF-8"
-            except UnicodeDecodeError:
+            except UnicodeError:
                 remedy = "It is not UTF-8: rename the file, or write the name otherwise"
             raise InputError(f"{quote(word)} on the command line is no text. {remedy}.") from error
 

@@ -91,9 +91,8 @@ class Auto(Aggregator):
     Notes
     -----
     `league()` is the table by which it decided. With more than 100,000 labels, members compete on a sample of tasks,
-    and those that stay are fitted to all. Labels are hidden at random: renumbered tasks give nearly, not exactly, the
-    same answer. New tasks are judged by Bayes' rule with the members' class prior and `confusion_`, tempered alike;
-    with gold, calibrated alike.
+    and those that stay are fitted to all. New tasks are judged by Bayes' rule with the members' class prior and
+    `confusion_`, tempered alike; with gold, calibrated alike.
 
     Examples
     --------
