@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ pytestmark = [
     ),
 ]
 
-MOST_LABELS = 3_000  # of a set; of larger ones the first tasks are taken
+MOST_LABELS, TO_TWINS = 1_200, 3_000  # of a set, and of one with twins; of larger ones the first tasks are taken
 REPEATED = ("adult2", "fact_eval", "zencrowd_us")  # a worker answers a task twice
 TWINS = ("zencrowd_us",)  # pages whose addresses differ only in case
 NUMBERS = ("emotion_anger", "emotion_joy", "emotion_valence", "wordsim")
@@ -44,6 +45,7 @@ ABOUT = {"worker", "workers", "task", "class", "crowd", "attribute"}
 FIELDS = {"kind", "about", "names", "score", "verdict", "evidence", "p_value", "how", "advice"}
 
 
+@cache
 def rows_of(name: str) -> list[dict[str, str]]:
     file = next(DATA / name / each for each in ("labels.csv", "labels.csv.gz") if (DATA / name / each).exists())
     with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as stream:
@@ -51,7 +53,7 @@ def rows_of(name: str) -> list[dict[str, str]]:
 
 
 def first_tasks(name: str) -> list[dict[str, str]]:
-    """The labels of as many tasks as come to `MOST_LABELS`."""
+    """The labels of as many tasks as come to so many."""
     rows = rows_of(name)
     sizes: dict[str, int] = {}
     for row in rows:
@@ -59,7 +61,7 @@ def first_tasks(name: str) -> list[dict[str, str]]:
     kept, total = set(), 0
     for task, size in sizes.items():
         total += size
-        if total > MOST_LABELS:
+        if total > (TO_TWINS if name in TWINS else MOST_LABELS):
             break
         kept.add(task)
     return [row for row in rows if row["task"] in kept]

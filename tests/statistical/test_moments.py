@@ -61,9 +61,12 @@ def test_sixteen_times_the_tasks_make_a_quarter_of_the_error(slug: str, paramete
 
 @pytest.mark.parametrize("slug", ["multi-spa", "cnmf", "spectral", "sym-nmf", "coupled-cpd"])
 def test_intervals_hold_nine_in_ten(slug: str) -> None:
-    """400 workers with 250 labels each; measured over 900 others of this and three smaller settings: .88 to .97."""
+    """240 workers with 250 labels each; measured over 900 others of this and three smaller settings: .88 to .97.
+
+    The standard error is .019: a coverage that falls to .78 is seen with a chance of .99.
+    """
     held = []
-    for seed in range(20):
+    for seed in range(12):
         generator = np.random.default_rng([seed, 4])
         crowd = simulate_workers(
             draw_skilled_confusion(20, 4, generator, skill=0.75, concentration=10), 1000, 5, random_state=generator
