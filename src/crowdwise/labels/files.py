@@ -59,7 +59,7 @@ def file_source(source: Any) -> Columns | Mapping[Any, Any]:
 
 def _is_npz(head: bytes) -> bool:
     """Whether a zip archive begins with an array of NumPy's, as npz files do."""
-    return head.startswith(b"PK\x03\x04") and head[30 : 30 + head[26]].endswith(b".npy")
+    return head.startswith(b"PK\x03\x04") and len(head) > 30 and head[30 : 30 + head[26]].endswith(b".npy")
 
 
 def _check_text(blob: Blob, head: bytes) -> None:

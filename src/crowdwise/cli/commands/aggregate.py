@@ -114,11 +114,9 @@ def aggregate(
         raise typer.BadParameter("--out - and --json both want standard output; choose one")
     if [*labels, options.truth, options.gold, options.sequences, options.graph, options.items].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
-    place = None if out in (None, "-") else output_files.check_folder(str(out))
-    if place is not None:
-        given = [*labels, options.truth, options.gold, options.sequences, options.graph, options.items]
-        for name in ("consensus.csv", "workers.csv"):
-            output_files.check_file(str(place / name), "--out", given)
+    given = [*labels, options.truth, options.gold, options.sequences, options.graph, options.items]
+    results = ("consensus.csv", "workers.csv")
+    place = None if out is None or out == "-" else output_files.check_results(out, results, given)
     files = LabelFiles(labels, columns)
     with use_engine(options.engine):
         read = read_files(files)
