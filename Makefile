@@ -9,9 +9,10 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 demo: $(VENV)/.demo-ready
 	$(BIN)/crowdwise demo --out crowdwise-demo
 
-# A process for each core, one thread in each; the tests of a file stay together, as they share what is costly to make.
+# A process for each core, one thread in each; the tests of a file stay together, as they share what is costly to make,
+# and files are dealt in the order of tests/conftest.py, the longest first.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check

@@ -12,6 +12,28 @@ from crowdwise.simulate import simulate
 settings.register_profile("crowdwise", deadline=None)  # tests run side by side: how long one takes says nothing
 settings.load_profile("crowdwise")
 
+# Files that take longest, by themselves: begun first, so that no process is left with one of them at the end.
+LONGEST = (
+    "tests/mutations/test_mutations.py",
+    "tests/audit/test_audit.py",
+    "tests/reproduction/test_papers.py",
+    "tests/statistical/test_coverage.py",
+    "tests/cli/test_every_set.py",
+    "tests/contract/test_invariance.py",
+    "tests/evaluate/test_auto.py",
+    "tests/surface/test_examples.py",
+    "tests/statistical/test_moments.py",
+    "tests/contract/test_contract.py",
+    "tests/cli/test_one_consensus.py",
+    "tests/dependence/test_effective_size.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; what is in a file keeps its order."""
+    rank = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+
 
 @pytest.fixture(scope="session")
 def crowd() -> CrowdLabels:

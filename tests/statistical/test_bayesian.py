@@ -87,9 +87,9 @@ def test_gibbs_and_mean_field_agree_where_labels_are_many() -> None:
 @pytest.mark.parametrize("population", [coins, matrices, spammers], ids=lambda population: population.__name__)
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_intervals_hold_the_skill(make: Any, population: Any, n_classes: int) -> None:
-    """Of 900 workers with 50 labels each; standard error .01.
+    """Of 300 workers with 50 labels each; standard error .017.
 
-    Mean field with coins of four classes lies nearest to an edge: .849 here, .861 of 6,000 workers.
+    Mean field with coins of four classes lies nearest to an edge: .861 of 6,000 workers.
     """
     assert 0.84 <= coverage(make, population, n_classes, 1000, 100, 5) <= 0.97
 

@@ -3,8 +3,8 @@
 `benchmarks/skill_coverage.py` measures crowds of six sizes with 2, 4 and 7 classes, drawn from each model, in 162
 settings; crowds whose workers err together; and real sets. These tests are a sample of the first two.
 
-Seeds are fixed, so a false alarm can come only with another random stream or other code. Over 500 workers a
-coverage has a standard error of about .013.
+Seeds are fixed, so a false alarm can come only with another random stream or other code. Over 300 workers a
+coverage has a standard error of about .017; over 500, where it lies near the edge of its band, of .013.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from crowdwise.simulate.workers import class_wise_confusion, draw_skilled_confus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORKERS = 500
+WORKERS = 300  # of coverages that fall to .8, the tests would see nineteen in twenty
+MORE_WORKERS = 500
 
 
 def coins(n_workers: int, n_classes: int, generator: np.random.Generator) -> Any:
@@ -65,9 +66,10 @@ def coverage(
     n_workers: int,
     labels_per_task: int,
     level: float = 0.9,
+    n_counted: int = WORKERS,
 ) -> float:
     found = []
-    for seed in range(WORKERS // n_workers):
+    for seed in range(n_counted // n_workers):
         generator = np.random.default_rng([seed, n_classes, labels_per_task, n_workers])
         crowd = population(n_workers, n_classes, generator)
         found.append(covered(make(), simulate_workers(crowd, n_tasks, labels_per_task, random_state=generator), level))
@@ -133,7 +135,8 @@ def test_relatives(
     slug: str, population: Any, n_classes: int, n_tasks: int, n_workers: int, labels_per_task: int
 ) -> None:
     make = cw.method(slug).load()
-    assert LOW <= coverage(make, population, n_classes, n_tasks, n_workers, labels_per_task) <= HIGH
+    found = coverage(make, population, n_classes, n_tasks, n_workers, labels_per_task, n_counted=MORE_WORKERS)
+    assert LOW <= found <= HIGH
 
 
 @pytest.mark.parametrize(("n_classes", "n_workers", "labels_per_task"), [(2, 50, 5), (4, 25, 5)])

@@ -7,10 +7,11 @@ table gathers, that of its transpose scatters.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from crowdwise.engines.protocol import Statistics
 from crowdwise.kernels.confusion_rows import NO_GOLD
@@ -73,8 +74,12 @@ class LabelMatrix:
         variance = posterior * (1 - posterior)
         return self._scatter(variance).sum(axis=2), self._sum_named_class(variance)
 
+    @cached_property
+    def _transposed(self) -> csc_array:
+        return self.answers.T
+
     def _scatter(self, values: FloatArray) -> FloatArray:
-        counts: FloatArray = (self.answers.T @ values).reshape(self.n_workers, self.n_classes, values.shape[1])
+        counts: FloatArray = (self._transposed @ values).reshape(self.n_workers, self.n_classes, values.shape[1])
         return counts.transpose(0, 2, 1)
 
     def _votes(self, weights: FloatArray) -> FloatArray:

@@ -186,8 +186,9 @@ class _ConfusionState:
         across = _LOG_ACROSS @ np.bincount(self.chosen, minlength=N_ACCURACIES)
         prior = _LOG_ACROSS[_draw_from_log_weights(across, generator)[0]]
         own = ACCURACIES[self.chosen][:, None]
-        fits = [_log_beta_binomial(right, answers, own * t, (1 - own) * t).sum() for t in CLASS_STRENGTHS]
-        self.strength = float(CLASS_STRENGTHS[_draw_from_log_weights(np.array(fits), generator)[0]])
+        strengths = CLASS_STRENGTHS[:, None, None]
+        fits = _log_beta_binomial(right, answers, own * strengths, (1 - own) * strengths).sum(axis=(1, 2))
+        self.strength = float(CLASS_STRENGTHS[_draw_from_log_weights(fits, generator)[0]])
         self.chosen, weights = _draw_from_log_weights(
             _grid_log_likelihood(right, answers, self.strength) + prior, generator
         )

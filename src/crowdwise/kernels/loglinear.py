@@ -37,7 +37,7 @@ def table_posterior(
 ) -> tuple[float, FloatArray]:
     """Log-likelihood of the labels (and gold truths), and posterior (N, K). Tables are [·, truth, label]."""
     if choose_engine(labels.n_labels, labels.n_classes) == "numpy":
-        logits = np.moveaxis(task_table, 0, 2)[:, :, labels.task] + np.moveaxis(worker_table, 0, 2)[:, :, labels.worker]
+        logits = _tables_of_edges(task_table, labels.task) + _tables_of_edges(worker_table, labels.worker)
         own = logits[:, labels.label, np.arange(labels.n_labels)]
         highest = logits.max(axis=1)
         log_mass = np.log(np.exp(logits - highest[:, None]).sum(axis=1))
@@ -98,6 +98,12 @@ def improve_tables(
     return better
 
 
+def _tables_of_edges(table: FloatArray, place: IntArray) -> FloatArray:
+    """The tables (·, K, K) of each label, (K, K, S). Taken, not indexed: labels then lie side by side in memory."""
+    taken: FloatArray = np.take(np.ascontiguousarray(np.moveaxis(table, 0, 2)), place, axis=2)
+    return taken
+
+
 class _Edges(NamedTuple):
     """Labels in the order of their blocks (tasks, or workers) and what is the same in every step of a climb.
 
@@ -117,7 +123,8 @@ class _Edges(NamedTuple):
         here = np.flatnonzero(block >= 0)
         edges = _Edges(block, self.label, self.posterior, self.others)
         if here.size < block.size:
-            edges = _Edges(block[here], self.label[here], self.posterior[:, here], self.others[:, :, here])
+            posterior, others = (np.take(values, here, axis=-1) for values in (self.posterior, self.others))
+            edges = _Edges(block[here], self.label[here], posterior, others)
         return edges, np.append(0, np.cumsum(np.bincount(edges.block, minlength=blocks.size)))
 
 
@@ -128,7 +135,7 @@ def _improve_tables(
     number = np.diff(side.ptr)
     q = posterior[side.task[side.order]]
     q = np.where(q < NEGLIGIBLE, 0, q)
-    beside = np.moveaxis(others, 0, 2)[:, :, side.other[side.order]]
+    beside = _tables_of_edges(others, side.other[side.order])
     block = np.repeat(np.arange(number.size), number)
     every = _Edges(block, side.label[side.order], np.ascontiguousarray(q.T), beside)
     better = np.where(number[:, None, None] > 0, table, 0)
@@ -165,7 +172,7 @@ def _improve_tables(
 def _gradient_sums(own: FloatArray, edges: _Edges, ptr: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Σ q log P(label | truth) over each block's edges; its gradient by the table; m = Σ q p."""
     size = own.shape[1]
-    logits = np.moveaxis(own, 0, 2)[:, :, edges.block] + edges.others
+    logits = _tables_of_edges(own, edges.block) + edges.others
     highest = logits.max(axis=1)
     given = logits[:, edges.label, np.arange(edges.label.size)] - highest
     shares = np.exp(logits - highest[:, None])
