@@ -163,8 +163,8 @@ class CrowdLabels:
         Parameters
         ----------
         missing
-            The marker of "no answer". By default NaN and None, and -1 in a matrix of integers. What a NumPy array
-            masks is never an answer.
+            The marker of "no answer". By default NaN and None, and -1 in a matrix of whole numbers, integers or
+            floats; give NaN if -1 is a class. What a NumPy array masks is never an answer.
         kind
             "labels" if many different numbers are classes all the same; see `read_labels`.
         """
