@@ -48,7 +48,7 @@ def refuse_missing(rows: IntArray, called: str, place: Place) -> None:
     """Refuse rows without a value."""
     raise InputError(
         f"{called} has {format_count(rows.size, 'missing value')}: {place.name_rows(rows.tolist())}. Every row "
-        "needs a task, a worker and a label: fill in what is missing, or remove those rows."
+        "needs a value in this column: fill in what is missing, or remove those rows."
     )
 
 

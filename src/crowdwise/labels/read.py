@@ -18,7 +18,7 @@ from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.labels.files import file_source
+from crowdwise.labels.files import ANSWERS, file_source
 from crowdwise.labels.nested import by_task, columns_of_rows
 from crowdwise.labels.several_files import open_paths
 from crowdwise.labels.similar_names import warn_of_twins
@@ -190,12 +190,12 @@ def _encode_batches(batches: Iterable[list[pa.Array]], encoders: list[ColumnEnco
 # ---- what the source is ---------------------------------------------------------------------------------
 
 
-def open_source(source: Any) -> Opened:
-    """Tell the source's kind: columns, a nested mapping, or a matrix."""
+def open_source(source: Any, needs: str = ANSWERS) -> Opened:
+    """Tell the source's kind: columns, a nested mapping, or a matrix; what a file `needs` is said if it is empty."""
     if _is_path(source) or (isinstance(source, list | tuple) and source and all(map(_is_path, source))):
-        return open_paths(source)
+        return open_paths(source, needs)
     if hasattr(source, "read"):
-        return file_source(source)
+        return file_source(source, needs)
     if isinstance(source, Mapping):
         nested = bool(source) and all(isinstance(answers, Mapping) for answers in source.values())
         table = columns_of_rows(source) if nested else source
