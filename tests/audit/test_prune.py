@@ -63,3 +63,9 @@ def test_everyone_is_never_removed_and_strangers_are_named():
         prune(labels, [finding("ann"), finding("bob", "cy", about="workers")])
     with pytest.raises(InputError, match="not in these labels: 'dan'"):
         prune(labels, [finding("dan")])
+
+
+@pytest.mark.parametrize(("labels", "findings"), [(None, "1"), (None, 1), (None, [1]), (1, [])])
+def test_what_are_no_findings_or_labels_is_refused(labels, findings):
+    with pytest.raises(InputError, match=r"findings are .*; give a list|labels are 'int'"):
+        prune(labels or read_labels(TABLE), findings)

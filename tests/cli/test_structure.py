@@ -80,3 +80,23 @@ def test_refused(arguments: list[str], message: str, cw: Callable[..., Any], lab
     ran = cw("aggregate", labels, *arguments)
     assert ran.code == 2
     assert message in " ".join(ran.err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("command", "note"),
+    [
+        (("audit", "--json", "--method", "hmm-crowd"), "hmm-crowd is made for tasks that belong together"),
+        (
+            ("compare", "--json", "--methods", "graph-dawid-skene,majority-vote"),
+            "Tell it with crowdwise aggregate --graph",
+        ),
+    ],
+)
+def test_structure_that_a_command_cannot_give_is_noted(
+    command: tuple[str, ...], note: str, cw: Callable[..., Any], labels: Path
+) -> None:
+    name, *options = command
+    ran = cw(name, labels, *options)
+    assert ran.code == 0, ran.err
+    assert ran.err.count("crowdwise: note: ") == ran.err.count("is made for") == 1
+    assert note in ran.err

@@ -108,3 +108,31 @@ def test_without_docstrings() -> None:
     assert "are in docstrings, which Python leaves out with -OO" in ran.stderr
     code, refused = ran.stdout.splitlines()[-2:]
     assert (code, "run Python without -OO" in refused) == ("0", True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "days/*.csv", "--out", "days/a.csv"),
+        ("audit", "days/*.csv", "--prune-to", "days/a.csv"),
+        ("aggregate", "days/consensus*.csv", "--out", "days"),
+        ("train", "--labels", "days/workers.csv", "--features", "x.npz", "--out", "days"),
+        ("train", "--labels", "days/a.csv", "--features", "days/history.csv:x", "--out", "days"),
+        ("predict", "model", "--features", "x.npz", "--out", "model/model.json"),
+    ],
+)
+def test_no_input_is_replaced(cw: Callable[..., Any], tmp_path: Path, monkeypatch: Any, words: tuple[str, ...]) -> None:
+    """Also where it is one of the files of a pattern, a part of a model, or an array of a file."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("days", "model"):
+        (tmp_path / folder).mkdir()
+    for name in ("days/a.csv", "days/consensus.csv", "days/workers.csv", "days/history.csv", "model/model.json"):
+        (tmp_path / name).write_text("task,worker,label\nt,a,x\nt,b,y\n")
+    ran = cw(*words)
+    assert ran.code == 2
+    assert "is a file that is read, and would be lost" in ran.err
+
+
+def test_a_file_that_begins_like_an_archive_and_ends(cw: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "z.csv").write_bytes(b"PK\x03\x04")
+    assert cw("describe", tmp_path / "z.csv").code == 2

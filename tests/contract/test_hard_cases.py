@@ -156,3 +156,12 @@ def test_the_bound_rises_where_a_class_is_unused_and_neighbours_pull_hard() -> N
     labels = answers([0, 0, 0, 1, 1, 3, 4, 5], [2, 3, 2, 2, 2, 2, 2, 3], [0, 0, 0, 1, 1, 3, 0, 1], (6, 4, 4))
     model = cw.GraphDawidSkene(graph=[(0, task) for task in range(1, 6)], coupling=50.0).fit(labels)
     assert np.diff(model.objective_).min() > -1e-9
+
+
+@EVERY
+@pytest.mark.filterwarnings("ignore::crowdwise.NotConverged")
+def test_a_perfect_crowd_is_believed(method: Method) -> None:
+    """Classes that take the same part are still two: nobody may average over them."""
+    labels = answers(np.repeat(np.arange(8), 3), [0, 1, 2] * 8, np.repeat(np.arange(8), 3) % 2, (8, 3, 2))
+    model = method.load()().fit(labels)
+    np.testing.assert_array_equal(model.predict(), np.arange(8) % 2)

@@ -14,6 +14,7 @@ from tests.conftest import tiny_labels
 import crowdwise as cw
 from crowdwise.audit.dependent_workers import find_dependence, screen_from_dependence
 from crowdwise.dependence import excess_agreement as excess
+from crowdwise.dependence.effective_size import effective_size
 from crowdwise.dependence.groups import cluster_workers, draw_representatives, find_groups
 from crowdwise.kernels.pair_agreement import IndependenceModel, copy_log_ratios, pair_sums, partner_sums
 from crowdwise.labels import CrowdLabels
@@ -447,3 +448,18 @@ def test_real_crowds_without_known_groups(name: str) -> None:
     screen = find_dependence(cw.datasets.load(name).labels)
     assert not screen.skipped
     assert not screen.findings
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "message"),
+    [
+        (5, {}, "not something labels can be read from"),
+        (tiny_labels(2, 0), {"level": "x"}, "level is 'x'"),
+        (tiny_labels(2, 0), {"random_state": -1}, "random_state is -1"),
+    ],
+)
+def test_strange_arguments_are_refused(labels: Any, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(cw.InputError, match=message):
+        find_groups(labels, **({"level": 0.05, "random_state": 0} | given))
+    with pytest.raises(cw.InputError, match=message):
+        effective_size(labels, **given)

@@ -206,3 +206,13 @@ def test_many_ties_are_counted() -> None:
     standings = tuple(MethodStanding(f"m{place}", held_out=-place, rank_low=1, rank_high=9) for place in range(9))
     told = cw.Comparison(standings, np.eye(9), 0).conclusions()[0]
     assert told.endswith("apart from m1, m2, m3, m4, m5, m6 and 2 more.")
+
+
+def test_strange_arguments_are_refused(simulation: cw.simulate.Simulation) -> None:
+    with pytest.raises(cw.InputError, match="methods is 5; give a list"):
+        cw.compare(simulation.labels, methods=5)
+    with pytest.raises(cw.InputError, match="random_state is 'x'"):
+        cw.compare(simulation.labels, ["majority-vote"], random_state="x")
+    for method in (5, "majority-vote", cw.method("majority-vote").load()):
+        with pytest.raises(cw.InputError, match="give an aggregator"):
+            cw.held_out_log_probability(method, simulation.labels)

@@ -112,7 +112,7 @@ def main() -> int:
                 came[result["target"], result["came"].split()[0]] += 1
                 if result["came"].startswith("BROKEN"):
                     broken += 1
-                    print(f"{result['target']} {result['case']}: {ascii(result['came'])}", flush=True)
+                    print(f"{result['target']} {result['case']}: {result['came']!a}", flush=True)
     for (target, outcome), count in sorted(came.items()):
         print(f"{target:12}{outcome:10}{count:7,}")
     print(f"{sum(came.values()):,} cases, {broken:,} broken")

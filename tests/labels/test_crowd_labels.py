@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crowdwise.labels import CrowdLabels, InputError
+from crowdwise.labels import CrowdLabels, InputError, read_labels
 from crowdwise.labels.sorting import (
     earlier_edge_of_each_repeat,
     find_repeated_edges,
@@ -88,3 +88,30 @@ def test_repeats_point_to_the_last_earlier_answer() -> None:
     later, earlier = find_repeated_edges(task_ptr, worker, 2)
     assert (later.tolist(), earlier.tolist()) == ([2, 3], [0, 2])
     assert earlier_edge_of_each_repeat(task_ptr, worker, 2).tolist() == [-1, -1, 0, 2, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: read_labels(LABELS.to_table(), classes=5), "class names are 5; give a list"),
+        (lambda: LABELS.select(tasks=5), "task names are 5; give a list"),
+        (lambda: LABELS.split(0.5, random_state=-1), "random_state is -1"),
+        (lambda: LABELS.split(0.5, random_state="x"), "random_state is 'x'"),
+        (lambda: LABELS.split("x"), "held_out is 'x'"),
+        (lambda: LABELS.keep([True]), "True or False for each of the 4 labels"),
+        (lambda: LABELS.keep([0, 1, 1, 0]), "True or False for each of the 4 labels"),
+        (lambda: LABELS.keep([[1, 2], [1]]), "True or False for each of the 4 labels"),
+        (lambda: LABELS.keep_tasks([True]), "True or False for each of the 3 tasks"),
+        (lambda: CrowdLabels.concat([1]), "concat was given 1. Give it a list of CrowdLabels"),
+        (lambda: CrowdLabels.concat(1), "concat was given 1. Give it a list of CrowdLabels"),
+        (lambda: LABELS.with_kind("zz"), "kind is 'zz'; it must be one of 'pyarrow', 'pandas', 'polars'"),
+    ],
+)
+def test_strange_argument_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_a_list_of_truth_values_keeps_labels() -> None:
+    assert edges(LABELS.keep([True, False, False, False])) == edges(LABELS.keep(np.arange(4) == 0))
+    assert LABELS.keep_tasks([True, False, True]).tasks.to_pylist() == ["b", "c"]

@@ -339,3 +339,44 @@ def test_known_truths_of_tasks_written_otherwise_are_noted() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         truth_codes({"other": "x", "b": "y"}, labels)
+
+
+WITH_GAPS = [[0, 1, -1], [1, 1, 0], [0, -1, 0]]
+MATRICES = {
+    "integers": np.array(WITH_GAPS),
+    "floats": np.array(WITH_GAPS, np.float64),
+    "32-bit floats": np.array(WITH_GAPS, np.float32),
+    "floats and NaN": np.array([[0, 1, -1], [1, 1, 0], [0, np.nan, 0]]),
+    "objects and None": [[0, 1, -1], [1, 1, 0], [0, None, 0]],
+    "pandas, floats": pd.DataFrame(np.array(WITH_GAPS, np.float64), columns=["ann", "bob", "cy"]),
+    "pandas, whole numbers of both kinds": pd.DataFrame({"ann": [0, 1, 0], "bob": [1.0, 1, np.nan], "cy": [-1, 0, 0]}),
+    "pandas, nullable": pd.DataFrame({"ann": [0, 1, 0], "bob": [1, 1, None], "cy": [-1, 0, 0]}, dtype="Int64"),
+    "pyarrow, floats": pa.table({"ann": [0.0, 1.0, 0.0], "bob": [1.0, 1.0, None], "cy": [-1.0, 0.0, 0.0]}),
+}
+
+
+@pytest.mark.parametrize("read", [read_labels, CrowdLabels.from_dense])
+@pytest.mark.parametrize("matrix", MATRICES.values(), ids=MATRICES)
+def test_minus_one_among_whole_numbers_is_no_answer(matrix: Any, read: Any) -> None:
+    if isinstance(matrix, list) and read is read_labels:
+        matrix = np.array(matrix)
+    labels = read(matrix)
+    assert labels.n_labels == 7
+    assert labels.classes.to_pylist() == [0, 1]
+
+
+def test_minus_one_among_fractions_is_a_number() -> None:
+    matrix = np.array([[0.5, -1, 0.5], [0.5, -1, 0.5]])
+    assert CrowdLabels.from_dense(matrix).classes.to_pylist() == ["-1", "0.5"]
+    table = pd.DataFrame({"ann": [0.5, -1, 0.5], "bob": [-1, -1, np.nan], "cy": [0.5, 0.5, -1]})
+    assert read_labels(table).classes.to_pylist() == ["-1", "0.5"]
+    whole = np.array([[1.0, -1], [1, 1]])
+    assert CrowdLabels.from_dense(whole, missing=np.nan).classes.to_pylist() == [-1, 1]
+
+
+def test_minus_one_in_a_table_that_pandas_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    pd.DataFrame({"task": ["a", "b", "c"], "ann": [0.0, 1, -1], "bob": [0, np.nan, 1], "cy": [1, 1, 0.0]}).to_csv(
+        path, index=False
+    )
+    assert len(read_labels(path).classes) == 2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from crowdwise.labels import InputError, read_labels
+from crowdwise.labels import InputError, InputWarning, read_labels
 from crowdwise.labels.atomic_output import replace_file, replace_folder
 from crowdwise.labels.table_output import native_table, restore_names, write_csv
 
@@ -41,7 +41,7 @@ def test_names_are_defused(tmp_path: Path) -> None:
     with (tmp_path / "t.csv").open(newline="") as file:
         written = [row[0] for row in csv.reader(file)][1:]
     assert written == [
-        "'=1+1", "'+a", "'-a", "'@a", "'\ta", "-5", "+1.5e3", "plain", "a=b", "es\\x1bcape", "two\nlines", 'a "b", c', "",
+        "'=1+1", "'+a", "'-a", "'@a", "'\ta", "-5", "+1.5e3", "plain", "a=b", "es\\u001bcape", "two\nlines", 'a "b", c', "",
     ]  # fmt: skip
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
@@ -89,7 +89,7 @@ def test_what_is_written_is_read_as_it_was(tmp_path: Path) -> None:
         }
     )
     write_csv(table, tmp_path / "t.csv")
-    with pytest.warns(match="differ only"):
+    with pytest.warns(match="differ only"), pytest.warns(match="written out"):
         labels = read_labels(tmp_path / "t.csv")
     assert labels.tasks.to_pylist() == names
     assert sorted(labels.workers.to_pylist()) == sorted(names)
@@ -105,6 +105,36 @@ def test_files_of_other_make_stay_as_they_are() -> None:
         [r"C:\x10", r"C:\users"],
     ):
         assert restore_names(pa.array(names)).to_pylist() == names
+
+
+LOOK_ALIKE = [
+    "a\u200bb",
+    r"a\u200bb",
+    r"a\\u200bb",
+    "a\\\u200bb",
+    r"a\U0000200bb",
+    r"\x1b",
+    "q\x1b",
+    r"q\u001b",
+    "s\xad",
+    r"s\u00ad",
+]
+
+
+def test_different_names_are_written_differently_and_read_back(tmp_path: Path) -> None:
+    assert len(set(written(tmp_path, LOOK_ALIKE))) == len(LOOK_ALIKE)
+    assert written(tmp_path, ["s\xad", r"s\u00ad", r"C:\x10"]) == [r"s\u00ad", r"s\\u00ad", r"C:\x10"]
+    n = len(LOOK_ALIKE)
+    write_csv(pa.table({"task": LOOK_ALIKE, "worker": ["ann"] * n, "label": ["x"] * n}), tmp_path / "t.csv")
+    with pytest.warns(InputWarning, match=r"column 'task' holds 4 names with an unseen character written out"):
+        assert read_labels(tmp_path / "t.csv").tasks.to_pylist() == LOOK_ALIKE
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_name_that_would_become_blank_stays_written_out(tmp_path: Path) -> None:
+    for name in (r"\u200b", r"a\u0000"):
+        (tmp_path / "t.csv").write_text(f"task,worker,label\n{name},ann,x\nb,ann,y\n")
+        assert read_labels(tmp_path / "t.csv").tasks.to_pylist() == [name, "b"]
 
 
 def written(folder: Path, names: list[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -197,3 +198,20 @@ def test_bytes_of_all_pictures_are_limited(audited: Any, tmp_path: Path, monkeyp
     audit, _ = audited()
     table = {"task": [f"task-{at}" for at in range(300)], "path": [str(tmp_path / "one.png")] * 300}
     assert make_report(audit, items=table).count("data:image/png;base64,") == 3
+
+
+@pytest.mark.parametrize("what", ["a folder", "a pipe", "a device"])
+def test_picture_that_is_no_plain_file_is_called_what_it_is(what: str, tmp_path: Path) -> None:
+    picture = tmp_path / "p.png"
+    if what == "a folder":
+        picture.mkdir()
+    elif what == "a pipe":
+        os.mkfifo(picture)
+    else:
+        picture.symlink_to("/dev/zero")
+    (tmp_path / "items.csv").write_text("task,image\nt1,p.png\n", encoding="utf-8")
+    items = read_items(tmp_path / "items.csv", TASKS)
+    with pytest.raises(
+        cw.InputError, match=rf"The picture 'p\.png' of task 't1' cannot be read: 'p\.png' is {what}, not"
+    ):
+        items.show(0, PictureBudget())

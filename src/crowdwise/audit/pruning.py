@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crowdwise.audit.dependent_workers import KIND as DEPENDENT
+from crowdwise.audit.finding_types import Finding
 from crowdwise.labels.errors import InputError, listing
 from crowdwise.labels.table_output import native_table
+from crowdwise.metrics.checks import check_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from crowdwise.audit.finding_types import Finding
     from crowdwise.labels.crowd_labels import CrowdLabels
 
 __all__ = ["prune"]
@@ -33,6 +33,10 @@ def prune(labels: CrowdLabels, findings: Iterable[Finding]) -> tuple[CrowdLabels
     table
         Who was left out (worker, n_labels, why), in the order of `labels.workers`, as the kind of table that came in.
     """
+    check_labels(labels)
+    findings = list(findings) if isinstance(findings, Iterable) else [findings]
+    if strange := [each for each in findings if not isinstance(each, Finding)]:
+        raise InputError(f"findings are {listing(strange)}; give a list of findings, as `audit(labels).findings` is.")
     named = [finding for finding in findings if finding.about in ("worker", "workers")]
     names = labels.workers.to_pylist()
     times = dict(zip(names, labels.labels_per_worker.tolist(), strict=True))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-OK, BUG, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, BUG, BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,11 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments
         What follows `crowdwise` on the command line; by default the process's own.
     """
-    from crowdwise.cli.app import app
     from crowdwise.cli.stop_signals import Stopped, raise_on_stop_signals
 
     _repair_standard_streams()
     try:
+        from crowdwise.cli.app import app  # takes a while, in which one may be interrupted
+
         _check_arguments(sys.argv[1:] if arguments is None else arguments)
         with raise_on_stop_signals(), warnings.catch_warnings():
             warnings.showwarning = _print_warning
@@ -37,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Stopped as stop:
         _print_message(str(stop))
         return stop.code
-    except SystemExit as stop:  # a reader that went away (`| head`) ends so
-        return stop.code if isinstance(stop.code, int) else BUG
+    except SystemExit as stop:  # rich ends so, with 1, when a reader goes away (`| head`)
+        return PIPE_CLOSED if stop.code == 1 else stop.code if isinstance(stop.code, int) else BUG
     except BaseException as error:
         return _report_failure(error, sys.argv[1:] if arguments is None else arguments)
     return code if isinstance(code, int) else OK
@@ -85,7 +86,7 @@ def _report_failure(error: BaseException, arguments: Sequence[str]) -> int:
         return INTERRUPTED
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
         _redirect_to_null(sys.stdout)
-        return BUG
+        return PIPE_CLOSED
     message, code = _explain_error(error)
     _print_message(message)
     for meaning, words in _list_choices(error):
@@ -109,7 +110,10 @@ def _explain_error(error: BaseException) -> tuple[str, int]:
         return "There is not enough memory for these labels. Use a larger machine or fewer labels.", BAD_INPUT
     if isinstance(error, OSError):
         _redirect_to_null(sys.stdout)
-        where = f"{error.filename}: " if error.filename else "Writing the output failed: "
+        unnamed = (
+            "A file or the working folder is gone: " if error.errno == errno.ENOENT else "Writing the output failed: "
+        )
+        where = f"{error.filename}: " if error.filename else unnamed
         return f"{where}{error.strerror or error}.", BAD_INPUT
     if isinstance(error, Warning):
         return f"{error} (A warning, which -W error or PYTHONWARNINGS makes an error.)", BAD_INPUT

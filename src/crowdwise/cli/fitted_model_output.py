@@ -13,7 +13,7 @@ from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FittedResult",
     "expected_wrong_facts",
+    "note_missing_structure",
     "note_names_escaped_in_csv",
     "print_classes",
     "print_notes_section",
@@ -98,6 +99,19 @@ def read_scoring_truth(file: str, labels: CrowdLabels) -> tuple[IntArray, list[s
         )
     usable = pa.array(known | ~labelled)
     return truth_codes(Truth(truth.tasks.filter(usable), truth.labels.filter(usable)), labels), notes
+
+
+def note_missing_structure(slugs: Iterable[str], tell: str, given: Sequence[str] = ()) -> list[str]:
+    """Notes about methods made for sequences or a graph that are not among what is given, and how to `tell` them."""
+    from crowdwise.registry import method
+
+    alone = "is made for tasks that belong together, and was not told which do: every task stands alone."
+    needs = {slug: method(slug).needs for slug in slugs}
+    return [
+        f"{slug} {alone} Tell it with {tell.format(need)}."
+        for slug, need in needs.items()
+        if need and need not in given
+    ]
 
 
 def note_names_escaped_in_csv(*tables: pa.Table) -> list[str]:

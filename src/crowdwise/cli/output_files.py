@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_file",
     "check_folder",
+    "check_results",
     "json_values",
     "output_csv",
     "output_csvs",
@@ -68,8 +69,30 @@ def check_file(out: str, option: str, inputs: Iterable[str | None]) -> None:
         raise InputError(f"{option} {quote(out)} is no name for a file: {error}.") from error
     if place.is_dir() or out.endswith(("/", os.sep)):
         raise InputError(f"{option} {quote(out)} is a folder. Give the name of a file in it.")
-    if there and any(given and Path(given).exists() and place.samefile(given) for given in inputs):
+    if there and any(_is_part_of(place, given) for given in inputs if given and given != "-"):
         raise InputError(f"{option} {quote(out)} is a file that is read, and would be lost. Choose another name.")
+
+
+def check_results(out: str, names: Iterable[str], inputs: Iterable[str | None]) -> Path:
+    """Refuse, before any long fit, a folder that cannot be written, and one where a result would replace an input."""
+    place, given = check_folder(out), list(inputs)
+    for name in names:
+        check_file(str(place / name), "--out", given)
+    return place
+
+
+def _is_part_of(place: Path, given: str) -> bool:
+    """Whether a file is the one given, matches the pattern, or lies in the folder given; `X.npz:key` is X.npz."""
+    from crowdwise.labels.several_files import expand_paths
+
+    path, _, key = given.rpartition(":")
+    if key and not Path(given).exists() and Path(path).is_file():
+        given = path
+    inputs = (Path(each) for each in expand_paths([given]))
+    return any(
+        place.resolve().is_relative_to(each.resolve()) if each.is_dir() else each.exists() and place.samefile(each)
+        for each in inputs
+    )
 
 
 def write_results(result: FittedResult, place: Path, **more: pa.Table) -> None:

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.cli.fitted_model_output import note_missing_structure, print_notes_to_stderr
 from crowdwise.cli.label_files import announce_compilation, read_task_items, read_timed_files, split_names
 from crowdwise.labels.errors import InputError, listing
 
@@ -33,6 +34,7 @@ def run_audit(files: LabelFiles, options: AuditOptions) -> tuple[TimedLabels, Au
         raise InputError("Only one of LABELS and the files of options can be standard input (-).")
     timed = read_timed_files(files)
     announce_compilation(timed.labels)
+    print_notes_to_stderr(note_missing_structure([options.method], "crowdwise aggregate --{}"))
     given = asdict(options) | {"trusted": _find_trusted(options.trusted, timed.labels.workers)}
     items = read_task_items(given.pop("items"), timed.labels)
     given["random_state"] = given.pop("seed")

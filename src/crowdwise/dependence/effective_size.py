@@ -37,6 +37,7 @@ from crowdwise.dependence.groups import detect_groups, find_testable_workers
 from crowdwise.fitting.parameter_checks import check_number, check_random_state
 from crowdwise.labels.errors import InputError
 from crowdwise.labels.old_names import accept_seed
+from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import truth_codes
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def effective_size(
     """
     check_number("level", level, low=0, high=1, above=True)
     check_random_state(random_state)
+    labels = read_labels(labels)
     if not labels.n_labels:
         raise InputError("There are no labels to judge. Give at least one answer of one worker to one task.")
     return estimate_size(labels, detect_groups(labels, level), random_state, truth=truth)

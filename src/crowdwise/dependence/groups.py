@@ -69,10 +69,12 @@ from crowdwise.dependence.excess_agreement import (
     hoeffding_p_values,
     select_partners,
 )
+from crowdwise.fitting.parameter_checks import check_number, check_random_state
 from crowdwise.fitting.pooled_dawid_skene import fit_pooled_dawid_skene
 from crowdwise.kernels import worker_answer_sums
 from crowdwise.kernels.block_layout import transpose_truth_and_label
 from crowdwise.kernels.pair_agreement import IndependenceModel, pair_sums, partner_sums
+from crowdwise.labels.read import read_labels
 
 if TYPE_CHECKING:
     from crowdwise.labels.crowd_labels import CrowdLabels
@@ -254,6 +256,9 @@ def find_groups(labels: CrowdLabels, *, level: float, random_state: int) -> Depe
     without its experts, leaves everybody else agreeing for no reason. Flags anyone of an independent crowd with chance
     at most `level`, as far as the model of the truth holds.
     """
+    check_number("level", level, low=0, high=1, above=True)
+    check_random_state(random_state)
+    labels = read_labels(labels)
     members = find_testable_workers(labels)
     if members.size < LEAST_WORKERS:
         return None

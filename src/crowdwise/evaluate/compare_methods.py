@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -31,14 +32,13 @@ from crowdwise.fitting.base import check_enough_labels
 from crowdwise.fitting.em import StillImproving
 from crowdwise.fitting.progress_bar import show_progress_of
 from crowdwise.kernels import n_threads, use_threads
-from crowdwise.labels.errors import CrowdwiseError, InputError
+from crowdwise.labels.errors import CrowdwiseError, InputError, quote
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 from crowdwise.labels.truth import truth_codes
 from crowdwise.metrics.calibration import bin_predictions, mean_gap, wilson_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Self
 
     from crowdwise.evaluate.held_out import HeldOutFold
@@ -130,6 +130,10 @@ def _method_slugs(methods: Iterable[str] | None) -> list[str]:
         return [entry.slug for entry in registry.methods() if not entry.needs]
     if isinstance(methods, str):
         methods = [methods]
+    if not isinstance(methods, Iterable):
+        raise InputError(
+            f"methods is {quote(methods)}; give a list of methods' names, as `crowdwise methods` has them."
+        )
     slugs = list(dict.fromkeys(registry.method(slug).slug for slug in methods))
     if not slugs:
         raise InputError("methods is empty. Name at least one method, or leave it out for all.")

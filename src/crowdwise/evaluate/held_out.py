@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from crowdwise.engines import prepare
-from crowdwise.fitting.base import check_enough_labels
+from crowdwise.fitting.base import Aggregator, check_enough_labels
 from crowdwise.fitting.content_order import order_by_content
 from crowdwise.fitting.estimator_parameters import clone
-from crowdwise.labels.errors import InputError
+from crowdwise.fitting.parameter_checks import check_random_state
+from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.read import read_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crowdwise.fitting.base import Aggregator
     from crowdwise.labels.crowd_labels import CrowdLabels
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
@@ -90,6 +90,10 @@ def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5,
     >>> held_out_log_probability(DawidSkene(smoothing=0.1), crowd.labels).mean().round(1)
     np.float64(-0.9)
     """
+    if not isinstance(method, Aggregator):
+        raise InputError(
+            f"method is {quote(method)}; give an aggregator, such as crowdwise.method('dawid-skene').load()()."
+        )
     known = read_labels(labels)
     check_enough_labels(known)
     found = np.empty(known.n_labels)
@@ -100,8 +104,9 @@ def held_out_log_probability(method: Aggregator, labels: Any, *, folds: int = 5,
 
 def split_into_folds(labels: CrowdLabels, folds: int, random_state: int) -> Iterator[HeldOutFold]:
     """The labels cut at random into as many parts, each of which is hidden in turn."""
+    check_random_state(random_state)
     if not isinstance(folds, int) or folds < 2 or folds > labels.n_labels:
-        raise InputError(f"folds is {folds}; it must be from 2 to the number of labels, {labels.n_labels:,}.")
+        raise InputError(f"folds is {quote(folds)}; it must be from 2 to the number of labels, {labels.n_labels:,}.")
     number = np.empty(labels.n_labels, np.int64)
     number[order_by_content(labels).sort_edges(labels)] = (
         np.random.default_rng(random_state).permutation(labels.n_labels) % folds

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Aggregator", "Fit", "check_enough_labels"]
 
+TOLD = np.iinfo(np.int64).min  # in place of the hash of a task whose truth the fit was told
 FEWEST_WORKERS = 3  # whose joint answers can be told apart
 
 
@@ -294,7 +295,7 @@ class Aggregator(CrowdModel):
         if self.plug_in:
             seen = hash_answers(labels)
             if known.gold.size:
-                seen[known.gold >= 0] = 0  # what gold says of a task is no prediction
+                seen[known.gold >= 0] = TOLD  # what gold says of a task is no prediction
             self.extra_["answer_hashes"] = seen
 
     def _recall_posterior(self, labels: CrowdLabels, posterior: FloatArray) -> FloatArray:
@@ -303,7 +304,7 @@ class Aggregator(CrowdModel):
         if seen is None:  # saved before it was kept
             return posterior
         place, answers = positions(labels.tasks, self._names.tasks), hash_answers(labels)
-        same = (place >= 0) & (answers != 0)
+        same = place >= 0
         same[same] = seen[place[same]] == answers[same]
         posterior[same] = self.posterior_[place[same]]
         return posterior

@@ -8,8 +8,9 @@ of labels, refined until no more are told apart. Whoever has no answers is left 
 B. Weisfeiler and A. Lehman (1968), "The reduction of a graph to canonical form and the algebra which appears therein",
 Nauchno-Technicheskaya Informatsia 2.
 
-What the hashes do not tell apart is alike (two tasks with the same answers of the same workers), keeps the order in
-which it came, and `average_alike_tasks` and `average_alike_workers` make the results of a sampler alike for it.
+What the hashes do not tell apart is alike. Of tasks (two with the same answers of the same workers) any order will do;
+workers and classes that are alike, as in a symmetric crowd, follow their names. `average_alike_tasks` and
+`average_alike_workers` make the results of a sampler alike for what is alike.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import pyarrow.compute as pc
 
 from crowdwise.labels.crowd_labels import CrowdLabels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
 
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray
@@ -149,12 +152,12 @@ def order_by_content(labels: CrowdLabels, known: PriorKnowledge | None = None) -
     if known is not None and known.class_prior is not None:
         kind = _mix(_round_to_bits(known.class_prior) + OF_CLASS)
     task, worker, kind = _refine(labels, known, kind)
-    classes = np.argsort(kind, kind="stable")
+    classes = _sort_some(np.ones(kind.size, np.bool_), kind, labels.classes)
     if np.unique(kind).size < kind.size:
         # Tasks of two classes that are alike are not: one has the answers of the one, one those of the other.
         kind[classes] = np.arange(kind.size, dtype=np.uint64)
         task, worker, kind = _refine(labels, known, kind)
-    workers = _sort_some(met, worker)
+    workers = _sort_some(met, worker, labels.workers)
     # Where workers are alike, tasks follow the order that they were given: else two symmetric parts could be crossed.
     place = np.empty(labels.n_workers, np.uint64)
     place[workers] = np.arange(workers.size, dtype=np.uint64)
@@ -248,10 +251,14 @@ def _round_to_bits(values: FloatArray) -> Hashes:
     return (values.astype(np.float64).round(DIGITS) + 0.0).view(np.uint64)
 
 
-def _sort_some(chosen: BoolArray, hashes: Hashes) -> IntArray:
-    """Positions of the chosen ones by their hashes."""
+def _sort_some(chosen: BoolArray, hashes: Hashes, names: pa.Array) -> IntArray:
+    """Positions of the chosen ones by their hashes, and by name where the answers do not tell them apart."""
     places = np.flatnonzero(chosen)
-    return places[np.argsort(hashes[places], kind="stable")]
+    order = np.argsort(hashes[places], kind="stable")
+    if np.unique(hashes[places]).size < places.size:
+        by_name = _invert(pc.sort_indices(names).to_numpy(), len(names))
+        order = np.lexsort((by_name[places], hashes[places]))
+    return places[order]
 
 
 def _number(hashes: Hashes) -> IntArray:

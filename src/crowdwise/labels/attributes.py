@@ -64,7 +64,8 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
         return ()
     if isinstance(source, tuple) and all(isinstance(each, Attribute) for each in source):
         return source
-    columns = open_source(_as_columns(source, role))
+    needs = f"Attributes of {role}s need a column {role}, a column for each attribute, and a row for each {role}."
+    columns = open_source(_as_columns(source, role), needs)
     if not isinstance(columns, Columns):
         raise InputError(f"Attributes of {role}s need a table with a column {quote(role)}, or a mapping from {role}.")
     keys = candidates(role, columns.names)
@@ -81,6 +82,8 @@ def read_attributes(source: Any, names: pa.Array, role: Literal["task", "worker"
         raise InputError(
             f"{columns.place.origin} names {role} {listing(repeated)} more than once. Keep one row for each."
         )
+    if not who.codes.size:
+        raise InputError(f"{columns.place.origin} has columns but no rows. Give a row for each {role}.")
     place = positions(who.names, names)[who.codes]
     if (place < 0).all():
         raise InputError(

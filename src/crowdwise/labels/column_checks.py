@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.labels.errors import InputError, InputWarning, listing
+from crowdwise.labels.errors import SHOWN, InputError, InputWarning, listing
 from crowdwise.labels.source_location import Place, format_count
+from crowdwise.labels.unseen_characters import UNSEEN
 from crowdwise.labels.unseen_in_columns import drop_unseen, has_unusual_letters, text_bytes
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = [
     "refuse_nested",
     "refuse_nul_bytes",
     "warn_of_lost_digits",
+    "warn_of_restored_characters",
 ]
 
 WHOLE_UP_TO = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}  # all whole numbers are told apart
@@ -48,7 +50,7 @@ def refuse_missing(rows: IntArray, called: str, place: Place) -> None:
     """Refuse rows without a value."""
     raise InputError(
         f"{called} has {format_count(rows.size, 'missing value')}: {place.name_rows(rows.tolist())}. Every row "
-        "needs a task, a worker and a label: fill in what is missing, or remove those rows."
+        "needs a value in this column: fill in what is missing, or remove those rows."
     )
 
 
@@ -73,6 +75,22 @@ def warn_of_lost_digits(names: pa.Array, kind: pa.DataType, called: str, place: 
             f"{place.origin}: {called} holds large whole numbers ({listing(large.tolist())}) as floating point, "
             "which does not keep all their digits: several names may have become one. Read the column as text or as "
             "integers.",
+            InputWarning,
+            stacklevel=2,
+        )
+
+
+def warn_of_restored_characters(written: pa.Array, names: pa.Array, called: str, place: Place) -> None:
+    """Say so where unseen characters that are written out in CSV were read as the characters themselves."""
+    if names is written:
+        return
+    was_seen = pc.invert(pc.match_substring_regex(written, UNSEEN))
+    restored = names.filter(pc.and_(pc.match_substring_regex(names, UNSEEN), was_seen))
+    if len(restored):
+        warnings.warn(
+            f"{place.origin}: {called} holds {format_count(len(restored), 'name')} with an unseen character written "
+            f"out, as Crowdwise writes them in CSV: {listing(restored.slice(0, SHOWN).to_pylist())}. The character "
+            "itself is read. If the letters are meant, double the backslash.",
             InputWarning,
             stacklevel=2,
         )

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.labels.errors import InputError, listing, quote
-from crowdwise.labels.integer_codes import check_codes, duplicate_message, map_to_selected_names, smallest_int
+from crowdwise.labels.integer_codes import as_mask, check_codes, duplicate_message, map_to_selected_names, smallest_int
 from crowdwise.labels.old_names import accept_seed
 from crowdwise.labels.sorting import find_repeated_edges, group_by, group_offsets, sort_by_task
+from crowdwise.labels.types import TableKind
 from crowdwise.labels.vocabulary import as_vocabulary, positions, union
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from crowdwise.labels.describe import Description
     from crowdwise.labels.sklearn_rows import LabelRows
-    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, LabelKind, TableKind
+    from crowdwise.labels.types import BoolArray, Duplicates, FloatArray, IntArray, LabelKind
 
 __all__ = ["CrowdLabels", "WorkerOrder"]
 
@@ -160,8 +163,8 @@ class CrowdLabels:
         Parameters
         ----------
         missing
-            The marker of "no answer". By default NaN and None, and -1 in a matrix of integers. What a NumPy array
-            masks is never an answer.
+            The marker of "no answer". By default NaN and None, and -1 in a matrix of whole numbers, integers or
+            floats; give NaN if -1 is a class. What a NumPy array masks is never an answer.
         kind
             "labels" if many different numbers are classes all the same; see `read_labels`.
         """
@@ -319,6 +322,7 @@ class CrowdLabels:
 
     def keep(self, edges: BoolArray) -> CrowdLabels:
         """Keep the labels where `edges` is true, with all names kept."""
+        edges = as_mask(edges, self.n_labels, "labels")
         return self._sorted(
             self.task[edges], self.worker[edges], self.label[edges], self.tasks, self.workers, self.classes,
             "all", self.kind, None,
@@ -326,6 +330,7 @@ class CrowdLabels:
 
     def keep_tasks(self, tasks: BoolArray) -> CrowdLabels:
         """Keep the tasks where `tasks` is true, with their labels; all workers and classes stay."""
+        tasks = as_mask(tasks, self.n_tasks, "tasks")
         edges = tasks[self.task]
         number = np.cumsum(tasks) - 1
         return self._sorted(
@@ -357,8 +362,10 @@ class CrowdLabels:
         random_state
             Same seed, same split.
         """
-        if not 0 < held_out < 1:
-            raise InputError(f"held_out is {held_out}; it must lie between 0 and 1, both excluded.")
+        if not isinstance(held_out, Real) or not 0 < held_out < 1:
+            raise InputError(f"held_out is {quote(held_out)}; it must lie between 0 and 1, both excluded.")
+        if not isinstance(random_state, Integral) or isinstance(random_state, bool) or random_state < 0:
+            raise InputError(f"random_state is {quote(random_state)}; it must be a whole number, 0 or more.")
         out = np.zeros(self.n_labels, np.bool_)
         chosen = np.random.default_rng(random_state).permutation(self.n_labels)[: round(held_out * self.n_labels)]
         out[chosen] = True
@@ -367,9 +374,11 @@ class CrowdLabels:
     @classmethod
     def concat(cls, parts: Iterable[CrowdLabels], *, on_duplicate: Duplicates = "error") -> CrowdLabels:
         """Put several sets of labels together; vocabularies are joined by name, in order of appearance."""
-        every = list(parts)
+        every = list(parts) if isinstance(parts, Iterable) else [parts]
         if not every:
             raise InputError("concat was given nothing. Give it at least one CrowdLabels.")
+        if strange := [part for part in every if not isinstance(part, CrowdLabels)]:
+            raise InputError(f"concat was given {listing(strange)}. Give it a list of CrowdLabels.")
         vocabularies = [union(getattr(part, name) for part in every) for name in ("tasks", "workers", "classes")]
         columns = [
             np.concatenate(
@@ -384,6 +393,8 @@ class CrowdLabels:
 
     def with_kind(self, kind: TableKind) -> CrowdLabels:
         """Keep the labels, with results going out as another kind of table."""
+        if kind not in get_args(TableKind):
+            raise InputError(f"kind is {quote(kind)}; it must be one of {', '.join(map(repr, get_args(TableKind)))}.")
         return CrowdLabels(
             self.task, self.worker, self.label, self.task_ptr, self.tasks, self.workers, self.classes, kind
         )

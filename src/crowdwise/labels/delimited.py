@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from crowdwise.labels.columns import ROLES, Columns, candidates
+from crowdwise.labels.csv_quotes import Quotes, find_stray_quotes
 from crowdwise.labels.errors import SHOWN, InputError, InputWarning, listing, quote
 from crowdwise.labels.source_location import Place, format_count
 
@@ -98,19 +99,19 @@ class _Delimited:
         """
         header = head.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n").split(b"\n", 1)[0]
         cut = max(len(header) - 1, 1)  # bytes of a header that the end of a block may cut off
-        quotes, lines, headers, before = 0, 0, 0, b""
+        quotes, lines, headers, before = Quotes(), 0, 0, b""
         escaped: int | None = None
         for block in self.blob.blocks():
             if b"\0" in block:
                 raise nul_byte_error(self.blob.name, lines + block[: block.index(b"\0")].count(b"\n") + 1)
             if escaped is None and b'\\"' in block and (found := ESCAPED_QUOTE.search(block)):
                 escaped = lines + block[: found.start()].count(b"\n") + 1
-            quotes += block.count(b'"')
+            quotes.look(block)
             lines += block.count(b"\n")
             headers += block.count(header) + (before + block[:cut]).count(header)
             before = (before + block[max(0, len(block) - cut) :])[-cut:]
-        if quotes % 2:
-            self.refuse_open_quote()
+        if quotes.are_doubtful:
+            self.check_quotes()
         if escaped is not None:
             warnings.warn(
                 f"{self.blob.name}, line {escaped}: a quote behind a backslash. CSV has no such escape, and the field "
@@ -146,13 +147,23 @@ class _Delimited:
             likely[row] = self.is_header([column[row].as_py() for column in columns])
         return likely
 
-    def refuse_open_quote(self) -> None:
-        """Refuse a quote that is never closed, and say where it is opened."""
-        begin = max((number for number, _ in self.records()), default=1)
-        raise InputError(
-            f"{self.blob.name}, line {begin}: a double quote is opened and never closed. Close it, or write a quote "
-            'that belongs to a name as "" inside quotes.'
-        )
+    def check_quotes(self) -> None:
+        """Refuse a quote that is never closed, and warn of rows that quotes seem to have made one."""
+        stray = find_stray_quotes(self.blob.blocks(), self.delimiter)
+        if stray.never_closed is not None:
+            raise InputError(
+                f"{self.blob.name}, line {stray.never_closed}: a double quote is opened and never closed. Close it, or "
+                'write a quote that belongs to a name as "" inside quotes.'
+            )
+        if stray.closed_amid is not None:
+            begin, end = stray.closed_amid
+            warnings.warn(
+                f"{self.blob.name}: a double quote that is opened on line {begin} is closed on line {end}, and more "
+                "text follows in the same field. The lines are read as one row; is the quote on "
+                f'line {begin} meant? Write a quote that belongs to a name as "" inside quotes.',
+                InputWarning,
+                stacklevel=2,
+            )
 
     def explain_arrow_error(self, error: Exception) -> InputError:
         """Find the lines that Arrow stumbled over."""

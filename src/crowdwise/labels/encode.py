@@ -17,6 +17,7 @@ from crowdwise.labels.column_checks import (
     refuse_nested,
     refuse_nul_bytes,
     warn_of_lost_digits,
+    warn_of_restored_characters,
 )
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
@@ -111,7 +112,9 @@ class ColumnEncoder:
                 f"{self.place.origin}: {self.called} holds values that are not text in UTF-8. Convert them first."
             ) from error
         if pa.types.is_string(names.type):
-            names = restore_names(names) if self.text else names
+            if self.text:
+                written, names = names, restore_names(names)
+                warn_of_restored_characters(written, names, self.called, self.place)
             check_blanks(codes, names, self.what, self.called, self.place)
             refuse_nul_bytes(codes, names, self.called, self.place)
             names = parse_integers(names) if self.text else names

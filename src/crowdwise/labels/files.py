@@ -17,9 +17,10 @@ from crowdwise.labels.source_location import Place
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["file_source"]
+__all__ = ["ANSWERS", "file_source"]
 
 BATCH = 1 << 17  # rows at a time
+ANSWERS = "Labels need a header line and a row for each answer."
 
 # The first bytes of formats that we know and do not read, and what to do about each.
 FOREIGN = {
@@ -40,8 +41,11 @@ ARRAYS = (
 )
 
 
-def file_source(source: Any) -> Columns | Mapping[Any, Any]:
-    """Open a path, standard input ("-") or a stream: its columns, or the mapping if it is nested JSON."""
+def file_source(source: Any, needs: str = ANSWERS) -> Columns | Mapping[Any, Any]:
+    """Open a path, standard input ("-") or a stream: its columns, or the mapping if it is nested JSON.
+
+    What the file `needs` to hold is said where it is empty.
+    """
     blob = open_blob(source)
     head = blob.head()
     if head.startswith(b"PAR1"):
@@ -51,7 +55,7 @@ def file_source(source: Any) -> Columns | Mapping[Any, Any]:
     for magic, what in FOREIGN.items():
         if head.startswith(magic):
             raise InputError(f"{blob.name} is {ARRAYS if _is_npz(head) else what}.")
-    _check_text(blob, head)
+    _check_text(blob, head, needs)
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
         return json_source(blob)
     return delimited_columns(blob, head)
@@ -59,12 +63,12 @@ def file_source(source: Any) -> Columns | Mapping[Any, Any]:
 
 def _is_npz(head: bytes) -> bool:
     """Whether a zip archive begins with an array of NumPy's, as npz files do."""
-    return head.startswith(b"PK\x03\x04") and head[30 : 30 + head[26]].endswith(b".npy")
+    return head.startswith(b"PK\x03\x04") and len(head) > 30 and head[30 : 30 + head[26]].endswith(b".npy")
 
 
-def _check_text(blob: Blob, head: bytes) -> None:
+def _check_text(blob: Blob, head: bytes, needs: str) -> None:
     if not head.removeprefix(b"\xef\xbb\xbf").strip():
-        raise InputError(f"{blob.name} is empty. Labels need a header line and a row for each answer.")
+        raise InputError(f"{blob.name} is empty. {needs}")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:64].count(b"\0") * 4 > len(head[:64]):
         raise InputError(f"{blob.name} looks like UTF-16. Save it as UTF-8.")
     if b"\0" in head:

@@ -13,9 +13,9 @@ from crowdwise.labels.vocabulary import as_vocabulary, positions
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from crowdwise.labels.types import IntArray
+    from crowdwise.labels.types import BoolArray, IntArray
 
-__all__ = ["check_codes", "duplicate_message", "map_to_selected_names", "smallest_int"]
+__all__ = ["as_mask", "check_codes", "duplicate_message", "map_to_selected_names", "smallest_int"]
 
 MOST_NAMES = 2**31 - 1
 
@@ -47,6 +47,20 @@ def check_codes(codes: Any, n: int, what: str) -> IntArray:
         )
     result: IntArray = array.copy()  # what the caller does with the array later is nothing to the labels
     return result
+
+
+def as_mask(given: Any, n: int, what: str) -> BoolArray:
+    """True or False for each of n things, as an array; anything else is refused."""
+    try:
+        mask = np.asarray(given)
+    except ValueError as error:  # rows of unequal length
+        raise InputError(f"{what} must be one-dimensional: True or False for each of the {n:,} {what}.") from error
+    if mask.shape != (n,) or (mask.dtype.kind != "b" and n):
+        raise InputError(
+            f"{what} must be True or False for each of the {n:,} {what}; the shape given is {mask.shape} and the type "
+            f"{mask.dtype}."
+        )
+    return mask.astype(np.bool_, copy=False)
 
 
 def map_to_selected_names(names: Sequence[Any] | None, known: pa.Array, what: str) -> tuple[IntArray, pa.Array]:

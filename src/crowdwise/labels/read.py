@@ -18,7 +18,7 @@ from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.labels.files import file_source
+from crowdwise.labels.files import ANSWERS, file_source
 from crowdwise.labels.nested import by_task, columns_of_rows
 from crowdwise.labels.several_files import open_paths
 from crowdwise.labels.similar_names import warn_of_twins
@@ -74,7 +74,7 @@ def read_labels(
         dict of columns, or `CrowdLabels`, which come back as they are. Also tables with a row for each task
         and a column for each worker, if that is plain to see: no column has a name like worker or label, task
         names (the first column of a text file, a column named task, a pandas index) do not repeat, the
-        columns share their values and some cells are empty (or -1, among integers); 2-D arrays; and
+        columns share their values and some cells are empty (or -1, among whole numbers); 2-D arrays; and
         {task: {worker: label}} as a dict or a JSON file. A list of paths, or a pattern such as "days/*.csv", is
         read as one table: all files must have the same columns. Of an export of Prodigy in which annotators accept
         or reject a suggestion, the label is what they answered.
@@ -190,12 +190,12 @@ def _encode_batches(batches: Iterable[list[pa.Array]], encoders: list[ColumnEnco
 # ---- what the source is ---------------------------------------------------------------------------------
 
 
-def open_source(source: Any) -> Opened:
-    """Tell the source's kind: columns, a nested mapping, or a matrix."""
+def open_source(source: Any, needs: str = ANSWERS) -> Opened:
+    """Tell the source's kind: columns, a nested mapping, or a matrix; what a file `needs` is said if it is empty."""
     if _is_path(source) or (isinstance(source, list | tuple) and source and all(map(_is_path, source))):
-        return open_paths(source)
+        return open_paths(source, needs)
     if hasattr(source, "read"):
-        return file_source(source)
+        return file_source(source, needs)
     if isinstance(source, Mapping):
         nested = bool(source) and all(isinstance(answers, Mapping) for answers in source.values())
         table = columns_of_rows(source) if nested else source

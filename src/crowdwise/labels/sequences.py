@@ -119,7 +119,7 @@ def _from_table(source: Any, names: pa.Array) -> tuple[IntArray, IntArray]:
     """Sequence and position of each task from a table or a mapping."""
     if isinstance(source, Mapping) and not set(COLUMNS) <= set(source):
         source = _columns_of_pairs(source)
-    columns = open_source(source)
+    columns = open_source(source, f"Sequences need the columns {', '.join(COLUMNS)}, and a row for each task.")
     if not isinstance(columns, Columns):
         raise InputError("sequences must be 'names', a mapping from task to (sequence, position), or a table.")
     lacking = [name for name in COLUMNS if name not in columns.names]
@@ -134,6 +134,8 @@ def _from_table(source: Any, names: pa.Array) -> tuple[IntArray, IntArray]:
     )
     if len({task.codes.size, sequence.codes.size, position.codes.size}) > 1:
         raise InputError("sequences: task, sequence and position must have the same length.")
+    if not task.codes.size:
+        raise InputError(f"sequences: {columns.place.origin} has columns but no rows. Give a row for each task.")
     repeated = np.flatnonzero(np.bincount(task.codes, minlength=len(task.names)) > 1)
     if repeated.size:
         raise InputError(

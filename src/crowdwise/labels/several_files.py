@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crowdwise.labels.columns import Columns
 from crowdwise.labels.errors import SHOWN, InputError, listing, quote
-from crowdwise.labels.files import file_source
+from crowdwise.labels.files import ANSWERS, file_source
 from crowdwise.labels.source_location import JoinedPlace
 from crowdwise.labels.vocabulary import as_text, plain_arrow_names
 
@@ -55,12 +55,12 @@ def _exists(path: str | Path) -> bool:
         return True
 
 
-def join_sources(paths: Sequence[str | Path]) -> Columns:
+def join_sources(paths: Sequence[str | Path], needs: str = ANSWERS) -> Columns:
     """Open several files as one table, in the order given."""
     short = Counter(Path(path).name for path in paths)
     parts: list[Columns] = []
     for path in paths:
-        part = file_source(path)
+        part = file_source(path, needs)
         if not isinstance(part, Columns):
             raise InputError(
                 f"{str(path)!r} is a mapping of mappings. Only tables with a row for each answer can be read "
@@ -127,7 +127,7 @@ class _Joined:
                 yield batch
 
 
-def open_paths(given: str | Path | Sequence[str | Path]) -> Columns | Mapping[Any, Any]:
+def open_paths(given: str | Path | Sequence[str | Path], needs: str = ANSWERS) -> Columns | Mapping[Any, Any]:
     """Open one path or several: the columns, or the mapping if it is one file of nested JSON."""
     paths = expand_paths([given] if isinstance(given, str | Path) else given)
-    return file_source(paths[0]) if len(paths) == 1 else join_sources(paths)
+    return file_source(paths[0], needs) if len(paths) == 1 else join_sources(paths, needs)

@@ -53,7 +53,7 @@ def defuse_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
     A cell that begins like a formula (= + - @, tab, return, blanks before them or not) and is no plain number gets an
     apostrophe in front, which `restore_names` takes away again. What is not seen (controls, marks of direction, what
-    has no width) becomes visible (`\x1b`); tabs and line breaks stay, since CSV can quote them.
+    has no width) becomes visible (`\u200b`); tabs and line breaks stay, since CSV can quote them.
 
     >>> defuse_text(pa.chunked_array([["=1+1", "-5", "plain"]])).to_pylist()
     ["'=1+1", '-5', 'plain']
@@ -68,7 +68,7 @@ def defuse_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def restore_names(names: pa.Array) -> pa.Array:
-    r"""Distinct names from CSV as they were before `defuse_text`, but for controls (`\x1b`), which stay written out.
+    """Distinct names from CSV as they were before `defuse_text`.
 
     A column in which other names begin like a formula, or hold unseen characters, was not written by `defuse_text`, and
     stays as it is.

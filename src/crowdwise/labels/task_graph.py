@@ -72,6 +72,8 @@ def read_graph(source: Any, tasks: Any) -> TaskGraph:
     first, second = (_task_positions(columns, name, ends[name], names) for name in columns.names)
     if first.size != second.size:
         raise InputError(f"graph: the two ends of the pairs have {first.size} and {second.size} rows.")
+    if not first.size:
+        raise InputError(f"graph: {columns.place.origin} has columns but no rows. Give a row for each pair of tasks.")
     known = (first >= 0) & (second >= 0)
     if not known.any():
         raise InputError(
@@ -112,7 +114,7 @@ def _pairs(source: Any) -> Columns | None:
         if not all(isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2 for pair in pairs):
             raise InputError("graph: a list must hold pairs of task names, such as [('t1', 't2'), ('t2', 't3')].")
         return _pair_columns([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    columns = open_source(source)
+    columns = open_source(source, "A graph needs two columns, and a row for each pair of tasks that are joined.")
     if not isinstance(columns, Columns) or len(columns.names) != 2:
         shown = listing(columns.names) if isinstance(columns, Columns) else "no columns"
         raise InputError(f"graph: a table of pairs needs exactly two columns, one for each task; it has {shown}.")

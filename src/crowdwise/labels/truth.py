@@ -54,7 +54,7 @@ def read_truth(source: Any, *, task: str | None = None, label: str | None = None
         source = {"task": list(source.keys()), "label": list(source.values())}
     if hasattr(source, "index") and hasattr(source, "to_dict") and not hasattr(source, "columns"):  # a pandas Series
         source = {"task": source.index.to_series(), "label": source}
-    columns = open_source(source)
+    columns = open_source(source, "Known answers need the columns task and label, and a row for each.")
     if not isinstance(columns, Columns):
         raise InputError("A truth needs two columns, task and label, or a mapping from task to label.")
     names = choose_truth_columns(columns.names, columns.place.origin, task, label)

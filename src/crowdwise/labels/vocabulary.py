@@ -121,7 +121,10 @@ def union(vocabularies: Iterable[pa.Array]) -> pa.Array:
 
 
 def _from_python(names: Iterable[Any], what: str) -> pa.Array:
-    values = names.tolist() if isinstance(names, np.ndarray) else list(names)
+    try:
+        values = list(names.tolist() if isinstance(names, np.ndarray) else names)
+    except TypeError as error:
+        raise InputError(f"The {what} names are {quote(names)}; give a list of names.") from error
     if len({type(value) for value in values}) > 1 and any(isinstance(value, str) for value in values):
         values = [None if _is_missing(value) else str(value) for value in values]
     try:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["as_wide", "labels_from_matrix", "labels_from_nested", "labels_from_wide"]
 
-NO_ANSWER = -1  # the marker of a matrix of integers, as snorkel has it
+NO_ANSWER = -1  # the marker of a matrix of integers, as snorkel has it; floats if there is a NaN among them
+
+WHOLE, WHOLE_NO_ANSWER = r"^-?[0-9]+(\.0*)?$", rf"^{NO_ANSWER}(\.0*)?$"  # as pandas writes integers beside NaN
 
 
 def labels_from_matrix(
@@ -126,7 +128,7 @@ def _is_plausible(wide: Wide) -> bool:
         return False
     if wide.task is not None and len(pc.unique(wide.columns[wide.task])) < len(columns[0]):
         return False
-    present = [column.filter(_mark_present_cells(column)) for column in columns]
+    present = [column.filter(mask) for column, mask in zip(columns, _mark_present_cells(columns), strict=True)]
     values = [pc.unique(some).cast(pa.string()) for some in present]
     everywhere = pc.value_counts(pa.concat_arrays(values))
     shared = everywhere.field("values").filter(pc.greater(everywhere.field("counts"), 1))
@@ -148,7 +150,7 @@ def labels_from_wide(wide: Wide, *, classes: Iterable[Any] | None = None, as_cla
         tasks = as_vocabulary(source.index.combine_chunks(), "task")
     else:
         tasks = pa.array(np.arange(len(columns[0])))
-    masks = [_mark_present_cells(column).to_numpy() for column in columns]
+    masks = [mask.to_numpy() for mask in _mark_present_cells(columns)]
     parts = [
         plain_arrow_names(column.filter(pa.array(mask)).combine_chunks())
         for column, mask in zip(columns, masks, strict=True)
@@ -247,11 +249,24 @@ def _mark_answers(matrix: np.ndarray[Any, Any], missing: Any) -> np.ndarray[Any,
     else:
         answered = np.ones(matrix.shape, np.bool_)
     if missing is not None and not _no_cell(missing):
-        answered &= np.asarray(matrix != missing)
-    elif missing is None and matrix.dtype.kind == "i":
-        answered &= matrix != NO_ANSWER
+        answered[answered] = matrix[answered] != missing  # of the others, pandas' NA cannot be compared
+    elif missing is None and _is_whole(matrix, answered):
+        answered[answered] = matrix[answered] != NO_ANSWER
     result: np.ndarray[Any, Any] = answered
     return result
+
+
+def _is_whole(matrix: np.ndarray[Any, Any], answered: np.ndarray[Any, Any]) -> bool:
+    """Whether a matrix holds whole numbers alone, as integers, floats or objects."""
+    if matrix.dtype.kind == "O":
+        numbers = (int, float, np.integer, np.floating)
+        return all(
+            isinstance(cell, numbers) and not isinstance(cell, bool) and float(cell).is_integer()
+            for cell in matrix[answered]
+        )
+    if matrix.dtype.kind == "f":
+        return bool(np.all(np.trunc(matrix[answered]) == matrix[answered]))
+    return bool(matrix.dtype.kind == "i")
 
 
 def _names(names: Iterable[Any] | None, size: int, what: str) -> pa.Array:
@@ -271,20 +286,39 @@ def _task_column(source: Columns) -> str | None:
     return tasks[0] if len(tasks) == 1 else None
 
 
-def _mark_present_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Mark the cells that hold an answer: neither null nor blank, nor -1 among integers."""
-    kind = column.type
+def _mark_present_cells(columns: list[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
+    """Mark the cells that hold an answer: neither null nor blank, nor -1 among whole numbers."""
+    present = [_mark_filled_cells(column) for column in columns]
+    floats = [column.filter(mask) for column, mask in zip(columns, present, strict=True) if _is_floating(column)]
+    whole = all(pc.all(pc.equal(pc.trunc(column), column), min_count=0).as_py() for column in floats)
+    return [
+        pc.and_(mask, pc.fill_null(pc.invert(_find_no_answer(column, mask, whole=whole)), False))
+        for column, mask in zip(columns, present, strict=True)
+    ]
+
+
+def _mark_filled_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
     present = column.is_valid()
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        trimmed = pc.utf8_trim_whitespace(column)
-        present = pc.and_(present, pc.fill_null(pc.not_equal(trimmed, ""), False))
-        if pc.all(pc.match_substring_regex(trimmed.filter(present), "^-?[0-9]+$")).as_py():
-            present = pc.and_(present, pc.fill_null(pc.not_equal(trimmed, str(NO_ANSWER)), False))
-    elif pa.types.is_floating(kind):
+    if _type_family(column.type) == "text":
+        present = pc.and_(present, pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(column), ""), False))
+    elif _is_floating(column):
         present = pc.and_(present, pc.fill_null(pc.invert(pc.is_nan(column)), False))
-    elif pa.types.is_signed_integer(kind):
-        present = pc.and_(present, pc.fill_null(pc.not_equal(column, NO_ANSWER), False))
     return present
+
+
+def _find_no_answer(column: pa.ChunkedArray, present: pa.ChunkedArray, *, whole: bool) -> Any:
+    """Find the marker of no answer in one column; `whole` says whether all floats of the table are whole numbers."""
+    if _type_family(column.type) == "text":
+        trimmed = pc.utf8_trim_whitespace(column)
+        if pc.all(pc.match_substring_regex(trimmed.filter(present), WHOLE)).as_py():
+            return pc.match_substring_regex(trimmed, WHOLE_NO_ANSWER)
+    elif pa.types.is_signed_integer(column.type) or (_is_floating(column) and whole):
+        return pc.equal(column, NO_ANSWER)
+    return pa.chunked_array([pa.repeat(False, len(column))])
+
+
+def _is_floating(column: pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_floating(column.type))
 
 
 def _type_family(kind: pa.DataType) -> str:

@@ -139,7 +139,7 @@ def _chosen_key(arrays: dict[str, Any], key: str | None, path: Path) -> str:
 
 
 def _table(source: str | Path) -> Features:
-    columns = file_source(source)
+    columns = file_source(source, "Features need a column task, columns of numbers, and a row for each task.")
     if not isinstance(columns, Columns):
         raise InputError(f"{quote(str(source))} is nested JSON. Features need a table with a row for each task.")
     origin = columns.place.origin

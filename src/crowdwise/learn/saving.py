@@ -20,7 +20,14 @@ from torch.overrides import TorchFunctionMode
 from crowdwise.fitting.parameter_checks import check_count
 from crowdwise.fitting.parquet_files import read_numbers
 from crowdwise.fitting.part_digests import add_digests
-from crowdwise.fitting.saving import ARRAYS, report_errors_as_damage, restore_model, stored_parameters, write_model
+from crowdwise.fitting.saving import (
+    ARRAYS,
+    HEADER,
+    report_errors_as_damage,
+    restore_model,
+    stored_parameters,
+    write_model,
+)
 from crowdwise.labels.atomic_output import replace_folder
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
@@ -242,3 +249,4 @@ def _make_zero_features(shape: tuple[int, ...]) -> Features:
 
 def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     save_file({name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, path)
+    path.chmod((path.parent / HEADER).stat().st_mode & 0o777)  # it is made readable for its owner alone

@@ -41,10 +41,10 @@ def as_array(given: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
         raise InputError(f"{what} must have rows of equal length.") from error
 
 
-def check_labels(labels: object) -> None:
+def check_labels(labels: object, what: str = "labels") -> None:
     """Refuse what are no labels."""
     if not isinstance(labels, CrowdLabels):
-        raise InputError(f"labels are {quote(type(labels).__name__)}; give CrowdLabels, as crowdwise.read_labels does.")
+        raise InputError(f"{what} are {quote(type(labels).__name__)}; give CrowdLabels, as crowdwise.read_labels does.")
 
 
 def class_positions(given: npt.ArrayLike, what: str) -> IntArray:
@@ -110,7 +110,10 @@ def posterior_rows(truth: npt.ArrayLike, posterior: npt.ArrayLike) -> tuple[IntA
 
 def check_rows(rows: npt.NDArray[Any], what: str, names: IntArray | None = None) -> FloatArray:
     """Float64 rows, refused unless each is a probability distribution (up to rounding)."""
-    array: FloatArray = rows.astype(np.float64, copy=False)
+    try:
+        array: FloatArray = rows.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must hold probabilities, which are numbers; its type is {rows.dtype}.") from error
     with np.errstate(invalid="ignore"):
         good = (array >= 0).all(axis=-1) & (np.abs(array.sum(axis=-1) - 1) <= ROUNDING)
     if not good.all():

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import expit
 
 from crowdwise.fitting.parameter_checks import check_count
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.metrics.agreement import disagreement_weights, pairwise_kappas
-from crowdwise.metrics.checks import check_choice, check_confusions, check_labels, check_rows, class_positions
+from crowdwise.metrics.checks import as_array, check_choice, check_confusions, check_labels, check_rows, class_positions
 from crowdwise.metrics.votes import agreeing_pairs, class_numbers, vote_matrix
 
 if TYPE_CHECKING:
@@ -223,11 +224,12 @@ def held_out_log_likelihood(
     >>> round(held_out_log_likelihood([[1, 0], [0.5, 0.5]], [[[0.8, 0.2], [0.2, 0.8]]], hidden), 4)
     -0.4581
     """
-    if not 0 <= floor < 1:
-        raise InputError(f"floor is {floor}; it must lie in [0, 1).")
+    check_labels(held_out, "held_out")
+    if not isinstance(floor, Real) or not 0 <= floor < 1:
+        raise InputError(f"floor is {quote(floor)}; it must be a number in [0, 1).")
     if held_out.n_labels == 0:
         raise InputError("No label is held out. Hold some out with `labels.split(held_out=0.2)`.")
-    posterior, worker_model = np.asarray(q), check_confusions(confusion, "confusion")
+    posterior, worker_model = as_array(q, "q"), check_confusions(confusion, "confusion")
     n_classes = held_out.n_classes
     for what, shape, wanted in (
         ("q", posterior.shape, (held_out.n_tasks, n_classes)),

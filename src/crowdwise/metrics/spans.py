@@ -73,8 +73,9 @@ def span_scores(
 
 
 def _tags(given: npt.ArrayLike, what: str) -> list[tuple[str, str]]:
-    names: list[Any] = np.asarray(given, dtype=object).tolist()
-    known = {name: parse_tag(name) for name in dict.fromkeys(names)} if _hashable(names) else {}
+    array = np.asarray(given, dtype=object)
+    names: list[Any] = array.tolist() if array.ndim == 1 else [given]
+    known = {name: parse_tag(name) for name in dict.fromkeys(names)} if _all_text(names) else {}
     strange = [name for name, tag in known.items() if tag is None]
     if strange or (names and not known):
         raise InputError(
@@ -84,8 +85,8 @@ def _tags(given: npt.ArrayLike, what: str) -> list[tuple[str, str]]:
     return [tag for tag in (known[name] for name in names) if tag is not None]
 
 
-def _hashable(names: Iterable[Any]) -> bool:
-    return not any(isinstance(name, list) for name in names)
+def _all_text(names: Iterable[Any]) -> bool:
+    return all(isinstance(name, str) for name in names)
 
 
 def _sequences(given: Any, n_tasks: int) -> Sequences:

@@ -8,6 +8,7 @@ import numpy as np
 
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.metrics.checks import as_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -42,7 +43,7 @@ def vote_matrix(votes: Votes) -> csr_array[np.float64, tuple[int, int]]:
         matrix = csr_array(edges, (votes.n_tasks, votes.n_classes), dtype=np.float64)
         matrix.sum_duplicates()
         return matrix
-    counts = np.asarray(votes)
+    counts = as_array(votes, "votes")
     if counts.ndim != 2 or counts.dtype.kind not in "iuf":
         raise InputError(
             "Give CrowdLabels, or a table of vote counts, tasks × classes; this has shape "
@@ -89,7 +90,7 @@ def class_numbers(votes: Votes, values: npt.ArrayLike | None, n_classes: int, wh
                 "Give them in `values`, one for each class in order."
             )
         return numbers
-    array = np.asarray(values)
+    array = as_array(values, "values")
     if array.shape != (n_classes,) or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
         raise InputError(f"values must be one finite number for each of the {n_classes} classes; got {quote(values)}.")
     return array.astype(np.float64)

@@ -12,7 +12,7 @@ import numpy as np
 
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.labels.errors import InputError
-from crowdwise.metrics.checks import check_choice, check_confusions, check_rows, known_pairs, posterior_rows
+from crowdwise.metrics.checks import as_array, check_choice, check_confusions, check_rows, known_pairs, posterior_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -217,7 +217,7 @@ def skill_correlation(
 
 
 def _skills(given: npt.ArrayLike, what: str) -> FloatArray:
-    array = np.asarray(given)
+    array = as_array(given, what)
     if array.ndim != 1 or array.dtype.kind not in "fiub" or np.isinf(array).any():
         raise InputError(
             f"{what} must be one finite number (or NaN) for each worker; its shape is {array.shape} "

@@ -21,6 +21,7 @@ from crowdwise.labels.columns import Columns, candidates
 from crowdwise.labels.encode import encode
 from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.read import open_source
+from crowdwise.labels.regular_files import open_regular_file
 from crowdwise.labels.vocabulary import as_vocabulary, positions
 from crowdwise.report.display_names import display_name, escape_unprintable
 
@@ -130,13 +131,12 @@ class TaskItems:
             return "", " (not on this machine, and not asked for)"
         file = self.folder / path
         try:
-            if not file.is_file():
-                raise FileNotFoundError(2, "there is no such file")
-            with file.open("rb") as stream:
+            with open_regular_file(file) as stream:
                 content = stream.read(MOST_BYTES + 1)
         except (OSError, ValueError) as error:
             task = quote(self.tasks[place].as_py())
-            why = getattr(error, "strerror", None) or error
+            missing = isinstance(error, FileNotFoundError)
+            why = "there is no such file" if missing else str(getattr(error, "strerror", None) or error).rstrip(".")
             raise InputError(
                 f"The picture {quote(path)} of task {task} cannot be read: {why}. Paths in the table of items begin "
                 f"where the table is, in {quote(str(self.folder))}."
@@ -184,9 +184,10 @@ def read_items(source: Any, tasks: pa.Array) -> TaskItems:
     """
     if isinstance(source, TaskItems):
         return source
-    columns = open_source(source)
+    needs = f"Items need a table with a column 'task' and a column {_describe_wanted_columns()}."
+    columns = open_source(source, needs)
     if not isinstance(columns, Columns):
-        raise InputError(f"Items need a table with a column 'task' and a column {_describe_wanted_columns()}.")
+        raise InputError(needs)
     text = _find_column((TEXT,), columns.names)
     picture = _find_column(PICTURES, [name for name in columns.names if name.casefold() != "task"])
     shows = [name for name in (text, picture) if name is not None]
@@ -203,7 +204,9 @@ def read_items(source: Any, tasks: pa.Array) -> TaskItems:
     if who.codes.size != len(who.names):
         twice = who.names.take(pa.array(np.flatnonzero(np.bincount(who.codes) > 1))).to_pylist()
         raise InputError(f"{columns.place.origin} names task {listing(twice)} more than once. Keep one row for each.")
-    place = positions(who.names, tasks)[who.codes] if who.codes.size else np.empty(0, np.int64)
+    if not who.codes.size:
+        raise InputError(f"{columns.place.origin} has columns but no rows. Give a row for each task.")
+    place = positions(who.names, tasks)[who.codes]
     if (place < 0).all():
         raise InputError(
             f"The items are about other tasks ({listing(who.names.slice(0, 5).to_pylist())}, …) than the labels "

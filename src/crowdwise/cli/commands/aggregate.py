@@ -16,6 +16,7 @@ from crowdwise.cli import console_tables, fitted_model_output, output_files
 from crowdwise.cli.fitted_model_output import (
     FittedResult,
     expected_wrong_facts,
+    note_missing_structure,
     note_names_escaped_in_csv,
     read_scoring_truth,
 )
@@ -114,11 +115,9 @@ def aggregate(
         raise typer.BadParameter("--out - and --json both want standard output; choose one")
     if [*labels, options.truth, options.gold, options.sequences, options.graph, options.items].count("-") > 1:
         raise typer.BadParameter("only one of LABELS and the files of options can be standard input (-)")
-    place = None if out in (None, "-") else output_files.check_folder(str(out))
-    if place is not None:
-        given = [*labels, options.truth, options.gold, options.sequences, options.graph, options.items]
-        for name in ("consensus.csv", "workers.csv"):
-            output_files.check_file(str(place / name), "--out", given)
+    given = [*labels, options.truth, options.gold, options.sequences, options.graph, options.items]
+    results = ("consensus.csv", "workers.csv")
+    place = None if out is None or out == "-" else output_files.check_results(out, results, given)
     files = LabelFiles(labels, columns)
     with use_engine(options.engine):
         read = read_files(files)
@@ -156,7 +155,8 @@ def fit_and_score(files: LabelFiles, options: AggregateOptions, labels: CrowdLab
     if codes is not None and gold is not None:
         codes, more = _leave_out_gold(codes, gold, labels)
         notes += more
-    notes += _note_missing_structure(options)
+    given = [name for name in ("sequences", "graph") if getattr(options, name) is not None]
+    notes += note_missing_structure([options.method], "--{}", given)
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StillImproving)  # said as a note
@@ -255,17 +255,6 @@ def _leave_out_gold(codes: IntArray, gold: Truth, labels: CrowdLabels) -> tuple[
         raise InputError("Every task of --truth is also in --gold: none is left to score with. Give other truths.")
     note = f"{format_count(int(given.sum()), 'truth')} left out of the scores: told by --gold."
     return np.where(given, -1, codes), [note]
-
-
-def _note_missing_structure(options: AggregateOptions) -> list[str]:
-    """Say that a method made for sequences or a graph was given none."""
-    from crowdwise.registry import method
-
-    needs = method(options.method).needs
-    if not needs or getattr(options, needs) is not None:
-        return []
-    alone = "is made for tasks that belong together, and was not told which do: every task stands alone."
-    return [f"{options.method} {alone} Tell it with --{needs}."]
 
 
 # ---- page -------------------------------------------------------------------------------------------------

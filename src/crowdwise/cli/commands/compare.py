@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from crowdwise.cli import console_tables, output_files
-from crowdwise.cli.fitted_model_output import print_notes_section
+from crowdwise.cli.fitted_model_output import note_missing_structure, print_notes_section, print_notes_to_stderr
 from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files
 from crowdwise.cli.options import ColumnOptions, Engine, Json, Labels
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
@@ -52,6 +52,7 @@ def compare(
     with use_engine(engine):
         read = read_files(files)
         announce_compilation(read)
+        print_notes_to_stderr(note_missing_structure(named or [], "crowdwise aggregate --{}"))
         comparison = compare_methods(read, named, folds=folds, truth=truth, random_state=seed)
     if json:
         output_files.print_json(_to_json_dict(comparison))

@@ -89,7 +89,7 @@ def predict(
     """Classify tasks with a trained model, from features alone or with labels."""
     if [features, *(labels or ()), truth].count("-") > 1:
         raise typer.BadParameter("only one of the files can be standard input (-)")
-    output_files.check_file(out, "--out", (features, *(labels or ()), truth))
+    output_files.check_file(out, "--out", (model, features, *(labels or ()), truth))
     columns = ColumnOptions(
         task_column=task_column,
         worker_column=worker_column,

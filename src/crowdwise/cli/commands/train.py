@@ -152,7 +152,9 @@ def train(
         raise typer.BadParameter("only one of the files can be standard input (-)")
     if (options.valid is None) != (options.valid_truth is None):
         raise typer.BadParameter("--valid and --valid-truth belong together; give both or neither")
-    place = None if out is None else output_files.check_folder(out)
+    given = [options.features, *labels, options.truth, options.valid, options.valid_truth]
+    results = ("consensus.csv", "workers.csv", "history.csv")
+    place = None if out is None else output_files.check_results(out, results, given)
     if options.checkpoint is not None:
         output_files.check_folder(options.checkpoint, "--checkpoint")
     with use_engine(options.engine):
