@@ -87,7 +87,7 @@ def test_numbers_are_kept_as_pythons_own() -> None:
         (1e308, "x is 1e+308; it must be a number, above 0 and at most 1e+100."),
         (5e-324, "x is 5e-324; it must be a number, above 0 (at least 1e-300)."),
         (float("nan"), "x is nan; it must be a number, above 0."),
-        (0, "x is 0.0; it must be a number, above 0."),
+        (0, "x is 0; it must be a number, above 0."),
     ],
 )
 def test_what_is_said_of_a_number(value: float, said: str) -> None:

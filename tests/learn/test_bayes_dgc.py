@@ -114,7 +114,7 @@ def test_beta_finds_the_workers():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"step": 0.0}, "step is 0.0; it must be a number, above 0 and at most 1"),
+        ({"step": 0.0}, "step is 0; it must be a number, above 0 and at most 1"),
         ({"step": 2}, "step is 2"),
         ({"share_prior": -1}, "share_prior is -1"),
         ({"alpha": (0, 1)}, "alpha is .*; it must be two numbers above 0, or an array of shape"),

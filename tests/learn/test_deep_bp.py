@@ -176,7 +176,7 @@ def test_an_untrained_network_does_not_swap_the_classes():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"trust": 0.0}, "trust is 0.0; it must be a number, above 0"),
+        ({"trust": 0.0}, "trust is 0; it must be a number, above 0"),
         ({"trust": 0.4}, "trust is 0.4; it must be a number, 0.5 or more and at most 1"),
         ({"prior": "coin"}, "prior is 'coin'; it must be one of 'crowd'"),
         ({"alpha": (1.0, -1.0)}, "alpha is .*; it must be two numbers above 0"),

@@ -88,7 +88,7 @@ def test_regularisation_by_held_out_labels() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"regularisation": 0}, "regularisation is 0; it must be a number, above 0"),
+        ({"regularisation": 0}, "regularisation is 0; it must be a number, 1e-100 or more"),
         ({"regularisation": "much"}, "regularisation is 'much'; it must be one of 'auto'"),
         ({"ordinal": 1}, "ordinal is 1; it must be True or False"),
     ],

@@ -63,7 +63,9 @@ def check_number(name: str, value: Any, *, low: float, high: float = LARGEST, ab
         start = f"above {low:g}" if above else f"{low:g} or more"
         least = f" (at least {SMALLEST:g})" if tiny else ""
         end = "" if high == LARGEST and not (number and value > high) else f" and at most {high:g}"
-        raise InputError(f"{name} is {quote(value)}; it must be a number, {start}{least}{end}.")
+        whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+        given = int(value) if whole else value  # as it was written, 0 and not 0.0
+        raise InputError(f"{name} is {quote(given)}; it must be a number, {start}{least}{end}.")
 
 
 def check_count(name: str, value: Any, *, low: int = 1, high: int | None = MOST) -> None:
