@@ -182,7 +182,7 @@ def test_an_untrained_network_does_not_swap_the_classes():
         ({"alpha": (1.0, -1.0)}, "alpha is .*; it must be two numbers above 0"),
         ({"weights": [1.0]}, "weights are those of a mixture"),
         ({"max_iter": 0}, "max_iter is 0"),
-        ({"damping": 1.0}, "damping is 1.0"),
+        ({"damping": 1.0}, "damping is 1"),
     ],
 )
 def test_bad_parameters(parameters, message):

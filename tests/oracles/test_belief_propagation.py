@@ -283,10 +283,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"alpha": np.ones((2, 2))}, "it must be two numbers above 0"),
     ({"prior": "dirichlet", "alpha": [1, 2, 3]}, r"or an array of shape \(2, 2\)"),
     ({"task_prior": [[0.5, 0.5]]}, r"task_prior has shape \(1, 2\)"),
-    ({"damping": 1.0}, "damping is 1.0"),
+    ({"damping": 1.0}, "damping is 1"),
     ({"n_samples": 0}, "n_samples is 0"),
     ({"random_state": -1}, "random_state is -1"),
-    ({"tol": -1.0}, "tol is -1.0"),
+    ({"tol": -1.0}, "tol is -1"),
 ]
 
 
