@@ -313,3 +313,8 @@ def test_a_sparse_matrix_of_no_numbers(kind: object) -> None:
     made.data = made.data.astype(kind)
     with pytest.raises(InputError, match="not real numbers"):
         make_features(made)
+
+
+def test_a_sparse_matrix_of_numbers_too_large() -> None:
+    with pytest.raises(InputError):
+        make_features(scipy.sparse.csr_matrix(np.diag([1e308, 1.0, 1.0])))

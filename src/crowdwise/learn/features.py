@@ -201,7 +201,8 @@ def _make_tensor(given: Any) -> Tensor:
             raise InputError(f"The sparse matrix of features is damaged: {quote(str(error))}.") from error
         if given.dtype.kind not in "fiub":
             raise InputError(f"The sparse matrix of features holds {given.dtype}, not real numbers.")
-        given = given.astype(np.float32).toarray()
+        with np.errstate(over="ignore"):  # what is too large is found, and refused, below
+            given = given.astype(np.float32).toarray()
     elif hasattr(given, "to_numpy"):
         given = given.to_numpy()
     elif isinstance(given, np.ma.MaskedArray):
