@@ -184,7 +184,7 @@ def test_order_of_memory_is_no_matter(saved: Path, crowd: CrowdLabels) -> None:
         (pa.array(np.arange(12)), {"data_page_version": "2.0"}, "encoded in a way"),
         (pa.array(np.zeros(100_000, np.int64)), {}, "100,000 rows; there should be 12"),
         (pa.array(np.arange(12) + 0.5), {}, "of type double"),
-        (pa.array([[1]] * 12), {}, "of type list"),
+        (pa.array([[1]] * 12), {}, "columns of a kind that"),
         (pa.array([b"\xff" + str(number).encode() for number in range(12)]).view(pa.string()), {}, "UTF8"),
         (pa.array([None, *"abcdefghijk"]), {}, "missing"),
         (pa.array([0, *range(11)]), {}, "repeat"),

@@ -85,6 +85,9 @@ def _check_file(file: BinaryIO, n_rows: int) -> list[int]:
     ending = file.read(8)
     if ending[4:] != MAGIC or int.from_bytes(ending[:4], "little") > min(LONGEST_FOOTER, size):
         raise InputError("a table does not end as Parquet does, or its footer is too long")
+    length = int.from_bytes(ending[:4], "little")
+    file.seek(max(size - 8 - length, 0))
+    _check_footer(file.read(length))
     about = pq.ParquetFile(file, pre_buffer=False).metadata
     if about.num_rows != n_rows:
         raise InputError(f"a table has {about.num_rows:,} rows; there should be {n_rows:,}")
@@ -93,6 +96,18 @@ def _check_file(file: BinaryIO, n_rows: int) -> list[int]:
     groups = [about.row_group(group) for group in range(about.num_row_groups)]
     counts = [[_check_pages(file, group.column(at), size) for at in range(group.num_columns)] for group in groups]
     return [count[0] for count in counts]
+
+
+def _check_footer(data: bytes) -> None:
+    """Refuse a footer whose parts contradict each other: Arrow ends the process where it meets such statistics."""
+    footer, _ = _read_struct(data, 0)
+    if any(each.get(5) or each.get(3) != OPTIONAL for each in footer[2][1:]):
+        raise InputError("a table has columns of a kind that `save` does not write")
+    for group in footer.get(4, []):
+        for column in group[1]:
+            statistics = column[3].get(16, {})
+            if len(statistics.get(2, [])) > 1 or len(statistics.get(3, [])) not in (0, 2):
+                raise InputError("the statistics of a table do not fit its columns")
 
 
 def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, size: int) -> int:
@@ -126,7 +141,8 @@ def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, size: int) -> i
 
 # ---- Thrift's compact protocol, as far as page headers need it -------------------------------------------------
 
-TRUE, FALSE, I16, I32, I64, BINARY, STRUCT = 1, 2, 4, 5, 6, 8, 12
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
+OPTIONAL = 1  # of a column: values may be missing, which is how Arrow writes all of them
 
 
 def _read_struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
@@ -152,9 +168,27 @@ def _read_value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
     if kind == BINARY:
         length, at = _read_varint(data, at)
         return None, at + length
+    if kind in (BYTE, DOUBLE):
+        return None, at + (1 if kind == BYTE else 8)
+    if kind == LIST:
+        return _read_list(data, at)
     if kind == STRUCT:
         return _read_struct(data, at)
     raise InputError("a page header is damaged")
+
+
+def _read_list(data: bytes, at: int) -> tuple[list[Any], int]:
+    length, kind = data[at] >> 4, data[at] & 15
+    at += 1
+    if length == 15:
+        length, at = _read_varint(data, at)
+    values = []
+    for _ in range(length):
+        if kind in (TRUE, FALSE):  # in a list, a truth value takes a byte
+            raise InputError("a footer is damaged")
+        value, at = _read_value(data, at, kind)
+        values.append(value)
+    return values, at
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
