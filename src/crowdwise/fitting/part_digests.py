@@ -6,12 +6,12 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.regular_files import open_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,11 +100,8 @@ def _identify(path: Path | int) -> tuple[int, ...] | None:
 
 def _describe(path: Path, size: Any = None) -> dict[str, Any]:
     """The size and the SHA-256 of a file; of one that has not the size expected, its size alone."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe is not waited for
-    with os.fdopen(handle, "rb") as file:
-        facts = os.fstat(handle)
-        if not stat.S_ISREG(facts.st_mode):
-            raise InputError(f"{quote(path.name)} is not a plain file")
-        if size is not None and facts.st_size != size:
-            return {"bytes": facts.st_size}
-        return {"bytes": facts.st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    with open_regular_file(path) as file:
+        found = os.fstat(file.fileno()).st_size
+        if size is not None and found != size:
+            return {"bytes": found}
+        return {"bytes": found, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}

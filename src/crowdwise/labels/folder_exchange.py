@@ -96,11 +96,11 @@ def _link_others(old: Path, new: Path, linked: dict[Path, int], made: list[Path]
             if entry.is_dir(follow_symlinks=False):
                 if path.is_mount():
                     raise OSError(errno.EXDEV, "a disk is mounted there")
-                fresh = not place.exists()
-                if fresh:
+                lacking = not place.exists()
+                if lacking:
                     place.mkdir()
                     made.append(place)
-                _link_others(path, place, linked, made, fresh=fresh)
+                _link_others(path, place, linked, made, fresh=lacking)
             elif not os.path.lexists(place):
                 if len(linked) + len(made) > MOST_LINKS:
                     raise OSError(errno.EMLINK, "too many files to link")

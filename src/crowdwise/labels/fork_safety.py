@@ -25,19 +25,21 @@ PAUSE = 0.002
 RLOCK = type(threading.RLock())
 # Whose imports are waited for: what crowdwise loads. An application's own modules may take for ever.
 LOADED = {
-    "crowdwise",
-    "numpy",
-    "scipy",
-    "pyarrow",
-    "narwhals",
-    "pandas",
-    "polars",
-    "numba",
-    "llvmlite",
-    "sklearn",
-    "joblib",
+    *(
+        "crowdwise",
+        "numpy",
+        "scipy",
+        "pyarrow",
+        "narwhals",
+        "pandas",
+        "polars",
+        "numba",
+        "llvmlite",
+        "sklearn",
+        "joblib",
+    ),
+    *("threadpoolctl", "torch", "lightning", "safetensors", "PIL", "rich", "typer"),
 }
-LOADED |= {"threadpoolctl", "torch", "lightning", "safetensors", "PIL", "rich", "typer"}
 _held: list[Any] = []  # what gives back each lock that the forking thread holds
 
 
