@@ -318,3 +318,10 @@ def test_a_sparse_matrix_of_no_numbers(kind: object) -> None:
 def test_a_sparse_matrix_of_numbers_too_large() -> None:
     with pytest.raises(InputError):
         make_features(scipy.sparse.csr_matrix(np.diag([1e308, 1.0, 1.0])))
+
+
+def test_a_pointer_whose_difference_overflows() -> None:
+    made = scipy.sparse.csr_matrix(np.eye(3))
+    made.indptr = np.array([0, 1, -(2**31), -(2**31)], np.int32)
+    with pytest.raises(InputError, match="do not rise from 0"):
+        make_features(made)

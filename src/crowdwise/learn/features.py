@@ -253,7 +253,8 @@ def _check_sparse_positions(matrix: Any) -> None:
     """Refuse positions outside the matrix: scipy looks at none of them when it fills the dense array."""
     if hasattr(matrix, "check_format"):
         # scipy's own check believes the last pointer, and skips the others where it says that nothing is stored.
-        if matrix.indptr[0] != 0 or (np.diff(matrix.indptr) < 0).any() or matrix.indptr[-1] > len(matrix.indices):
+        starts = matrix.indptr  # compared, not subtracted: a difference of these may overflow
+        if starts[0] != 0 or (starts[1:] < starts[:-1]).any() or starts[-1] > len(matrix.indices):
             raise ValueError("the pointers to its rows or columns do not rise from 0")
         matrix.check_format(full_check=True)
     for places, length in zip(getattr(matrix, "coords", ()), matrix.shape, strict=False):
