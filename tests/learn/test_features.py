@@ -260,6 +260,7 @@ CNN = conv(1, 32) + conv(32, 32) + conv(32, 64) + conv(64, 64) + 64 * 10 + 10
         ("cnn", (1, 28, 28), CNN - 2 * 65),
         ("cnn-pooled", (3, 32, 32), None),
         ("cnn-pooled", (3, 64, 64), None),
+        ("resnet-9", (3, 32, 32), 6_573_130 - 2 * 513),
         ("resnet-18", (3, 32, 32), 11_173_962 - 2 * 513),
         ("resnet-50", (3, 32, 32), 23_520_842 - 2 * 2049),
         ("vgg-16", (3, 32, 32), 14_718_912 + 512 * 8 + 8),
@@ -296,7 +297,7 @@ def test_networks_by_default_and_scaling() -> None:
     assert copy.network is not own
 
 
-@pytest.mark.parametrize("name", ["cnn", "cnn-pooled", "resnet-18", "resnet-50", "vgg-16"])
+@pytest.mark.parametrize("name", ["cnn", "cnn-pooled", "resnet-9", "resnet-18", "resnet-50", "vgg-16"])
 def test_images_are_needed(name: str) -> None:
     with pytest.raises(InputError, match=f"network '{name}' is for images"):
         build_network(name, make_features(ROWS), 2)
