@@ -162,6 +162,17 @@ class Learner(CrowdModel):
     checkpoint: str | Path | None = None
     random_state: int = 0
 
+    @classmethod
+    def default_worker_rate(cls, learning_rate: float) -> float:
+        """Rate of the workers' parameters where `worker_learning_rate` is None.
+
+        Parameters
+        ----------
+        learning_rate
+            That of the network.
+        """
+        return max(min(cls.workers_faster * learning_rate, FASTEST), learning_rate)
+
     # ---- fitting ----------------------------------------------------------------------------------------
 
     def fit(self, X: Any, labels: Any, *, tasks: Any = None, valid: tuple[Any, Any] | None = None) -> Self:
@@ -411,8 +422,7 @@ class Learner(CrowdModel):
     def _plan(self) -> TrainingPlan:
         shared = {name: getattr(self, name) for name in SHARED if name != "checkpoint"}
         if self.worker_learning_rate is None:
-            faster = min(self.workers_faster * self.learning_rate, FASTEST)
-            shared["worker_learning_rate"] = max(faster, self.learning_rate)
+            shared["worker_learning_rate"] = self.default_worker_rate(self.learning_rate)
         shared["precision"] = find_precision(self.precision, self.device)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         shared = {name: value.item() if isinstance(value, np.generic) else value for name, value in shared.items()}
