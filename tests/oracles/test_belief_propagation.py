@@ -192,7 +192,7 @@ def test_a_grid_of_few_nodes_is_close() -> None:
 
     coarse = class_wise_nodes(2.0, 1.0, 2, np.array([300]), 144)
     assert coarse.log_weight.size == 144
-    assert log_evidence(coarse) == pytest.approx(log_evidence(class_wise_nodes(2.0, 1.0, 2, np.array([300]))), abs=0.01)
+    assert log_evidence(coarse) == pytest.approx(log_evidence(class_wise_nodes(2.0, 1.0, 2, np.array([300]))), abs=0.03)
 
 
 def test_quadrature_of_a_beta_has_its_moments() -> None:

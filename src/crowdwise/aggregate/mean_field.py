@@ -16,8 +16,8 @@ with no features.
 | (26) the evidence bound, which every iteration raises | `fitting.variational.maximise_evidence_bound` |
 
 Departures: the climb starts from the shares of the votes; the authors' program starts from truths of which nothing is
-known, which is `start="even"`. The classifier's output, which is the prior of a truth in the paper, is a vector of class
-shares with a Dirichlet prior of its own, learnt as the matrices are. The default prior of the rows is the paper's
+known, which is `start="even"`. The classifier's output, which is the prior of a truth in the paper, is a vector of
+class shares with a Dirichlet prior of its own, learnt as the matrices are. The default prior of the rows is the paper's
 Dir(2, 1): two right answers, one wrong, the wrong one spread over the K-1 other classes.
 """
 
