@@ -89,8 +89,8 @@ class Learner(CrowdModel):
         Adam's L2 penalty on the network, at least 0.
     schedule
         "constant", "cosine" (to zero), "step" (a tenth at each quarter of the epochs), "drop" (a tenth in the last
-        quarter), "one-cycle" (up for three tenths of the epochs, then down to zero) or "plateau" (a tenth after each ten
-        epochs that were no better by what the epoch is chosen by or, where nothing is held out, by the loss).
+        quarter), "one-cycle" (up for three tenths of the epochs, then down to zero) or "plateau" (a tenth after each
+        ten epochs that were no better by what the epoch is chosen by or, where nothing is held out, by the loss).
     clip
         Largest norm of a gradient, above 0; None for no clipping.
     held_out

@@ -296,7 +296,8 @@ def _share_scores(scores: dict[str, float], fabric: Fabric) -> dict[str, float]:
 
 
 def _is_finite(pair: _Pair) -> bool:
-    return all(bool(parameter.isfinite().all()) for parameter in pair.parameters())
+    # One answer for all parameters: a GPU that others use as well is slow to give each.
+    return bool(torch.stack([parameter.isfinite().all() for parameter in pair.parameters()]).all())
 
 
 def _say_diverged(state: TrainingState, plan: TrainingPlan) -> None:
