@@ -15,7 +15,7 @@ from crowdwise.datasets.features import load_features
 from crowdwise.datasets.loading import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.reproduction.crowd_of_run import TEST_SEED, alter_crowd, draw_crowd, majority_labels
+from crowdwise.reproduction.crowd_of_run import TEST_SEED, alter_crowd, draw_crowd, majority_labels, true_labels
 
 if TYPE_CHECKING:
     from crowdwise.datasets.loading import Dataset
@@ -71,13 +71,14 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
         tasks are drawn; `draw`, a number for another draw of them; `validation`, the share of them that is held out,
         with its truth, or "own" for the validation set that the data come with, or "test" for the test images, as in
         programs that take the best epoch on these; `test`, how many test tasks are taken; `only`, classes of images;
-        `size`, pixels that these are scaled to; `blur`, standard deviation in pixels of a Gaussian blur; `folds`, for
-        data without test tasks: one of so many parts is scored on, a different one for each of so many seeds.
+        `sizes`, pixels that these are scaled to, one after the other; `blur`, standard deviation in pixels of a
+        Gaussian blur; `folds`, for data without test tasks: one of so many parts is scored on, a different one for each
+        of so many seeds.
     crowd
         `name` of the simulation and its parameters; or none where the data have a crowd of their own, to which
         `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers` (workers added who label all tasks
         at random) may be done; `only`, the kind of simulated workers whose labels are kept; `voted`, whether what is
-        learnt from is the winner of each task's vote, as if one rater had said it.
+        learnt from is the winner of each task's vote, as if one rater had said it; `true`, whether it is the truth.
     seed
         Draws images, workers and labels.
     label_test
@@ -88,6 +89,8 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
         problem = _hold_out_fold(problem, data["folds"], seed)
     if problem.x is not None and problem.x.dtype.kind == "U":
         problem = _vectorise_texts(problem)
+    if crowd.get("true"):
+        return replace(problem, labels=true_labels(problem.labels, problem.truth))
     return replace(problem, labels=majority_labels(problem.labels)) if crowd.get("voted") else problem
 
 
@@ -184,7 +187,9 @@ def _picture_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, 
 
 
 def _change_images(x: Any, data: dict[str, Any]) -> Any:
-    return blur_images(scale_images(x, data["size"]) if "size" in data else x, data.get("blur", 0.0))
+    for size in data.get("sizes", ()):
+        x = scale_images(x, size)
+    return blur_images(x, data.get("blur", 0.0))
 
 
 def scale_images(x: Any, size: int) -> Any:

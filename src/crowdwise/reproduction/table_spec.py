@@ -73,6 +73,7 @@ class Method:
     parameters: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     crowd: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
     remove: str | None = None  # the workers whose labels it does not see: a name of `worker_removal`
     settings: tuple[str, ...] | None = None  # those that it is run in, if not all
     seeds: int | None = None  # most that are run, if fewer than the table's
