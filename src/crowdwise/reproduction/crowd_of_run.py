@@ -15,14 +15,15 @@ from crowdwise.metrics.identifiability_conditions import find_non_dominant
 from crowdwise.simulate.crowds import simulate
 
 if TYPE_CHECKING:
+    from crowdwise.labels.types import IntArray
     from crowdwise.simulate.simulation import Simulation
 
-__all__ = ["TEST_SEED", "alter_crowd", "draw_crowd", "majority_labels"]
+__all__ = ["TEST_SEED", "alter_crowd", "draw_crowd", "majority_labels", "true_labels"]
 
 TEST_SEED = 1_000_000  # added to a run's seed for what the crowd says of the test tasks
 SPAMMER_SEED = 2_000_000  # the same for what is done to a real crowd
 DRAWS = 100  # of a crowd, until it is diagonally dominant
-OURS = ("name", "dominant", "only", "voted")  # what is said of a crowd besides the parameters of its simulation
+OURS = ("name", "dominant", "only", "voted", "true")  # what is said of a crowd besides the parameters of its simulation
 
 
 def draw_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
@@ -86,4 +87,12 @@ def majority_labels(labels: CrowdLabels) -> CrowdLabels:
         ["majority"] * labels.n_tasks,
         MajorityVote().fit(labels).predict(),
         classes=labels.classes.to_pylist(),
+    )
+
+
+def true_labels(labels: CrowdLabels, truth: IntArray) -> CrowdLabels:
+    """The truth (N,), as one rater's labels."""
+    known = np.flatnonzero(truth >= 0)
+    return CrowdLabels.from_codes(
+        known, np.zeros_like(known), truth[known], tasks=labels.tasks, workers=["truth"], classes=labels.classes
     )
