@@ -2,10 +2,10 @@
 
     python benchmarks/em_starts.py             # a minute; CROWDWISE_DATA must hold the three
 
-The tutorial's slide starts from the winners of the vote (ties go to the first class, as its votes do), divides the counts
-of a worker by N_m, their number of labels, as it is printed there, and says nothing of matrices with zeros. Here are that
-start and two others, zeros as four programs have them, pseudo-counts, and shares of the classes learnt or equal; the
-accuracy after every iteration, ties to the first class. The truth only scores.
+The tutorial's slide starts from the winners of the vote (ties go to the first class, as its votes do), divides the
+counts of a worker by N_m, their number of labels, as it is printed there, and says nothing of matrices with zeros. Here
+are that start and two others, zeros as four programs have them, pseudo-counts, and shares of the classes learnt or
+equal; the accuracy after every iteration, ties to the first class. The truth only scores.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python benchmarks/held_out_cost.py             # some minutes; CROWDWISE_DATA must hold bluebird
 
 For each c of the paper's 2⁻⁸ … 2⁰, M3V is fitted to four fifths of the labels, five times over; each worker's matrix is
-counted against the classes that it decides on, drawn towards the crowd's, and gives the hidden labels a probability. The
-c with the highest mean logarithm, over three cuts of the labels, is chosen; the truth only scores.
+counted against the classes that it decides on, drawn towards the crowd's, and gives the hidden labels a probability.
+The c with the highest mean logarithm, over three cuts of the labels, is chosen; the truth only scores.
 
 The decided classes are used, not the shares exp(-2c max(0, ζ)): those are the nearer to uniform the smaller c is, so
 that they would choose the largest c whoever is right.

@@ -3,8 +3,8 @@
     python benchmarks/variants.py                   # ten minutes; CROWDWISE_DATA must hold the sets
     python benchmarks/variants.py bluebird dog      # these; the results of the others are kept
 
-Accuracy over the tasks with truth; ties by rule. No truth is used by any method. "Without spammers" leaves out those whom
-the covariance method finds. Groups are those that are found, so that crowds without any have Dawid–Skene's number.
+Accuracy over the tasks with truth; ties by rule. No truth is used by any method. "Without spammers" leaves out those
+whom the covariance method finds. Groups are those that are found, so that crowds without any have Dawid–Skene's number.
 """
 
 from __future__ import annotations
@@ -39,25 +39,20 @@ def without_spammers(recovery: str) -> Callable[[cw.CrowdLabels], Any]:
     return fit
 
 
-def fitted(made: Any) -> Callable[[cw.CrowdLabels], Any]:
-    """The same model on any labels."""
-    return lambda labels: made.fit(labels)
-
-
 VARIANTS: dict[str, Callable[[cw.CrowdLabels], Any]] = {
-    "DS from the shares of votes": fitted(cw.DawidSkene(max_iter=2000)),
-    "DS from the winners of the vote": fitted(cw.DawidSkene(init="majority", max_iter=2000)),
-    "the same, pseudo-count 1: shares": fitted(cw.DawidSkene(smoothing=1.0, max_iter=2000)),
-    "the same, pseudo-count 1: winners": fitted(cw.DawidSkene(init="majority", smoothing=1.0, max_iter=2000)),
-    "CNMF, pairs by shared tasks": fitted(cw.CoupledNmf()),
-    "CNMF, pairs alike": fitted(cw.CoupledNmf(weighting="equal")),
-    "CPD, triplets by shared tasks": fitted(cw.CoupledCpd()),
-    "CPD, triplets alike": fitted(cw.CoupledCpd(weighting="equal")),
+    "DS from the shares of votes": cw.DawidSkene(max_iter=2000).fit,
+    "DS from the winners of the vote": cw.DawidSkene(init="majority", max_iter=2000).fit,
+    "the same, pseudo-count 1: shares": cw.DawidSkene(smoothing=1.0, max_iter=2000).fit,
+    "the same, pseudo-count 1: winners": cw.DawidSkene(init="majority", smoothing=1.0, max_iter=2000).fit,
+    "CNMF, pairs by shared tasks": cw.CoupledNmf().fit,
+    "CNMF, pairs alike": cw.CoupledNmf(weighting="equal").fit,
+    "CPD, triplets by shared tasks": cw.CoupledCpd().fit,
+    "CPD, triplets alike": cw.CoupledCpd(weighting="equal").fit,
     "DS without spammers, weighted": without_spammers("weighted"),
     "DS without spammers, eigenvectors": without_spammers("eigenvectors"),
-    "groups, joint EM": fitted(cw.GroupDawidSkene()),
-    "groups in stages, DS inside": fitted(cw.GroupDawidSkene(fusion="dawid-skene")),
-    "groups in stages, vote inside": fitted(cw.GroupDawidSkene(fusion="majority-vote")),
+    "groups, joint EM": cw.GroupDawidSkene().fit,
+    "groups in stages, DS inside": cw.GroupDawidSkene(fusion="dawid-skene").fit,
+    "groups in stages, vote inside": cw.GroupDawidSkene(fusion="majority-vote").fit,
 }
 
 
