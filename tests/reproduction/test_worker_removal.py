@@ -107,7 +107,7 @@ def fitted(kinds: tuple[str, ...] | None, removed: list[bool] | None, groups: li
         None if groups is None else np.array(groups),
     )
     found = None if removed is None else np.array(removed)
-    return FittedModel(Problem(crowd.labels, crowd.truth, crowd=known), Model(), found)
+    return FittedModel(Problem(crowd.labels, crowd.truth, crowd=known, kinds=kinds), Model(), found)
 
 
 def test_detection_by_hand() -> None:

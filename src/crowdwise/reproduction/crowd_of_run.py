@@ -22,6 +22,7 @@ __all__ = ["TEST_SEED", "alter_crowd", "draw_crowd", "majority_labels", "true_la
 
 TEST_SEED = 1_000_000  # added to a run's seed for what the crowd says of the test tasks
 SPAMMER_SEED = 2_000_000  # the same for what is done to a real crowd
+COLLUDER_SEED = 3_000_000
 DRAWS = 100  # of a crowd, until it is diagonally dominant
 OURS = ("name", "dominant", "only", "voted", "true")  # what is said of a crowd besides the parameters of its simulation
 
@@ -78,6 +79,38 @@ def alter_crowd(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdL
         classes=labels.classes,
         on_duplicate="all",
     )
+
+
+def add_colluders(
+    labels: CrowdLabels, truth: IntArray, crowd: dict[str, Any], seed: int
+) -> tuple[CrowdLabels, tuple[str, ...] | None]:
+    """A real crowd of which some workers collude, as `simulate.adversaries.colluders` do; and the kind of each worker.
+
+    `colluders` is their share, `p_corr` the chance that they agree on the same wrong answer to a task; otherwise they
+    give the truth, where it is known. With `only`, the labels of the others are dropped. None where there is no share.
+    """
+    if "colluders" not in crowd:
+        return labels, None
+    rng = np.random.default_rng(seed + COLLUDER_SEED)
+    bad = np.zeros(labels.n_workers, np.bool_)
+    active = np.flatnonzero(labels.labels_per_worker)
+    bad[rng.permutation(active)[: round(crowd["colluders"] * active.size)]] = True
+    known = np.where(truth >= 0, truth, rng.integers(labels.n_classes, size=truth.size))
+    wrong = (known + rng.integers(1, labels.n_classes, truth.size)) % labels.n_classes
+    answer = np.where(rng.random(truth.size) < crowd["p_corr"], wrong, known)
+    altered = CrowdLabels.from_codes(
+        labels.task,
+        labels.worker,
+        np.where(bad[labels.worker], answer[labels.task], labels.label),
+        tasks=labels.tasks,
+        workers=labels.workers,
+        classes=labels.classes,
+        on_duplicate="all",
+    )
+    kinds = tuple(np.where(bad, "colluder", "honest").tolist())
+    if "only" in crowd:
+        altered = altered.keep((bad == (crowd["only"] == "colluder"))[altered.worker])
+    return altered, kinds
 
 
 def majority_labels(labels: CrowdLabels) -> CrowdLabels:

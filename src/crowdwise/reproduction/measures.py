@@ -15,6 +15,7 @@ from crowdwise.labels.vocabulary import positions
 from crowdwise.metrics.model_scores_without_truth import agreement_ratio
 from crowdwise.metrics.with_truth import accuracy, confusion_error, log_loss
 from crowdwise.registry import method
+from crowdwise.reproduction.fairness_measures import FAIRNESS_MEASURES
 from crowdwise.reproduction.one_worker import OneWorker
 
 if TYPE_CHECKING:
@@ -182,10 +183,10 @@ def _removed_workers(fitted: FittedModel) -> BoolArray:
 
 
 def _mark_adversaries(fitted: FittedModel) -> BoolArray:
-    crowd = fitted.problem.crowd
-    if crowd is None or crowd.kinds is None:
+    kinds = fitted.problem.kinds
+    if kinds is None:
         raise InputError("Nobody knows who is honest in this crowd: name the measure's settings.")
-    return np.array([kind != "honest" for kind in crowd.kinds], np.bool_)
+    return np.array([kind != "honest" for kind in kinds], np.bool_)
 
 
 def _grouping_rand_index(fitted: FittedModel) -> float:
@@ -224,6 +225,7 @@ MEASURES: dict[str, Callable[[FittedModel], float]] = {
     "specificity": _removal_specificity,
     "detection": _detection_f1,
     "grouping": _grouping_rand_index,
+    **FAIRNESS_MEASURES,
 }
 
 

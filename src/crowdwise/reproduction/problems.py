@@ -15,7 +15,15 @@ from crowdwise.datasets.features import load_features
 from crowdwise.datasets.loading import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.reproduction.crowd_of_run import TEST_SEED, alter_crowd, draw_crowd, majority_labels, true_labels
+from crowdwise.reproduction.crowd_of_run import (
+    TEST_SEED,
+    add_colluders,
+    alter_crowd,
+    draw_crowd,
+    majority_labels,
+    true_labels,
+)
+from crowdwise.reproduction.two_groups import draw_grouped_tasks
 
 if TYPE_CHECKING:
     from crowdwise.datasets.loading import Dataset
@@ -27,6 +35,7 @@ __all__ = ["Problem", "make_problem"]
 
 BLUR_REACH = 3.0  # standard deviations at which a blur ends
 DIGITS = "digits"  # scikit-learn's 1,797 images of digits, odd or even
+TWO_GROUPS = "two-groups"  # tasks and workers of `two_groups`
 MOST_WORDS = 1000
 
 
@@ -48,6 +57,10 @@ class Problem:
         What the same crowd says of the test tasks, and of the validation tasks, where these are the same.
     crowd
         The simulation, where there is one.
+    kinds
+        The kind of each worker, where it is known.
+    group, test_group : (N,)
+        Group of each task, and of each test task, where they have one.
     """
 
     labels: CrowdLabels
@@ -59,6 +72,9 @@ class Problem:
     test_labels: CrowdLabels | None = None
     valid_labels: CrowdLabels | None = None
     crowd: Simulation | None = None
+    kinds: tuple[str, ...] | None = None
+    group: IntArray | None = None
+    test_group: IntArray | None = None
 
 
 def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, label_test: bool = False) -> Problem:
@@ -77,7 +93,8 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
     crowd
         `name` of the simulation and its parameters; or none where the data have a crowd of their own, to which
         `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers` (workers added who label all tasks
-        at random) may be done; `only`, the kind of simulated workers whose labels are kept; `voted`, whether what is
+        at random) may be done, or `colluders`, a share of the workers who agree on the same wrong answer with
+        probability `p_corr`; `only`, the kind of simulated workers whose labels are kept; `voted`, whether what is
         learnt from is the winner of each task's vote, as if one rater had said it; `true`, whether it is the truth.
     seed
         Draws images, workers and labels.
@@ -98,6 +115,10 @@ def _load_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, lab
     name = data.get("name")
     if name is None:
         return _simulated_problem(draw_crowd(crowd, seed, None))
+    if name == TWO_GROUPS:
+        train, test, labels = draw_grouped_tasks(data, crowd, seed)
+        tested = test.x, test.truth
+        return Problem(labels, train.truth, train.x, test=tested, group=train.group, test_group=test.group)
     if name == DIGITS:
         rows, digit = load_digits(return_X_y=True)
         return replace(_simulated_problem(draw_crowd(crowd, seed, digit % 2)), x=rows / 16)
@@ -107,7 +128,7 @@ def _load_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, lab
 
 
 def _simulated_problem(found: Simulation) -> Problem:
-    return Problem(found.labels, found.truth, confusion=found.confusion, crowd=found)
+    return Problem(found.labels, found.truth, confusion=found.confusion, crowd=found, kinds=found.kinds)
 
 
 def _real_problem(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], seed: int) -> Problem:
@@ -116,7 +137,9 @@ def _real_problem(real: Dataset, data: dict[str, Any], crowd: dict[str, Any], se
     train, held = _draw_training_and_validation(real.labels.n_tasks, data, seed)
     kept = np.zeros(real.labels.n_tasks, np.bool_)
     kept[train] = True
-    problem = Problem(alter_crowd(real.labels.keep_tasks(kept), crowd, seed), real.truth_codes[kept])
+    truth = real.truth_codes[kept]
+    labels, kinds = add_colluders(alter_crowd(real.labels.keep_tasks(kept), crowd, seed), truth, crowd, seed)
+    problem = Problem(labels, truth, kinds=kinds)
     if features is None:
         return problem
     held = held[real.truth_codes[held] >= 0]

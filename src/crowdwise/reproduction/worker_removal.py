@@ -46,10 +46,13 @@ def _colluders_by_majority(problem: Problem, seed: int) -> BoolArray:
 
 
 def _colluders_by_trust(problem: Problem, seed: int) -> BoolArray:
-    """The same paper's "Alg. 1 – TA": one honest worker is known, here the first of them."""
-    if problem.crowd is None or problem.crowd.kinds is None or "honest" not in problem.crowd.kinds:
+    """The same paper's "Alg. 1 – TA": one honest worker is known, here the one with most labels."""
+    kinds = problem.kinds
+    if kinds is None or "honest" not in kinds:
         raise InputError("Nobody knows who is honest in this crowd: there is no worker to trust.")
-    trusted = problem.labels.workers[problem.crowd.kinds.index("honest")].as_py()
+    honest = np.array([kind == "honest" for kind in kinds])
+    busiest = int(np.argmax(np.where(honest, problem.labels.labels_per_worker, -1)))  # the first, where all label all
+    trusted = problem.labels.workers[busiest].as_py()
     return _mark_flagged_workers(problem, find_colluders(problem.labels, random_state=seed, trusted=[trusted]))
 
 
