@@ -173,3 +173,9 @@ def test_standard_input_that_cannot_be_read(tmp_path: Path) -> None:
         )  # fmt: skip
     assert ran.returncode == 2
     assert "Standard input cannot be read" in ran.stderr
+
+
+def test_a_folder_is_no_standard_output(cw: Callable[..., Any], labels: Path, tmp_path: Path) -> None:
+    ran = cw("report", labels, "--out", tmp_path / "r.html", "--charts", "-")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--charts is -, but several files are written" in ran.err

@@ -206,3 +206,24 @@ def test_times_that_do_not_fit() -> None:
         read_timed_labels({**table, "time": [1, 2]}, time="time")
     with pytest.raises(InputError, match="too far away"):
         read_timed_labels({**table, "time": pa.array([2**63 - 1] * 4, pa.timestamp("s"))}, time="time")
+
+
+def test_a_header_longer_than_the_first_look(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    workers = [f"worker_number_{number}" for number in range(5000)]
+    path.write_text(f"task,{','.join(workers)}\nt0,a,b,{',' * 4997}\nt1,b,a,a{',' * 4997}\n")
+    assert read_labels(path).n_labels == 5
+
+
+@pytest.mark.parametrize("shift", range(2))
+def test_a_letter_across_the_end_of_the_first_look(shift: int, tmp_path: Path) -> None:
+    path = tmp_path / "old.csv"
+    path.write_text("task,worker,label\r" + "x" * shift + "".join(f"é{row},é,é\r" for row in range(7000)), newline="")
+    assert read_labels(path).n_labels == 7000
+
+
+def test_an_apostrophe_that_is_taken_away_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text(HEADER + "'=a,x,p\nb,x,q\n")
+    with pytest.warns(InputWarning, match="1 name with an apostrophe before .*: '=a'. They are read without it"):
+        assert read_labels(path).tasks.to_pylist() == ["=a", "b"]

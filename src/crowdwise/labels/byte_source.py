@@ -22,7 +22,7 @@ from crowdwise.labels.unseen_characters import escape_letters
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Blob", "open_blob"]
+__all__ = ["HEAD", "Blob", "open_blob"]
 
 HEAD = 1 << 16
 BLOCK = 1 << 24
@@ -65,6 +65,11 @@ class Blob:
         """Read the first 64 KiB, decompressed."""
         with self.stream() as stream:
             return self._read_or_raise_input_error(lambda: stream.read(HEAD))
+
+    def first_line(self, most: int) -> bytes:
+        """Read the first line, or this many bytes of it, decompressed."""
+        with self.stream() as stream:
+            return self._read_or_raise_input_error(lambda: stream.readline(most))
 
     def all(self) -> bytes:
         """Read everything, decompressed."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from crowdwise.labels.byte_source import HEAD
 from crowdwise.labels.columns import ROLES, Columns, candidates
 from crowdwise.labels.csv_quotes import Quotes, find_stray_quotes
 from crowdwise.labels.errors import SHOWN, InputError, InputWarning, listing, quote
@@ -52,6 +53,8 @@ def delimited_columns(blob: Blob, head: bytes) -> Columns:
         raise InputError(
             f"{blob.name} is a table as Markdown writes it (a line of dashes under the header). Save it as CSV."
         )
+    if len(head) == HEAD and b"\n" not in head:  # a header of many columns
+        head = blob.first_line(BLOCK)
     text = _Delimited(blob, *_dialect(blob, head))
     text.check_bytes(head)
     return Columns(text.header, text.column, place=Place(blob.name, "line", text.line), text=True, batches=text.batches)
@@ -249,10 +252,10 @@ def _clean_name(name: str) -> str:
 
 def _dialect(blob: Blob, head: bytes) -> tuple[str, list[str]]:
     """Find the delimiter that makes the most sense of the first records, and the header."""
-    whole = len(head) < 1 << 16
+    whole = len(head) < HEAD
     sample = head if whole else head[: head.rfind(b"\n") + 1] or head
-    try:
-        text = sample.decode("utf-8-sig")
+    try:  # what is cut off in the middle of a letter is no fault of the file
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(sample, final=whole or sample.endswith(b"\n"))
     except UnicodeDecodeError as error:
         number = sample[: error.start].count(b"\n") + 1
         raise _not_utf8_error(blob.name, number, sample[error.start]) from error
