@@ -182,6 +182,8 @@ def test_matrices_of_one_run() -> None:
     assert found.count('class="frame"') == 2 * 6 + 1
     assert "DS, few; the first 6 of 9 workers" in found
     assert drawn(figure, rows[1:], axis="") == {}
+    both = list(drawn(figure, [rows[0] | {"refined_confusion": matrices}], axis="").values())
+    assert ["DS, few, refined" in each for each in both] == [False, True]
 
 
 def test_words() -> None:
