@@ -137,6 +137,21 @@ def test_labels_held_out_are_not_learnt_from() -> None:
     assert first == second
 
 
+def test_the_last_epoch_may_be_kept_beside_a_validation_set() -> None:
+    """It ends where training without any choice of the epoch ends, and the accuracies are still told."""
+    data = crowded(40, skill=0.6)
+    wrong = np.array(["0"] * 40)  # any classifier that learns gets worse on these
+    patient = QUICK | {"epochs": 12}
+    last = cw.TraceRegularized(**patient, keep_epoch="last").fit(data.X, data.labels, valid=(data.X, wrong))
+    best = cw.TraceRegularized(**patient).fit(data.X, data.labels, valid=(data.X, wrong))
+    plain = cw.TraceRegularized(**patient, held_out=0.0).fit(data.X, data.labels)
+    assert (last.best_epoch_, last.n_epochs_) == (12, 12)
+    assert best.best_epoch_ < 12
+    np.testing.assert_array_equal(last.predict_proba(data.X), plain.predict_proba(data.X))
+    assert last.history_["accuracy"].to_pylist() == best.history_["accuracy"].to_pylist()
+    assert not any("was the best" in sentence for sentence in last.diagnose(data.X, data.labels))
+
+
 # ---- schedules and steps ------------------------------------------------------------------------------------------
 
 
@@ -144,6 +159,7 @@ def test_schedules() -> None:
     assert [plan(schedule="constant").rate_at(epoch, 4) for epoch in range(4)] == [1, 1, 1, 1]
     steps = [plan(schedule="step").rate_at(epoch, 8) for epoch in range(8)]
     np.testing.assert_allclose(steps, [1, 1, 0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+    assert [plan(schedule="drop").rate_at(epoch, 8) for epoch in range(8)] == [1, 1, 1, 1, 1, 1, 0.1, 0.1]
     cosine = [plan(schedule="cosine").rate_at(epoch, 4) for epoch in range(4)]
     np.testing.assert_allclose(cosine, [1, (1 + np.sqrt(0.5)) / 2, 0.5, (1 - np.sqrt(0.5)) / 2], atol=1e-6)
 

@@ -30,7 +30,7 @@ from crowdwise.learn.networks import build_network, check_logits
 from crowdwise.learn.torch_settings import device_name, find_device, find_precision, use_default_torch_settings
 from crowdwise.learn.training_loop import predict_log_probabilities, train
 from crowdwise.learn.training_state import TrainingJob, TrainingPlan
-from crowdwise.learn.worker_models import fit_confusions_to_classifier, smooth_rows, soft_counts
+from crowdwise.learn.worker_models import smooth_rows, soft_counts
 
 if TYPE_CHECKING:
     from typing import Self
@@ -42,11 +42,13 @@ if TYPE_CHECKING:
     from crowdwise.learn.objective import Objective
     from crowdwise.learn.training_state import TrainingState
 
-__all__ = ["Learner"]
+__all__ = ["REFINED", "Learner"]
 
-SCHEDULES = ("constant", "cosine", "step")
+SCHEDULES = ("constant", "cosine", "step", "drop")
+KEPT = ("best", "last")
 PRECISIONS = ("auto", "32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
 DEVICES = ("auto", "cpu", "cuda", "mps")
+REFINED = "refined_confusion"  # name among the arrays that a fit keeps apart
 FEWEST_HELD_OUT = 5  # labels: fewer cannot tell one epoch from another
 FASTEST = 0.05  # Adam moves a logit by about the rate at each step: faster, a few batches would swap classes
 _one_at_a_time = RLock()  # fits in other threads would draw from the same, one random state of torch
@@ -84,12 +86,16 @@ class Learner(CrowdModel):
     weight_decay
         Adam's L2 penalty on the network, at least 0.
     schedule
-        "constant", "cosine" (to zero) or "step" (a tenth at each quarter of the epochs).
+        "constant", "cosine" (to zero), "step" (a tenth at each quarter of the epochs) or "drop" (a tenth in the last
+        quarter).
     clip
         Largest norm of a gradient, above 0; None for no clipping.
     held_out
         Share of the tasks whose labels choose the best epoch instead of being learnt from, in [0, 0.5]. With 0, or with
         very few labels, the last epoch is taken. Not used when `fit` is given a validation set.
+    keep_epoch
+        "best", or "last", whatever labels held out or a validation set say: what a network ends as that learns the
+        workers' mistakes by heart.
     patience
         Stop after so many epochs without improvement, at least 1; None never stops early.
     precision
@@ -112,8 +118,7 @@ class Learner(CrowdModel):
     prior_ : (K,)
         Mean of the posterior.
     confusion_ : (M, K, K) [worker, truth, label]
-        As the method models it, brought to where it goes with the chosen classifier, if it lags behind; counted with
-        the posterior, where the method does not model workers.
+        As the method models it; counted with the posterior, where the method does not model workers.
     skill_ : (M,)
         Chance that a worker is right.
     history_
@@ -155,12 +160,24 @@ class Learner(CrowdModel):
     schedule: str = "constant"
     clip: float | None = None
     held_out: float = 0.1
+    keep_epoch: str = "best"
     patience: int | None = None
     precision: str = "32-true"
     device: str = "auto"
     devices: int = 1
     checkpoint: str | Path | None = None
     random_state: int = 0
+
+    @classmethod
+    def default_worker_rate(cls, learning_rate: float) -> float:
+        """Rate of the workers' parameters where `worker_learning_rate` is None.
+
+        Parameters
+        ----------
+        learning_rate
+            That of the network.
+        """
+        return max(min(cls.workers_faster * learning_rate, FASTEST), learning_rate)
 
     # ---- fitting ----------------------------------------------------------------------------------------
 
@@ -255,21 +272,22 @@ class Learner(CrowdModel):
         with torch.no_grad():
             settled = objective.settle(log_f)
             modelled = objective.confusion()
-            if modelled is None:
-                confusion = smooth_rows(soft_counts(crowd, log_f.exp()))
-            else:
-                confusion = fit_confusions_to_classifier(crowd, log_f) if objective.lags else modelled
-            table = torch.cat([confusion, confusion.mean(dim=0, keepdim=True)])
+            refined = self._refine_confusion(crowd, log_f)
+            confusion = smooth_rows(soft_counts(crowd, log_f.exp())) if modelled is None else modelled
+            used = confusion if refined is None else refined
+            table = torch.cat([used, used.mean(dim=0, keepdim=True)])
             if settled is None:
                 settled = objective.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
             posterior = settled.exp().double()
             if modelled is None:
-                confusion = smooth_rows(soft_counts(crowd, posterior))
+                used = confusion = smooth_rows(soft_counts(crowd, posterior))
             columns = {name: column.double().numpy() for name, column in objective.task_columns().items()}
         shares = (posterior / posterior.sum(dim=1, keepdim=True)).numpy()
         # Where workers are not modelled, the classifier predicts their labels rather than the truth.
         alone = None if modelled is None else log_f.double().exp().numpy()
-        fit = replace(make_fit(answers, shares, confusion.double().numpy(), alone), task_columns=columns)
+        fit = replace(make_fit(answers, shares, used.double().numpy(), alone), task_columns=columns)
+        if refined is not None:
+            fit = replace(fit, confusion=_normalise_rows(confusion), extra={REFINED: _normalise_rows(refined)})
         self._remember(answers, fit)
         self.history_ = native_table(history, answers.kind)
         if modelled is not None:
@@ -296,7 +314,7 @@ class Learner(CrowdModel):
             log_f = self._forecast(features)
             if labels is not None:
                 crowd = Crowd(self._align_labels(labels_of_rows(labels, features, tasks, new=True)))
-                table = torch.as_tensor(self._append_unknown_worker(self.confusion_), dtype=log_f.dtype)
+                table = torch.as_tensor(self._append_unknown_worker(self._confusion_for_labels), dtype=log_f.dtype)
                 log_f = self.module_.log_posterior(log_f, crowd.task, crowd.worker, crowd.label, table)
         self._refuse_missing_probabilities(log_f)
         given = log_f.double().exp()
@@ -327,7 +345,8 @@ class Learner(CrowdModel):
         y
             True classes by name, one for each row: the score is the share of them that is predicted. Or crowd labels
             of the rows (`CrowdLabels`, or rows of them as `CrowdLabels.as_rows` gives): the score is the mean
-            log-probability of a label, Σ P(class | features) P(label | class, worker), the last by `confusion_`.
+            log-probability of a label, Σ P(class | features) P(label | class, worker), the last by `confusion_`, or by
+            `refined_confusion_`, where there is one.
         """
         self._check_fitted()
         if not isinstance(y, CrowdLabels | LabelRows):
@@ -336,7 +355,7 @@ class Learner(CrowdModel):
         answers = self._align_labels(labels_of_rows(y, make_features(X), new=True))
         if answers.n_labels == 0:
             raise InputError("There are no labels to score the predictions by.")
-        said = self._append_unknown_worker(self.confusion_)[answers.worker, :, answers.label]
+        said = self._append_unknown_worker(self._confusion_for_labels)[answers.worker, :, answers.label]
         chance = (self.predict_proba(X)[answers.task] * said).sum(axis=1)
         return float(np.log(np.maximum(chance, SMALLEST)).mean())
 
@@ -376,6 +395,18 @@ class Learner(CrowdModel):
         """
         return self._make_objective(crowd, classifier, features)
 
+    @property
+    def _confusion_for_labels(self) -> FloatArray:
+        """The matrices (M, K, K) that labels are read by, and skills computed from."""
+        return self.confusion_
+
+    def _refine_confusion(self, crowd: Crowd, log_f: torch.Tensor) -> torch.Tensor | None:  # noqa: ARG002
+        """Matrices (M, K, K) that go better with the chosen classifier (N, K) than the method's own; None for no such.
+
+        A method that has some is a `ConfusionLearner`.
+        """
+        return None
+
     def _check(self) -> None:
         """Refuse parameters of the method's own."""
 
@@ -411,8 +442,7 @@ class Learner(CrowdModel):
     def _plan(self) -> TrainingPlan:
         shared = {name: getattr(self, name) for name in SHARED if name != "checkpoint"}
         if self.worker_learning_rate is None:
-            faster = min(self.workers_faster * self.learning_rate, FASTEST)
-            shared["worker_learning_rate"] = max(faster, self.learning_rate)
+            shared["worker_learning_rate"] = self.default_worker_rate(self.learning_rate)
         shared["precision"] = find_precision(self.precision, self.device)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         shared = {name: value.item() if isinstance(value, np.generic) else value for name, value in shared.items()}
@@ -427,6 +457,7 @@ class Learner(CrowdModel):
             check_number("worker_learning_rate", self.worker_learning_rate, low=0, above=True)
         check_number("weight_decay", self.weight_decay, low=0)
         check_choice("schedule", self.schedule, SCHEDULES)
+        check_choice("keep_epoch", self.keep_epoch, KEPT)
         if self.clip is not None:
             check_number("clip", self.clip, low=0, above=True)
         check_number("held_out", self.held_out, low=0, high=0.5)
@@ -454,3 +485,9 @@ class Learner(CrowdModel):
                 f"Column {at + 1} of the features is {quote(features.columns[at])}; in training it was "
                 f"{quote(self.columns_[at])}. Give the same columns in the same order."
             )
+
+
+def _normalise_rows(confusion: torch.Tensor) -> FloatArray:
+    """In double precision, where rows of single precision do not quite sum to one."""
+    rows: FloatArray = (confusion.double() / confusion.double().sum(dim=2, keepdim=True)).numpy()
+    return rows

@@ -22,8 +22,8 @@ A step costs O(labels of the batch × K) beside the network, and O(M K²) for th
 Departures: the penalty is λ times the *mean* of the workers' traces, as in listing 1, where equation (4) has their sum:
 with cross-entropy as a mean over tasks, a sum would swamp it as soon as there are many workers. Listing 3's upper clip
 at 0.9999999 is left out: it has no gradient to spare.
-After training, the matrices are brought to where they go with the chosen epoch's classifier (`catch_up`): that is
-chosen for its own sake, often before they have come far from their start.
+After training, `ConfusionLearner` makes matrices that go with the chosen epoch's classifier beside the learnt ones: the
+epoch is chosen for the classifier's sake, often before they have come far from their start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.method_facts import MATRICES
 from crowdwise.fitting.parameter_checks import check_flag, check_number
-from crowdwise.learn.base import Learner
+from crowdwise.learn.confusion_learner import ConfusionLearner
 from crowdwise.learn.losses import SMALLEST, divide_by_tasks, label_probability
 from crowdwise.learn.objective import ConfusionObjective
 from crowdwise.learn.worker_models import Confusions
@@ -72,7 +72,7 @@ class TraceObjective(ConfusionObjective):
 
 
 @estimator
-class TraceRegularized(Learner):
+class TraceRegularized(ConfusionLearner):
     """A classifier and confusion matrices at once, the matrices with the smallest trace that explains the labels.
 
     Works with a single label for each task.

@@ -172,7 +172,7 @@ def _run(fabric: Fabric, job: TrainingJob, plan: TrainingPlan) -> TrainingState:
                     break
                 state.history.append(row)
                 state.epoch = epoch + 1
-                if score > state.best_score:
+                if score > state.best_score or plan.keep_epoch == "last":
                     state.best_score, state.best_epoch = score, epoch + 1
                     state.best = {name: value.detach().clone() for name, value in pair.state_dict().items()}
                 advance(loss)

@@ -36,6 +36,7 @@ class TrainingPlan:
     precision: str
     device: str
     devices: int
+    keep_epoch: str
     patience: int | None
     random_state: int
     checkpoint: Path | None = None
@@ -55,6 +56,8 @@ class TrainingPlan:
             return 0.5 * (1 + math.cos(math.pi * epoch / n_epochs))
         if self.schedule == "step":
             return float(0.1 ** (4 * epoch // n_epochs))
+        if self.schedule == "drop":
+            return 0.1 if 4 * epoch >= 3 * n_epochs else 1.0
         return 1.0
 
 

@@ -76,6 +76,7 @@ class Method:
     remove: str | None = None  # the workers whose labels it does not see: a name of `worker_removal`
     settings: tuple[str, ...] | None = None  # those that it is run in, if not all
     seeds: int | None = None  # most that are run, if fewer than the table's
+    proposed: bool = False  # whether the paper proposes it; otherwise it is a baseline
 
     def __post_init__(self) -> None:
         if (self.learner is None) == (self.aggregator is None):
