@@ -111,6 +111,45 @@ def test_other_parameters_that_draw(model: Any, crowds: dict[str, CrowdLabels]) 
     assert_same(first.fit(crowds["sparse"]), second.fit(there.labels), there)
 
 
+@pytest.mark.parametrize("slug", ["hmm-crowd", "bsc"])
+@pytest.mark.parametrize("source", ["names", "table"])
+@pytest.mark.filterwarnings("ignore::crowdwise.NotConverged")
+def test_sequences_without_labels_do_not_matter(slug: str, source: str, crowds: dict[str, CrowdLabels]) -> None:
+    """Nor does a task without labels that is a link of a sequence vanish from it."""
+    crowd, method = crowds["sparse"], cw.method(slug).load()
+    tasks = [f"s{n // 4}_{n % 4}" for n in range(crowd.n_tasks)]
+    more = [f"silent_{n}" for n in range(40)]
+
+    def fit(names: list[str]) -> Any:
+        table = {name: (name.split("_")[0], int(name.split("_")[1])) for name in names}
+        labels = CrowdLabels.from_codes(
+            crowd.task, crowd.worker, crowd.label, tasks=names, workers=crowd.workers, classes=crowd.classes
+        )
+        return method(sequences="names" if source == "names" else table).fit(labels)
+
+    alone, beside = fit(tasks), fit(tasks + more)
+    np.testing.assert_allclose(beside.posterior_[: crowd.n_tasks], alone.posterior_, atol=1e-12)
+    np.testing.assert_allclose(beside.skill_, alone.skill_, atol=1e-12)
+    chain = beside.start_ @ np.linalg.matrix_power(beside.transition_, 39)
+    assert np.abs(beside.posterior_[-1] - chain).max() < (1e-6 if slug == "hmm-crowd" else 0.05)
+
+
+@pytest.mark.parametrize(("slug", "seed"), [("sml", 2), ("sml", 3), ("pgd", 14), ("pgd", 22)])
+@pytest.mark.filterwarnings("ignore::crowdwise.NotConverged")
+def test_silent_workers_of_a_degenerate_crowd_do_not_matter(slug: str, seed: int) -> None:
+    """Six workers who guess: the descent hardly moves, and silent workers once changed the length of its steps."""
+    generator = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(6), 2), generator.integers(0, 6, 12), generator.integers(0, 2, 12)
+    alone, beside = (
+        cw.method(slug)
+        .load()()
+        .fit(CrowdLabels.from_codes(*codes, tasks=6, workers=n_workers, classes=2, on_duplicate="all"))
+        for n_workers in (6, 46)
+    )
+    np.testing.assert_allclose(beside.posterior_, alone.posterior_, atol=1e-8)
+    np.testing.assert_allclose(beside.skill_[:6], alone.skill_, atol=1e-8)
+
+
 @pytest.mark.data
 @pytest.mark.skipif(
     not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set: dog/labels.csv is looked for there"

@@ -47,7 +47,6 @@ from crowdwise.fitting.variational import confusion_priors, diagonal_prior
 from crowdwise.kernels import NO_GOLD, chain_pass, vote_shares
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError
-from crowdwise.labels.sequences import read_sequences, rule_for_new_tasks
 
 if TYPE_CHECKING:
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
@@ -201,7 +200,7 @@ class BayesianSequenceCombination(SequenceAggregator):
             check_number(name, getattr(self, name), low=0, above=True)
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
-        sequences = read_sequences(self.sequences, labels.tasks)
+        sequences = self._sequences_of_fit(labels)
         habits, by_habit = split_workers_by_previous_label(labels, sequences)
         who = habits // (labels.n_classes + 1)
         prepared = prepare(by_habit)
@@ -252,9 +251,8 @@ class BayesianSequenceCombination(SequenceAggregator):
         if not habits.size or not (np.diff(habits) > 0).all():
             raise InputError("extra/habits must rise: each worker and label before is there once")
 
-    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
-        """The last E-step's tables along the new tasks' sequences; strangers are the last worker."""
-        sequences = read_sequences(rule_for_new_tasks(self.sequences), labels.tasks)
+    def _predict_in_sequences(self, labels: CrowdLabels, sequences: Sequences) -> FloatArray:
+        """The last E-step's tables along the sequences."""
         met: IntArray = self.extra_["habits"].astype(np.int64)
         table = np.concatenate([dirichlet_expected_logs(self.extra_["answers"]), self._log_confusion_table()])
         keys = labels.worker.astype(np.int64) * (labels.n_classes + 1) + previous_labels(labels, sequences)

@@ -40,13 +40,13 @@ from crowdwise.fitting.saved_arrays import SavedArray
 from crowdwise.fitting.structured_em import fit_structured, label_evidence, pseudo_counts
 from crowdwise.fitting.transitions import allowed_transitions, expected_transitions
 from crowdwise.kernels import NO_GOLD, chain_pass, vote_shares
-from crowdwise.labels.sequences import read_sequences, rule_for_new_tasks
 
 if TYPE_CHECKING:
     from crowdwise.engines import Statistics
     from crowdwise.fitting.base import Fit
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.crowd_labels import CrowdLabels
+    from crowdwise.labels.sequences import Sequences
     from crowdwise.labels.types import BoolArray, FloatArray
 
 __all__ = ["HmmCrowd"]
@@ -154,7 +154,7 @@ class HmmCrowd(SequenceAggregator):
         check_number("smoothing", self.smoothing, low=0)
 
     def _fit(self, labels: CrowdLabels, known: PriorKnowledge) -> Fit:
-        sequences = read_sequences(self.sequences, labels.tasks)
+        sequences = self._sequences_of_fit(labels)
         prepared = prepare(labels)
         allowed = allowed_transitions(labels, sequences, self.bio)
         pseudo = pseudo_counts(self.smoothing, labels, known)
@@ -177,8 +177,8 @@ class HmmCrowd(SequenceAggregator):
         )
         return replace(fit, extra={"steps": ended.steps})
 
-    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
-        """Forward and backward along the new tasks' sequences; strangers are the last worker."""
+    def _predict_in_sequences(self, labels: CrowdLabels, sequences: Sequences) -> FloatArray:
+        """Forward and backward along the sequences."""
         _, posterior = label_evidence(prepare(labels), self._log_confusion_table(), NO_GOLD)
-        chain_pass(read_sequences(rule_for_new_tasks(self.sequences), labels.tasks), self.extra_["steps"], posterior)
+        chain_pass(sequences, self.extra_["steps"], posterior)
         return posterior

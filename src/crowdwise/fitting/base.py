@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.crowd_labels import CrowdLabels
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Aggregator", "Fit", "check_enough_labels"]
 
@@ -283,14 +283,15 @@ class Aggregator(CrowdModel):
         told = labels.labels_per_task > 0
         if known.gold.size:
             told |= known.gold >= 0
-        if told.all() or self._keeps_unlabelled_tasks():
+        chosen = self._tasks_to_fit(labels, told)
+        if chosen.all():
             self._remember(labels, self._fit(labels, known))
         else:
-            kept = labels.keep_tasks(told)
-            fit = self._fit(kept, replace(known, gold=known.gold[told] if known.gold.size else known.gold))
+            kept = labels.keep_tasks(chosen)
+            fit = self._fit(kept, replace(known, gold=known.gold[chosen] if known.gold.size else known.gold))
             self._remember(kept, fit)
-            posterior = self._predict_posterior(self._align_labels(labels))
-            posterior[told] = fit.posterior
+            posterior = self._predict_left_out(self._align_labels(labels))
+            posterior[chosen] = fit.posterior
             self._remember(labels, replace(fit, posterior=posterior))
         if self.plug_in:
             seen = hash_answers(labels)
@@ -320,6 +321,15 @@ class Aggregator(CrowdModel):
     def _keeps_unlabelled_tasks(self) -> bool:
         """Whether tasks without labels take part in the fit: it has values for each, or they belong to a structure."""
         return False
+
+    def _tasks_to_fit(self, labels: CrowdLabels, told: BoolArray) -> BoolArray:  # noqa: ARG002
+        """Which tasks take part in the fit (N,), given which have labels or gold."""
+        chosen: BoolArray = told | self._keeps_unlabelled_tasks()
+        return chosen
+
+    def _predict_left_out(self, labels: CrowdLabels) -> FloatArray:
+        """Posterior (N, K) of the labels of the fit, of which tasks left out of it are read; labels are aligned."""
+        return self._predict_posterior(labels)
 
     def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
         """Bayes' rule with `prior_` and `confusion_`; labels are aligned, strangers are the last worker."""

@@ -16,7 +16,7 @@ from crowdwise.fitting.parameter_checks import check_flag, check_number
 from crowdwise.fitting.prior_knowledge import GOLD, KNOWN_WORKERS, PRIOR
 from crowdwise.fitting.saved_arrays import ROUNDING, SavedArray
 from crowdwise.fitting.skill_intervals import mean_vote_agreement
-from crowdwise.labels.sequences import NAMES
+from crowdwise.labels.sequences import NAMES, read_sequences, rule_for_new_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from crowdwise.fitting.em import Climb
     from crowdwise.fitting.prior_knowledge import PriorKnowledge
     from crowdwise.labels.crowd_labels import CrowdLabels
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.sequences import Sequences
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "AccuracyAggregator",
@@ -277,5 +278,25 @@ class SequenceAggregator(ClimbingAggregator):
     def _check(self) -> None:
         check_flag("bio", self.bio)
 
-    def _keeps_unlabelled_tasks(self) -> bool:
-        return self.sequences is not None  # they are links of sequences
+    def _tasks_to_fit(self, labels: CrowdLabels, told: BoolArray) -> BoolArray:
+        """Tasks of sequences in which something is told: one without labels is a link of its sequence."""
+        sequences = read_sequences(self.sequences, labels.tasks)
+        lengths = np.diff(sequences.ptr)
+        some = np.add.reduceat(told[sequences.order], sequences.ptr[:-1]) > 0
+        chosen = np.empty(told.size, bool)
+        chosen[sequences.order] = np.repeat(some, lengths)
+        return chosen
+
+    def _sequences_of_fit(self, labels: CrowdLabels) -> Sequences:
+        """The sequences of the labels of a fit; whether any name tells one was checked on all tasks."""
+        return read_sequences(rule_for_new_tasks(self.sequences) or self.sequences, labels.tasks)
+
+    def _predict_left_out(self, labels: CrowdLabels) -> FloatArray:
+        return self._predict_in_sequences(labels, self._sequences_of_fit(labels))
+
+    def _predict_posterior(self, labels: CrowdLabels) -> FloatArray:
+        """As along the sequences that names of new tasks tell; strangers are the last worker."""
+        return self._predict_in_sequences(labels, read_sequences(rule_for_new_tasks(self.sequences), labels.tasks))
+
+    def _predict_in_sequences(self, labels: CrowdLabels, sequences: Sequences) -> FloatArray:
+        raise NotImplementedError

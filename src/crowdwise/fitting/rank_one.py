@@ -117,12 +117,14 @@ class ProjectedGradientDescent:
         self._pairs, self._low, self._high = pairs, low, high
         self._moment, self._weight = pairs.matrix(pairs.weight * pairs.value), pairs.matrix(pairs.weight)
         self._degree = self._weight.sum(axis=1)
+        self._paired = np.flatnonzero(pairs.has_partner)
         self._length = 0.5
 
     def step(self, vector: FloatArray, loss: float) -> FloatArray:
         """A vector whose loss is no higher than this one's; the same where none is found."""
         curvature = self._weight @ (vector * vector)
-        flat = 1e-3 * self._degree * float((vector * vector).mean())
+        paired = vector[self._paired]
+        flat = 1e-3 * self._degree * (float((paired * paired).mean()) if paired.size else 0.0)
         scale = np.maximum(curvature, flat)  # so that steps stay finite where the partners know nothing
         towards = np.divide(
             self._moment @ vector - vector * curvature, scale, out=np.zeros(vector.size), where=scale > 0
@@ -148,10 +150,13 @@ class ProjectedGradientDescent:
 
 
 def equal_starting_skills(pairs: PairValues) -> FloatArray:
-    """The same skill for everybody, (M,): what the pairs agree on average, or a half where that says nothing."""
+    """The same skill for everybody, (M,): what the pairs agree on average, or a half where that says nothing.
+
+    0 for workers without a partner: a descent leaves them where they are, and they must not count in its steps.
+    """
     total = float(pairs.weight.sum())
     mean = float((pairs.weight * pairs.value).sum()) / total if total else 0.0
-    return np.full(pairs.n_workers, np.sqrt(mean) if mean > NOTHING else 0.5)
+    return np.where(pairs.has_partner, np.sqrt(mean) if mean > NOTHING else 0.5, 0.0)
 
 
 # ---- answers, one for each worker and task -----------------------------------------------------------------
