@@ -74,8 +74,9 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
     crowd
         `name` of the simulation and its parameters; or none where the data have a crowd of their own, to which
         `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers` (workers added who label all tasks
-        at random) may be done, or `busiest` (1 for the worker with the most labels, whose labels alone are kept); `only`, the kind of simulated workers whose labels are kept; `voted`, whether what is
-        learnt from is the winner of each task's vote, as if one rater had said it.
+        at random) may be done; `only`, the kind of simulated workers whose labels are kept; `voted`, whether what is
+        learnt from is the winner of each task's vote, as if one rater had said it; `busiest`, of a real crowd the
+        labels of one worker, 1 for the one with the most.
     seed
         Draws images, workers and labels.
     label_test
