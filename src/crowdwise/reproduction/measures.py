@@ -50,6 +50,22 @@ def _classifier_accuracy(fitted: FittedModel) -> float:
     return accuracy(truth, fitted.model.predict_proba(x).argmax(axis=1))
 
 
+def _training_accuracy(fitted: FittedModel) -> float:
+    """Of the classifier on the tasks that it has learnt from, by the features alone."""
+    return accuracy(fitted.problem.truth, fitted.model.predict_proba(fitted.problem.x).argmax(axis=1))
+
+
+def _count_labels(fitted: FittedModel) -> float:
+    """How many labels there are."""
+    return float(fitted.problem.labels.n_labels)
+
+
+def _share_of_right_labels(fitted: FittedModel) -> float:
+    """How many of the labels are right."""
+    labels, truth = fitted.problem.labels, fitted.problem.truth
+    return accuracy(truth[labels.task], labels.label)
+
+
 def _forecaster_accuracy(fitted: FittedModel) -> float:
     """Of features and crowd labels together, on test tasks: the data-crowds forecaster of Cao et al. 2019."""
     x, truth = _test_set(fitted)
@@ -223,6 +239,9 @@ def _separate_ungrouped(groups: IntArray) -> IntArray:
 
 MEASURES: dict[str, Callable[[FittedModel], float]] = {
     "accuracy": _classifier_accuracy,
+    "training_accuracy": _training_accuracy,
+    "labels": _count_labels,
+    "right_labels": _share_of_right_labels,
     "forecast": _forecaster_accuracy,
     "best_forecast": _best_epoch_forecast,
     "last_forecast": _last_epoch_forecast,
