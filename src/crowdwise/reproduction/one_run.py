@@ -93,7 +93,7 @@ def _fit_model(problem: Problem, asked: Job, device: str) -> Any:
             return OneWorker(**parameters)
         made = method(slug).load()
         seeded = {"random_state": asked["seed"]} if "random_state" in inspect.signature(made).parameters else {}
-        return made(**seeded | parameters).fit(problem.labels)
+        return made(**seeded | parameters).fit(problem.labels, **_make_knowledge(asked.get("fit", {}), problem))
     entry = learner(slug)
     if entry.needs == "confusion":
         parameters["confusion"] = problem.confusion
@@ -102,6 +102,13 @@ def _fit_model(problem: Problem, asked: Job, device: str) -> Any:
     return entry.make(**training | parameters).fit(
         problem.x, problem.labels, tasks=tasks, valid=_validation_set(problem)
     )
+
+
+def _make_knowledge(told: dict[str, Any], problem: Problem) -> dict[str, Any]:
+    """What an aggregator is told besides the labels; a class prior that is "equal" is that of as many classes."""
+    equal = told.get("class_prior") == "equal"
+    size = problem.labels.n_classes
+    return told | ({"class_prior": np.full(size, 1 / size)} if equal else {})
 
 
 def _validation_set(problem: Problem) -> Any:
