@@ -79,7 +79,7 @@ def says_of_colluders(found: dict[Any, float]) -> None:
 
 
 def says_of_agreement(found: dict[Any, float]) -> None:
-    assert len(found) == 8
+    assert len(found) == 12
     assert all(0.7 < mean < 1.2 for mean in found.values())
     assert len(set(found.values())) > 4  # streams and losses are not all one
 

@@ -13,7 +13,7 @@ import torch
 
 from crowdwise.fitting.base import check_enough_labels
 from crowdwise.fitting.categorical_em import make_fit
-from crowdwise.fitting.crowd_model import CrowdModel
+from crowdwise.fitting.crowd_model import CrowdModel, align_labels
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.labels.crowd_labels import CrowdLabels
@@ -21,6 +21,7 @@ from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.sklearn_rows import LabelRows
 from crowdwise.labels.table_output import native_table
 from crowdwise.learn.alignment import labels_of_rows, true_classes
+from crowdwise.learn.augmentation import AUGMENTATIONS, check_augmentable
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.diagnosis import diagnose_fit
 from crowdwise.learn.features import make_features
@@ -29,7 +30,7 @@ from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.networks import build_network, check_logits
 from crowdwise.learn.torch_settings import device_name, find_device, find_precision, use_default_torch_settings
 from crowdwise.learn.training_loop import predict_log_probabilities, train
-from crowdwise.learn.training_state import TrainingJob, TrainingPlan
+from crowdwise.learn.training_state import TrainingJob, TrainingPlan, ValidationSet
 from crowdwise.learn.worker_models import smooth_rows, soft_counts
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REFINED", "Learner"]
 
-SCHEDULES = ("constant", "cosine", "step", "drop")
+SCHEDULES = ("constant", "cosine", "step", "drop", "one-cycle", "plateau")
 KEPT = ("best", "last")
 PRECISIONS = ("auto", "32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -74,7 +75,8 @@ class Learner(CrowdModel):
     ----------
     network
         None for what suits the features (an MLP for rows, a CNN for images); "linear", "mlp", "cnn", "cnn-pooled",
-        "resnet-18", "resnet-50", "vgg-16"; or a torch module that returns logits, of which a copy is trained.
+        "resnet-9", "resnet-18", "resnet-50", "vgg-16"; or a torch module that returns logits, of which a copy is
+        trained.
     epochs
         Passes over the tasks, at least 1; None for about 4,000 steps, between 10 and 200 epochs.
     batch_size
@@ -86,8 +88,9 @@ class Learner(CrowdModel):
     weight_decay
         Adam's L2 penalty on the network, at least 0.
     schedule
-        "constant", "cosine" (to zero), "step" (a tenth at each quarter of the epochs) or "drop" (a tenth in the last
-        quarter).
+        "constant", "cosine" (to zero), "step" (a tenth at each quarter of the epochs), "drop" (a tenth in the last
+        quarter), "one-cycle" (up for three tenths of the epochs, then down to zero) or "plateau" (a tenth after each
+        ten epochs that were no better by what the epoch is chosen by or, where nothing is held out, by the loss).
     clip
         Largest norm of a gradient, above 0; None for no clipping.
     held_out
@@ -108,6 +111,9 @@ class Learner(CrowdModel):
         Folder that keeps the last finished epoch. A fit with the same settings goes on from what it finds there.
     random_state
         Same number, same answer.
+    augment
+        How images are changed at random whenever they are met in training: "flip" (mirrored or not), "flip-shift" (and
+        moved by up to an eighth), "flip-rotate" (and turned by up to 45°); None for as they are.
 
     Attributes
     ----------
@@ -123,7 +129,7 @@ class Learner(CrowdModel):
         Chance that a worker is right.
     history_
         Table with a row for each epoch: loss, held_out (mean log-probability of the labels held out, or what the
-        method says instead), accuracy (on a validation set), learning_rate, seconds.
+        method says instead), accuracy and forecast (on a validation set), learning_rate, seconds.
     best_epoch_ : int
         The epoch whose weights were kept, from 1.
     shape_ : tuple
@@ -167,6 +173,7 @@ class Learner(CrowdModel):
     devices: int = 1
     checkpoint: str | Path | None = None
     random_state: int = 0
+    augment: str | None = None
 
     @classmethod
     def default_worker_rate(cls, learning_rate: float) -> float:
@@ -181,7 +188,7 @@ class Learner(CrowdModel):
 
     # ---- fitting ----------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, labels: Any, *, tasks: Any = None, valid: tuple[Any, Any] | None = None) -> Self:
+    def fit(self, X: Any, labels: Any, *, tasks: Any = None, valid: tuple[Any, ...] | None = None) -> Self:
         """Learn a classifier and the workers from features and crowd labels; no truth is needed.
 
         Parameters
@@ -197,26 +204,36 @@ class Learner(CrowdModel):
             labels name tasks by row number, 0, 1, 2, ….
         valid
             Features and true classes (by name) to choose the best epoch by, as papers do; by default labels held out.
+            With crowd labels of these tasks as a third, `history_` has the accuracy of both together, `forecast`.
         """
         self._check_parameters()
         features = make_features(X)
         answers = labels_of_rows(labels, features, tasks)
         check_enough_labels(answers)
-        validation = None
-        if valid is not None:
-            if not isinstance(valid, tuple | list) or len(valid) != 2:
-                raise InputError(f"valid is {quote(valid)}; it must be a pair, features and true classes.")
-            held = make_features(valid[0])
-            if held.shape != features.shape:
-                raise InputError(f"valid has features of shape {held.shape}, the training tasks of {features.shape}.")
-            validation = (held, true_classes(valid[1], answers.classes, len(held)))
+        if self.augment is not None:
+            check_augmentable(features.shape)
+        validation = None if valid is None else self._validation_set(valid, features, answers)
         with _one_at_a_time, use_default_torch_settings():
             self._train(features, answers, validation)
         return self
 
-    def _train(
-        self, features: Features, answers: CrowdLabels, validation: tuple[Features, torch.Tensor] | None
-    ) -> None:
+    @staticmethod
+    def _validation_set(valid: Any, features: Features, answers: CrowdLabels) -> ValidationSet:
+        if not isinstance(valid, tuple | list) or len(valid) not in (2, 3):
+            raise InputError(
+                f"valid is {quote(valid)}; it must be a pair, features and true classes, and may have crowd labels as "
+                "a third."
+            )
+        held = make_features(valid[0])
+        if held.shape != features.shape:
+            raise InputError(f"valid has features of shape {held.shape}, the training tasks of {features.shape}.")
+        truth = true_classes(valid[1], answers.classes, len(held))
+        if len(valid) == 2:
+            return ValidationSet(held, truth)
+        labels = labels_of_rows(valid[2], held, new=True)
+        return ValidationSet(held, truth, Crowd(align_labels(labels, answers.workers, answers.classes)))
+
+    def _train(self, features: Features, answers: CrowdLabels, validation: ValidationSet | None) -> None:
         labelled = np.flatnonzero(answers.labels_per_task > 0)
         kept, out = self._split(answers, labelled, validation is not None)
         training = np.zeros(answers.n_tasks, np.bool_)
@@ -235,7 +252,7 @@ class Learner(CrowdModel):
                 hidden[out] = True
                 job.held_crowd = Crowd(answers.keep_tasks(hidden))
                 job.held_tasks = torch.as_tensor(out)
-            chosen = "held_out" if validation is None else f"accuracy on {len(validation[0])} tasks"
+            chosen = "held_out" if validation is None else f"accuracy on {len(validation.truth)} tasks"
             own = {"features": features.digest(), "valid": chosen} if self.checkpoint is not None else {}
             state = train(job, replace(self._plan(), own=self._fingerprint(answers) | own))
         self._finish(features, answers, classifier, objective, state)
@@ -457,6 +474,8 @@ class Learner(CrowdModel):
             check_number("worker_learning_rate", self.worker_learning_rate, low=0, above=True)
         check_number("weight_decay", self.weight_decay, low=0)
         check_choice("schedule", self.schedule, SCHEDULES)
+        if self.augment is not None:
+            check_choice("augment", self.augment, AUGMENTATIONS)
         check_choice("keep_epoch", self.keep_epoch, KEPT)
         if self.clip is not None:
             check_number("clip", self.clip, low=0, above=True)
