@@ -85,6 +85,28 @@ def test_start_is_listing_2s() -> None:
         np.testing.assert_allclose(confusion[worker].detach(), expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("log", [False, True])
+def test_loss_and_gradient_from_kim_et_als_start(log: bool) -> None:
+    """Appendix D of Kim et al. 2022: A = softmax(δ·I), moved a little; equation (35) in dense form."""
+    labels = ragged(9, 4, 2, 0.9, seed=0)
+    objective = TraceObjective(Crowd(labels), 0.3, log=log, delta=2.0).double()
+    np.testing.assert_allclose(objective.confusion()[3].detach()[0], np.exp([2, 0]) / (np.exp(2) + 1), atol=1e-6)
+    rho = objective.workers.rho
+    with torch.no_grad():
+        rho.add_(0.1 * torch.randn(rho.shape, generator=torch.Generator().manual_seed(0)))
+    logits = torch.randn(9, 2, dtype=torch.float64, requires_grad=True)
+    crowd = objective.crowd
+    batch = Batch(
+        torch.zeros(9, 1), torch.arange(9), crowd.task, crowd.worker, crowd.label, torch.arange(len(crowd.task))
+    )
+    found = torch.autograd.grad(objective.loss(NetworkOutput(logits, logits), batch), (logits, rho))
+    # softplus of what makes the same matrices: dense_loss then is the same function of ρ
+    as_softplus = torch.log(torch.expm1(rho.softmax(dim=2)))
+    expected = torch.autograd.grad(dense_loss(as_softplus, logits, labels, 0.3, log=log), (logits, rho))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-8, rtol=0)
+
+
 def test_mean_trace_by_hand() -> None:
     workers = Confusions(2, 2).double()
     with torch.no_grad():

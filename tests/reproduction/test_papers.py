@@ -25,7 +25,7 @@ DATA = [
     pytest.mark.data,
     pytest.mark.skipif("CROWDWISE_DATA" not in os.environ, reason="CROWDWISE_DATA is not set"),
 ]
-SHARES = {"accuracy", "forecast", "consensus", "first_of_ties", "inference", "sure", "spammer", "last"}
+SHARES = {"accuracy", "forecast", "consensus", "first_of_ties", "inference", "sure", "spammer", "last", "best"}
 TABLES = [*SIMULATED, *(pytest.param(name, marks=DATA) for name in OTHERS)]
 
 

@@ -67,9 +67,18 @@ def test_the_rule_of_the_verdicts_is_told() -> None:
 
 def test_an_order_that_breaks_is_told_at_the_top() -> None:
     found = page(rows=[row("few", "vote", 0.9), row("few", "DS", 0.8)])
-    said = "**Not in the published order:**\n\n- few, accuracy, %: vote 90.00 is ahead of DS 80.00."
+    said = "- Not in the published order: few, accuracy, %: vote 90.00 is ahead of DS 80.00."
     assert found.index(said) < found.index("## Results")
     assert "Not in the published order" not in page()
+
+
+def test_claims_that_do_not_hold_are_told_at_the_top() -> None:
+    rows = [
+        row(setting, method, value) for setting in ("few", "many") for method, value in (("vote", 0.9), ("DS", 0.8))
+    ]
+    found = page(rows=rows)
+    assert found.index("- Does not hold: “DS beats the vote”.") < found.index("## Results")
+    assert "Does not hold" not in page()
 
 
 def test_rates_of_workers_stand_beside_the_networks() -> None:
@@ -182,6 +191,8 @@ def test_matrices_of_one_run() -> None:
     assert found.count('class="frame"') == 2 * 6 + 1
     assert "DS, few; the first 6 of 9 workers" in found
     assert drawn(figure, rows[1:], axis="") == {}
+    both = list(drawn(figure, [rows[0] | {"refined_confusion": matrices}], axis="").values())
+    assert ["DS, few, refined" in each for each in both] == [False, True]
 
 
 def test_words() -> None:

@@ -44,6 +44,7 @@ from crowdwise.fitting.method_facts import ALTERNATION
 from crowdwise.fitting.parameter_checks import check_choice, check_count, check_flag, check_number
 from crowdwise.fitting.quadrature import matrix_nodes
 from crowdwise.kernels import TruthPrior
+from crowdwise.labels.engine_choice import choose_engine, use_engine
 from crowdwise.labels.errors import InputError
 from crowdwise.learn.base import Learner
 from crowdwise.learn.classifier_trust import check_trust, clip_probabilities, limit_trust
@@ -141,15 +142,17 @@ class DeepBeliefPropagationObjective(Objective):
         """Belief propagation with clipped f; gives q in double precision, and whether messages have settled."""
         gated = self.q if self.skip_untrained else None
         f = limit_trust(log_f, self.trust, self.crowd, gated)
-        solver = self.solver
-        found = propagate_beliefs(
-            self.crowd.labels,
-            self._prior_nodes(),
-            TruthPrior(safe_log(f.cpu().numpy()), np.empty(0, np.int64)),
-            damping=solver.damping,
-            max_iter=solver.max_iter,
-            tol=solver.tol,
-        )
+        solver, labels = self.solver, self.crowd.labels
+        given = TruthPrior(safe_log(f.cpu().numpy()), np.empty(0, np.int64))
+        with use_engine(choose_engine(solver.numpy_cost * labels.n_labels, labels.n_classes)):
+            found = propagate_beliefs(
+                labels,
+                self._prior_nodes(),
+                given,
+                damping=solver.damping,
+                max_iter=solver.max_iter,
+                tol=solver.tol,
+            )
         q, matrices = (torch.as_tensor(each, device=f.device) for each in (found.posterior, found.confusion))
         self.q, self.matrices = q.to(self.q.dtype), matrices.to(self.matrices.dtype)
         return q, found.converged

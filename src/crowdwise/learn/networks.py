@@ -174,7 +174,7 @@ def resnet9(shape: tuple[int, ...], n_classes: int) -> nn.Module:
         layers += [nn.MaxPool2d(2, ceil_mode=True)] if halve else []
         layers += [_Block(width, width, 1, wide=False)] if residual else []
         before = width
-    return nn.Sequential(*layers, nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(before, n_classes))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, n_classes))
 
 
 NETWORKS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {

@@ -57,7 +57,10 @@ def _keep_kind(drawn: Simulation, kind: str) -> Simulation:
 
 
 def alter_crowd(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdLabels:
-    """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all."""
+    """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all; or one of its workers."""
+    if "busiest" in crowd:
+        order = np.argsort(-labels.labels_per_worker, kind="stable")
+        return labels.keep(labels.worker == order[crowd["busiest"] - 1])
     rng = np.random.default_rng(seed + SPAMMER_SEED)
     if "tasks_per_worker" in crowd:
         order = rng.permutation(labels.n_labels)

@@ -51,6 +51,22 @@ def _classifier_accuracy(fitted: FittedModel) -> float:
     return accuracy(truth, fitted.model.predict_proba(x).argmax(axis=1))
 
 
+def _training_accuracy(fitted: FittedModel) -> float:
+    """Of the classifier on the tasks that it has learnt from, by the features alone."""
+    return accuracy(fitted.problem.truth, fitted.model.predict_proba(fitted.problem.x).argmax(axis=1))
+
+
+def _count_labels(fitted: FittedModel) -> float:
+    """How many labels there are."""
+    return float(fitted.problem.labels.n_labels)
+
+
+def _share_of_right_labels(fitted: FittedModel) -> float:
+    """How many of the labels are right."""
+    labels, truth = fitted.problem.labels, fitted.problem.truth
+    return accuracy(truth[labels.task], labels.label)
+
+
 def _forecaster_accuracy(fitted: FittedModel) -> float:
     """Of features and crowd labels together, on test tasks: the data-crowds forecaster of Cao et al. 2019."""
     x, truth = _test_set(fitted)
@@ -79,18 +95,36 @@ def _agreement_ratio(fitted: FittedModel) -> float:
 
 
 def _confusion_error(fitted: FittedModel) -> float:
-    """Of the workers' matrices (Tanno et al. 2019, section 3.2); not a number where the method has none."""
+    """Of the method's own matrices (Tanno et al. 2019, section 3.2); not a number where it has none."""
+    return _error_of_matrices(fitted, "confusion_")
+
+
+def _refined_confusion_error(fitted: FittedModel) -> float:
+    """The same of the matrices that go with the classifier, where a method has both."""
+    return _error_of_matrices(fitted, "refined_confusion_")
+
+
+def _error_of_matrices(fitted: FittedModel, name: str) -> float:
     if fitted.problem.confusion is None:
         raise InputError("The true matrices are not known: the crowd is not simulated.")
-    found = getattr(fitted.model, "confusion_", None)
+    found = getattr(fitted.model, name, None)
     return math.nan if found is None else confusion_error(fitted.problem.confusion, found)
 
 
 def _last_epoch_accuracy(fitted: FittedModel) -> float:
-    """Accuracy on the validation tasks after the last epoch, whichever was chosen."""
+    """Accuracy on the validation tasks after the last epoch, whichever was kept."""
+    return _validation_accuracies(fitted)[-1]
+
+
+def _best_epoch_accuracy(fitted: FittedModel) -> float:
+    """Accuracy on the validation tasks in the epoch in which it was highest, whichever was kept."""
+    return max(_validation_accuracies(fitted))
+
+
+def _validation_accuracies(fitted: FittedModel) -> list[float]:
     if fitted.problem.valid is None:
         raise InputError("There is no validation set: give the data a share `validation`.")
-    return float(fitted.model.history_["accuracy"][-1])
+    return [float(each) for each in fitted.model.history_["accuracy"]]
 
 
 def _best_epoch_forecast(fitted: FittedModel) -> float:
@@ -206,6 +240,9 @@ def _separate_ungrouped(groups: IntArray) -> IntArray:
 
 MEASURES: dict[str, Callable[[FittedModel], float]] = {
     "accuracy": _classifier_accuracy,
+    "training_accuracy": _training_accuracy,
+    "labels": _count_labels,
+    "right_labels": _share_of_right_labels,
     "forecast": _forecaster_accuracy,
     "best_forecast": _best_epoch_forecast,
     "last_forecast": _last_epoch_forecast,
@@ -218,7 +255,9 @@ MEASURES: dict[str, Callable[[FittedModel], float]] = {
     "spammer": _estimated_spammer_accuracy,
     "spammer_distance": _spammer_distance_from_guessing,
     "confusion_error": _confusion_error,
+    "refined_confusion_error": _refined_confusion_error,
     "last": _last_epoch_accuracy,
+    "best": _best_epoch_accuracy,
     "agreement_ratio": _agreement_ratio,
     "removed": _count_removed,
     "sensitivity": _removal_sensitivity,

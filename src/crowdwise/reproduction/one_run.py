@@ -77,6 +77,8 @@ def run_job(job: Job, device: str = "auto") -> dict[str, Any]:
     if "confusion" in asked["keep"] and problem.confusion is not None:
         row["confusion"] = np.round(model.confusion_, 3).tolist()
         row["true_confusion"] = np.round(problem.confusion, 3).tolist()
+        if hasattr(model, "refined_confusion_"):
+            row["refined_confusion"] = np.round(model.refined_confusion_, 3).tolist()
     return row
 
 

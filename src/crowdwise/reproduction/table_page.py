@@ -83,7 +83,7 @@ class TableReport:
             f"{escape_markdown(table.paper)}, {escape_markdown(table.place)}.",
             *(escape_markdown(paragraph) for paragraph in table.about.strip().split("\n\n")),
             f"**{summarise_verdicts(self)}**",
-            *_turned_section(self.order),
+            *_misses_at_the_top(self.order, self.claims),
             *self._results_section(),
             *_claims_section(self.claims),
             *(
@@ -209,11 +209,11 @@ def _measure_table(
     return markdown_table(["method", *map(escape_markdown, headings)], rows)
 
 
-def _turned_section(order: OrderComparison) -> list[str]:
-    """Where the order of the methods is not the paper's; it stands at the top of the page."""
-    if not order.turned:
-        return []
-    return ["**Not in the published order:**", "\n".join(f"- {escape_markdown(each)}." for each in order.turned)]
+def _misses_at_the_top(order: OrderComparison, claims: list[ClaimVerdict]) -> list[str]:
+    """Where the order of the methods is not the paper's, and what it says that does not hold, before any number."""
+    lines = [f"- Not in the published order: {escape_markdown(each)}." for each in order.turned]
+    lines += [f"- Does not hold: “{escape_markdown(each.claim.says)}”." for each in claims if each.verdict == FAILS]
+    return ["\n".join(lines)] if lines else []
 
 
 def _verdict_legend(table: Table) -> str:
