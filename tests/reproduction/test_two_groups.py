@@ -1,4 +1,4 @@
-"""Tasks of two groups, what classifiers make of unfair workers, and colluders among real ones."""
+"""Tasks of two groups, what classifiers make of unfair workers, colluders among real workers, and machines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.reproduction.crowd_of_run import add_colluders
 from crowdwise.reproduction.fairness_measures import parity_difference
+from crowdwise.reproduction.machine_annotators import label_by_machines
 from crowdwise.reproduction.measures import FittedModel, compute_measure
 from crowdwise.reproduction.problems import make_problem
 from crowdwise.reproduction.worker_removal import workers_to_remove
@@ -75,3 +76,22 @@ def test_they_are_found(removal: str) -> None:
     problem = make_problem({}, {"name": "one-coin", "n_tasks": 40, "n_workers": 30}, 0)
     problem = type(problem)(labels, crowd.truth, kinds=kinds)
     assert (workers_to_remove(removal, problem, 0) == (np.array(kinds) == "colluder")).all()
+
+
+def test_machines_label_a_share_of_the_images_each() -> None:
+    generator = np.random.default_rng(0)
+    centres = generator.normal(size=(4, 12))
+
+    def images(number: int) -> tuple[Any, Any]:
+        truth = generator.integers(4, size=number)
+        return (centres[truth] + 1.2 * generator.normal(size=(number, 12))).reshape(number, 1, 3, 4), truth
+
+    x, truth = images(1500)
+    labels = label_by_machines(x, truth, images(700), {"n_workers": 6, "share": 0.2}, 4, 0)
+    assert labels.n_workers == 6
+    assert labels.labels_per_worker == pytest.approx(np.full(6, 300), abs=60)
+    right = np.bincount(labels.worker, labels.label == truth[labels.task]) / labels.labels_per_worker
+    assert (right > 0.1).all()
+    assert (right < 0.9).all()
+    with pytest.raises(cw.InputError, match="Too few machines have an accuracy in the range"):
+        label_by_machines(x, 9 + truth, images(700), {"n_workers": 1, "share": 0.2}, 4, 0)

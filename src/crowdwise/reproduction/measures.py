@@ -84,6 +84,13 @@ def _consensus_accuracy_first_of_ties(fitted: FittedModel) -> float:
     return accuracy(fitted.problem.truth, fitted.model.posterior_.argmax(axis=1))
 
 
+def _label_error(fitted: FittedModel) -> float:
+    """Share of the crowd's labels that are wrong, of tasks whose truth is known; the same for all methods."""
+    labels, truth = fitted.problem.labels, fitted.problem.truth
+    known = truth[labels.task] >= 0
+    return float((labels.label != truth[labels.task])[known].mean())
+
+
 def _agreement_ratio(fitted: FittedModel) -> float:
     """With the raters, on test tasks: equation 10 of Wang et al. 2023. Of a rater, with the others."""
     x, _ = _test_set(fitted)
@@ -247,6 +254,7 @@ MEASURES: dict[str, Callable[[FittedModel], float]] = {
     "best_forecast": _best_epoch_forecast,
     "last_forecast": _last_epoch_forecast,
     "consensus": _consensus_accuracy,
+    "label_error": _label_error,
     "first_of_ties": _consensus_accuracy_first_of_ties,
     "inference": _inference_accuracy,
     "log_score": _log_score,

@@ -23,6 +23,7 @@ from crowdwise.reproduction.crowd_of_run import (
     majority_labels,
     true_labels,
 )
+from crowdwise.reproduction.machine_annotators import MACHINES, label_by_machines
 from crowdwise.reproduction.two_groups import draw_grouped_tasks
 
 if TYPE_CHECKING:
@@ -91,12 +92,12 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
         Gaussian blur; `folds`, for data without test tasks: one of so many parts is scored on, a different one for each
         of so many seeds.
     crowd
-        `name` of the simulation and its parameters; or none where the data have a crowd of their own, to which
-        `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers` (workers added who label all tasks
-        at random) may be done, or `colluders`, a share of the workers who agree on the same wrong answer with
-        probability `p_corr`; `only`, the kind of simulated workers whose labels are kept; `voted`, whether what is
-        learnt from is the winner of each task's vote, as if one rater had said it; `true`, whether it is the truth;
-        `busiest`, of a real crowd the labels of one worker, 1 for the one with the most.
+        `name` of the simulation and its parameters, or "machines" of `machine_annotators`; or none where the data have
+        a crowd of their own, to which `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers`
+        (workers added who label all tasks at random) may be done, or `colluders`, a share of the workers who agree on
+        the same wrong answer with probability `p_corr`; `only`, the kind of workers whose labels are kept; `voted`,
+        whether what is learnt from is the winner of each task's vote, as if one rater had said it; `true`, whether it
+        is the truth; `busiest`, of a real crowd the labels of one worker, 1 for the one with the most.
     seed
         Draws images, workers and labels.
     label_test
@@ -195,7 +196,14 @@ def _picture_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, 
     if "only" in data:
         pictures = pictures.keep_only(data["only"])
     train, valid = _draw_training_and_validation(len(pictures.y_train), data, seed)
-    problem = _simulated_problem(draw_crowd(crowd, seed, pictures.y_train[train]))
+    if crowd.get("name") == MACHINES:
+        rest = np.setdiff1d(np.arange(len(pictures.y_train)), np.concatenate([train, valid]))
+        own = pictures.x_train[rest], pictures.y_train[rest]
+        truth = pictures.y_train[train]
+        labels = label_by_machines(pictures.x_train[train], truth, own, crowd, len(pictures.classes), seed)
+        problem = Problem(labels, truth)
+    else:
+        problem = _simulated_problem(draw_crowd(crowd, seed, pictures.y_train[train]))
     tested = slice(0, data.get("test"))
     x_test, y_test = pictures.x_test[tested], pictures.y_test[tested]
     test_labels = _label_test_tasks(y_test, problem, crowd, seed) if label_test else None
