@@ -25,6 +25,7 @@ LABELS_ONLY = (
     "tutorial-groups",
     "tutorial-cnmf",
     "tutorial-fairness",
+    "tutorial-imagenet15n",
 )
 on_real_data = pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
 
