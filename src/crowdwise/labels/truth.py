@@ -12,7 +12,7 @@ import pyarrow as pa
 from crowdwise.labels.column_checks import refuse_header_row
 from crowdwise.labels.columns import Columns, choose_truth_columns
 from crowdwise.labels.encode import encode
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.read import open_source
 from crowdwise.labels.similar_names import warn_of_missed_tasks
 from crowdwise.labels.vocabulary import as_text, parse_integers, positions, union
@@ -91,6 +91,8 @@ def truth_codes(source: Any, labels: CrowdLabels) -> IntArray:
     >>> truth_codes({2: "yes"}, labels).tolist()
     [-1, 1]
     """
+    if not hasattr(labels, "classes") or not hasattr(labels, "n_tasks"):
+        raise InputError(f"labels are {quote(type(labels).__name__)}; give CrowdLabels, as crowdwise.read_labels does.")
     truth = read_truth(source)
     tasks = positions(truth.tasks, labels.tasks)
     if (tasks < 0).all():

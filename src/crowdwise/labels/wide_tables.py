@@ -214,6 +214,8 @@ def _as_matrix(matrix: Any) -> np.ndarray[Any, Any]:
         array = np.asanyarray(matrix) if isinstance(matrix, np.ndarray) else np.array(matrix, dtype=_dtype(matrix))
         if isinstance(array, np.matrix):
             array = np.asarray(array)  # which would stay two-dimensional where one is asked for
+    except TypeError as error:
+        raise InputError(f"The matrix is {quote(matrix)}; give tasks × workers.") from error
     except ValueError as error:
         raise InputError("The rows of the matrix differ in length. Give every task the same columns.") from error
     if array.ndim != 2:
@@ -237,6 +239,8 @@ def _no_cell(cell: Any) -> bool:
 
 
 def _mark_answers(matrix: np.ndarray[Any, Any], missing: Any) -> np.ndarray[Any, Any]:
+    if np.iterable(missing) and not isinstance(missing, str | bytes):
+        raise InputError(f"missing is {quote(missing)}; give the one value that stands for no answer.")
     if isinstance(matrix, np.ma.MaskedArray):
         unmasked: np.ndarray[Any, Any] = _mark_answers(matrix.data, missing) & ~np.ma.getmaskarray(matrix)
         return unmasked
