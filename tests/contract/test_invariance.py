@@ -23,11 +23,13 @@ EVERY = pytest.mark.parametrize("method", cw.methods(), ids=lambda method: metho
 BOTH = pytest.mark.parametrize(("which", "engine"), [("sparse", "numba"), ("dense", "numpy")])
 DRAWN = (
     cw.DawidSkene(init="random", n_restarts=2),
+    cw.DawidSkene(init="majority"),
     cw.Mace(n_restarts=3),
     cw.BayesianClassifierCombination(inference="gibbs", n_sweeps=20, burn_in=5),
     cw.MaxMarginMajorityVote(inference="m3v"),
     cw.MinimaxEntropy(regularisation="auto", max_iter=5, tol=0.0),
     cw.GroupDawidSkene(groups=2),
+    cw.GroupDawidSkene(groups=2, fusion="dawid-skene"),
     cw.CoupledNmf(max_workers=5),
 )
 

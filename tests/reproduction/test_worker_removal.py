@@ -58,7 +58,13 @@ def test_without_trust_most_of_the_crowd_passes_for_honest() -> None:
 
 
 def test_every_removal_is_tried() -> None:
-    assert set(REMOVALS) == {"covariance-spammers", "spammers", "colluders", "trusted-colluders"}
+    assert set(REMOVALS) == {
+        "covariance-spammers",
+        "eigenvector-spammers",
+        "spammers",
+        "colluders",
+        "trusted-colluders",
+    }
 
 
 def test_the_seed_is_that_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

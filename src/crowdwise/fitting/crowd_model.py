@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crowdwise.fitting.skill_posterior import Deferred
     from crowdwise.labels.types import BoolArray, FloatArray, IntArray, TableKind
 
-__all__ = ["CrowdModel", "Fit", "FittedArray", "ModelNames"]
+__all__ = ["CrowdModel", "Fit", "FittedArray", "ModelNames", "align_labels"]
 
 TIE = 1e-12  # posteriors closer than this are a tie
 FEWEST_WORKERS = 8  # from which on those who err together can be told from the others
@@ -117,6 +117,27 @@ class FittedArray:
         model._check_fitted()
         found: FloatArray = getattr(model, f"{self.kept}_")[self.name]
         return found
+
+
+def align_labels(labels: CrowdLabels, workers: pa.Array, classes: pa.Array) -> CrowdLabels:
+    """New labels in the classes and workers that a model knows, strangers as one worker after the last."""
+    code = positions(labels.classes, classes)
+    strangers = [labels.classes[int(each)].as_py() for each in np.unique(labels.label) if code[each] < 0]
+    if strangers:
+        raise InputError(
+            f"The labels hold classes that the model has not seen: {listing(strangers)}. It knows "
+            f"{listing(classes.to_pylist())}."
+        )
+    found = positions(labels.workers, workers)
+    return CrowdLabels.from_codes(
+        labels.task,
+        np.where(found < 0, len(workers), found)[labels.worker],
+        code[labels.label],
+        tasks=labels.tasks,
+        workers=len(workers) + 1,
+        classes=classes,
+        on_duplicate="all",
+    )
 
 
 class CrowdModel(Estimator):
@@ -307,26 +328,7 @@ class CrowdModel(Estimator):
         return super().__getstate__()
 
     def _align_labels(self, labels: CrowdLabels) -> CrowdLabels:
-        """New labels in the model's own classes and workers, strangers as one worker after the last."""
-        classes = positions(labels.classes, self._names.classes)
-        used = np.unique(labels.label)
-        strangers = [labels.classes[int(code)].as_py() for code in used if classes[code] < 0]
-        if strangers:
-            raise InputError(
-                f"The labels hold classes that the model has not seen: {listing(strangers)}. It knows "
-                f"{listing(self._names.classes.to_pylist())}."
-            )
-        found = positions(labels.workers, self._names.workers)
-        workers = np.where(found < 0, len(self._names.workers), found)
-        return CrowdLabels.from_codes(
-            labels.task,
-            workers[labels.worker],
-            classes[labels.label],
-            tasks=labels.tasks,
-            workers=len(self._names.workers) + 1,
-            classes=self._names.classes,
-            on_duplicate="all",
-        )
+        return align_labels(labels, self._names.workers, self._names.classes)
 
     def _append_unknown_worker(self, values: FloatArray) -> FloatArray:
         """Values of the workers (M, ...), and last those of a stranger: the mean, weighed by answers."""

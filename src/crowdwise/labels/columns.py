@@ -130,6 +130,9 @@ def check_time_column(names: list[str], origin: str, time: str, others: tuple[st
 
 
 def _choose(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
+    for role, name in given.items():
+        if name is not None and not isinstance(name, str):
+            raise InputError(f"{role} is {quote(name)}; give the name of a column as text, such as {role}={role!r}.")
     taken = {name for name in given.values() if name is not None}
     found = {
         role: _check_named(name, names, origin, role) if name is not None else _guess_column(role, names, origin, taken)

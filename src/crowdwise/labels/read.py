@@ -280,7 +280,12 @@ def _from_pandas(frame: Any) -> Columns:
         names = [str(index.name), *names]
         frame = frame.reset_index()
     elif index.nlevels > 1:
-        frame = frame.reset_index()
+        try:
+            frame = frame.reset_index()
+        except ValueError as error:  # a level of the index has the name of a column, or of another level
+            raise InputError(
+                f"The index of the table cannot be read as columns: {error}. Rename its levels."
+            ) from error
         names = [str(name) for name in frame.columns]
     positions = {name: place for place, name in enumerate(names)}
     return Columns(

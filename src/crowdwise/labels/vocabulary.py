@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.unseen_in_columns import drop_unseen, has_unusual_letters, text_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,11 +45,20 @@ def as_vocabulary(names: Iterable[Any] | pa.Array, what: str) -> pa.Array:
         What is being named ("task", "worker", "class"), for the error.
     """
     array = names if isinstance(names, pa.Array) else _from_python(names, what)
-    array = plain_arrow_names(array)
+    try:
+        array = plain_arrow_names(array)
+    except pa.ArrowException as error:  # lists, records, bytes that are no text
+        raise InputError(
+            f"The {what} names cannot be read as text ({array.type}). Give text or whole numbers."
+        ) from error
     if array.null_count:
         raise InputError(f"A {what} name is missing (position {_first_null(array)}). Give every {what} a name.")
-    if pa.types.is_string(array.type) and pc.any(pc.equal(pc.utf8_trim_whitespace(array), "")).as_py():
-        raise InputError(f"A {what} name is empty. Give every {what} a name.")
+    if pa.types.is_string(array.type):
+        seen = drop_unseen(array) if has_unusual_letters(array) else array
+        if pc.any(pc.equal(pc.utf8_trim_whitespace(seen), "")).as_py():
+            raise InputError(f"A {what} name is empty. Give every {what} a name.")
+        if b"\0" in text_bytes(array) and pc.any(pc.match_substring(array, "\0")).as_py():
+            raise InputError(f"A {what} name holds a NUL byte. Clean it: other programs cut a name there.")
     counts = pc.value_counts(array)
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
@@ -135,7 +145,14 @@ def _from_python(names: Iterable[Any], what: str) -> pa.Array:
         values = [None if _is_missing(value) else str(value) for value in values]
     try:
         return pa.array(values, from_pandas=True)  # NaN is no name
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError):
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowTypeError,
+        pa.ArrowNotImplementedError,
+        OverflowError,
+        TypeError,
+        UnicodeEncodeError,
+    ):
         pass
     try:
         return pa.array([None if value is None else str(value) for value in values])

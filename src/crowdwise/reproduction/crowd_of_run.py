@@ -15,14 +15,15 @@ from crowdwise.metrics.identifiability_conditions import find_non_dominant
 from crowdwise.simulate.crowds import simulate
 
 if TYPE_CHECKING:
+    from crowdwise.labels.types import IntArray
     from crowdwise.simulate.simulation import Simulation
 
-__all__ = ["TEST_SEED", "alter_crowd", "draw_crowd", "majority_labels"]
+__all__ = ["TEST_SEED", "alter_crowd", "draw_crowd", "majority_labels", "true_labels"]
 
 TEST_SEED = 1_000_000  # added to a run's seed for what the crowd says of the test tasks
 SPAMMER_SEED = 2_000_000  # the same for what is done to a real crowd
 DRAWS = 100  # of a crowd, until it is diagonally dominant
-OURS = ("name", "dominant", "only", "voted")  # what is said of a crowd besides the parameters of its simulation
+OURS = ("name", "dominant", "only", "voted", "true")  # what is said of a crowd besides the parameters of its simulation
 
 
 def draw_crowd(crowd: dict[str, Any], seed: int, truth: Any) -> Simulation:
@@ -55,7 +56,10 @@ def _keep_kind(drawn: Simulation, kind: str) -> Simulation:
 
 
 def alter_crowd(labels: CrowdLabels, crowd: dict[str, Any], seed: int) -> CrowdLabels:
-    """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all."""
+    """A real crowd of which each worker answers fewer tasks, and extreme spammers answer all; or one of its workers."""
+    if "busiest" in crowd:
+        order = np.argsort(-labels.labels_per_worker, kind="stable")
+        return labels.keep(labels.worker == order[crowd["busiest"] - 1])
     rng = np.random.default_rng(seed + SPAMMER_SEED)
     if "tasks_per_worker" in crowd:
         order = rng.permutation(labels.n_labels)
@@ -86,4 +90,12 @@ def majority_labels(labels: CrowdLabels) -> CrowdLabels:
         ["majority"] * labels.n_tasks,
         MajorityVote().fit(labels).predict(),
         classes=labels.classes.to_pylist(),
+    )
+
+
+def true_labels(labels: CrowdLabels, truth: IntArray) -> CrowdLabels:
+    """The truth (N,), as one rater's labels."""
+    known = np.flatnonzero(truth >= 0)
+    return CrowdLabels.from_codes(
+        known, np.zeros_like(known), truth[known], tasks=labels.tasks, workers=["truth"], classes=labels.classes
     )

@@ -15,7 +15,7 @@ from crowdwise.datasets.features import load_features
 from crowdwise.datasets.loading import load
 from crowdwise.datasets.pictures import load_pictures, picture_sets
 from crowdwise.labels.errors import InputError, quote
-from crowdwise.reproduction.crowd_of_run import TEST_SEED, alter_crowd, draw_crowd, majority_labels
+from crowdwise.reproduction.crowd_of_run import TEST_SEED, alter_crowd, draw_crowd, majority_labels, true_labels
 
 if TYPE_CHECKING:
     from crowdwise.datasets.loading import Dataset
@@ -44,8 +44,8 @@ class Problem:
         The workers' true matrices, where the crowd is simulated.
     valid, test
         Features and true classes to choose the epoch by, and to be scored on.
-    test_labels
-        What the same crowd says of the test tasks.
+    test_labels, valid_labels
+        What the same crowd says of the test tasks, and of the validation tasks, where these are the same.
     crowd
         The simulation, where there is one.
     """
@@ -57,6 +57,7 @@ class Problem:
     valid: tuple[Any, IntArray] | None = None
     test: tuple[Any, IntArray] | None = None
     test_labels: CrowdLabels | None = None
+    valid_labels: CrowdLabels | None = None
     crowd: Simulation | None = None
 
 
@@ -68,14 +69,17 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
     data
         `name` of images or of a data set, or none for a crowd that is simulated without features; `train`, how many
         tasks are drawn; `draw`, a number for another draw of them; `validation`, the share of them that is held out,
-        with its truth, or "own" for the validation set that the data come with; `test`, how many test tasks are taken;
-        `only`, classes of images; `blur`, standard deviation in pixels of a Gaussian blur of them; `folds`, for data
-        without test tasks: one of so many parts is scored on, a different one for each of so many seeds.
+        with its truth, or "own" for the validation set that the data come with, or "test" for the test images, as in
+        programs that take the best epoch on these; `test`, how many test tasks are taken; `only`, classes of images;
+        `sizes`, pixels that these are scaled to, one after the other; `blur`, standard deviation in pixels of a
+        Gaussian blur; `folds`, for data without test tasks: one of so many parts is scored on, a different one for each
+        of so many seeds.
     crowd
         `name` of the simulation and its parameters; or none where the data have a crowd of their own, to which
         `tasks_per_worker` (most answers of a worker that are kept) and `n_spammers` (workers added who label all tasks
         at random) may be done; `only`, the kind of simulated workers whose labels are kept; `voted`, whether what is
-        learnt from is the winner of each task's vote, as if one rater had said it.
+        learnt from is the winner of each task's vote, as if one rater had said it; `true`, whether it is the truth;
+        `busiest`, of a real crowd the labels of one worker, 1 for the one with the most.
     seed
         Draws images, workers and labels.
     label_test
@@ -86,6 +90,8 @@ def make_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, labe
         problem = _hold_out_fold(problem, data["folds"], seed)
     if problem.x is not None and problem.x.dtype.kind == "U":
         problem = _vectorise_texts(problem)
+    if crowd.get("true"):
+        return replace(problem, labels=true_labels(problem.labels, problem.truth))
     return replace(problem, labels=majority_labels(problem.labels)) if crowd.get("voted") else problem
 
 
@@ -134,7 +140,7 @@ def _draw_training_and_validation(n_tasks: int, data: dict[str, Any], seed: int)
     else:
         chosen = np.random.default_rng([seed, n_tasks]).permutation(n_tasks)[:number]
     share = data.get("validation", 0.0)
-    n_valid = 0 if share == "own" else round(share * chosen.size)
+    n_valid = 0 if isinstance(share, str) else round(share * chosen.size)
     return chosen[n_valid:], chosen[:n_valid]
 
 
@@ -169,14 +175,36 @@ def _picture_problem(data: dict[str, Any], crowd: dict[str, Any], seed: int, *, 
     problem = _simulated_problem(draw_crowd(crowd, seed, pictures.y_train[train]))
     tested = slice(0, data.get("test"))
     x_test, y_test = pictures.x_test[tested], pictures.y_test[tested]
-    blur = data.get("blur", 0.0)
-    return replace(
+    test_labels = _label_test_tasks(y_test, problem, crowd, seed) if label_test else None
+    problem = replace(
         problem,
-        x=blur_images(pictures.x_train[train], blur),
-        valid=(blur_images(pictures.x_train[valid], blur), pictures.y_train[valid]) if valid.size else None,
-        test=(blur_images(x_test, blur), y_test),
-        test_labels=_label_test_tasks(y_test, problem, crowd, seed) if label_test else None,
+        x=_change_images(pictures.x_train[train], data),
+        valid=(_change_images(pictures.x_train[valid], data), pictures.y_train[valid]) if valid.size else None,
+        test=(_change_images(x_test, data), y_test),
+        test_labels=test_labels,
     )
+    chosen_on_test = data.get("validation") == "test"
+    return replace(problem, valid=problem.test, valid_labels=test_labels) if chosen_on_test else problem
+
+
+def _change_images(x: Any, data: dict[str, Any]) -> Any:
+    for size in data.get("sizes", ()):
+        x = scale_images(x, size)
+    return blur_images(x, data.get("blur", 0.0))
+
+
+def scale_images(x: Any, size: int) -> Any:
+    """Square images (n, channels, height, width) of bytes in another size, by linear interpolation of means."""
+    matrix = _resampling_matrix(x.shape[-1], size)
+    return np.rint(matrix @ x.astype(np.float32) @ matrix.T).astype(np.uint8)
+
+
+def _resampling_matrix(before: int, after: int) -> Any:
+    """Weights (after, before) of old pixels in new ones: a triangle around each, as wide as a pixel of the coarser."""
+    place = (np.arange(after) + 0.5) * before / after - 0.5
+    distance = np.abs(place[:, None] - np.arange(before))
+    weights = np.maximum(1 - distance / max(1.0, before / after), 0)
+    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
 def blur_images(x: Any, deviation: float) -> Any:
@@ -184,10 +212,18 @@ def blur_images(x: Any, deviation: float) -> Any:
     if deviation == 0:
         return x
     found = x.astype(np.float32) / 255
-    for axis in (2, 3):
-        reach = min(math.ceil(BLUR_REACH * deviation), x.shape[axis] - 1)  # an image is mirrored once
-        found = gaussian_filter1d(found, deviation, axis=axis, mode="mirror", radius=reach)
-    return found
+    # What becomes of each single pixel of a row or column: a product with that is quicker than a filter of every image.
+    rows, columns = (
+        gaussian_filter1d(
+            np.eye(size, dtype=np.float32),
+            deviation,
+            axis=0,
+            mode="mirror",
+            radius=min(math.ceil(BLUR_REACH * deviation), size - 1),  # an image is mirrored once
+        )
+        for size in x.shape[2:]
+    )
+    return rows @ found @ columns.T
 
 
 def _label_test_tasks(truth: IntArray, problem: Problem, crowd: dict[str, Any], seed: int) -> CrowdLabels:

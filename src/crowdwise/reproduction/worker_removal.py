@@ -30,6 +30,11 @@ def _spammers_by_covariance(problem: Problem, seed: int) -> BoolArray:
     return find_covariance_spammers(problem.labels, random_state=seed)
 
 
+def _spammers_by_eigenvectors(problem: Problem, seed: int) -> BoolArray:
+    """The same, as it is printed: scalar covariances, eigenvectors, two clusters."""
+    return find_covariance_spammers(problem.labels, recovery="eigenvectors", random_state=seed)
+
+
 def _spammers_by_audit(problem: Problem, seed: int) -> BoolArray:
     """Spammers whom the audit is sure of."""
     return _mark_flagged_workers(problem, find_spammers(problem.labels, random_state=seed))
@@ -55,6 +60,7 @@ def _mark_flagged_workers(problem: Problem, screen: Screen) -> BoolArray:
 
 REMOVALS: dict[str, Callable[[Problem, int], BoolArray]] = {
     "covariance-spammers": _spammers_by_covariance,
+    "eigenvector-spammers": _spammers_by_eigenvectors,
     "spammers": _spammers_by_audit,
     "colluders": _colluders_by_majority,
     "trusted-colluders": _colluders_by_trust,
