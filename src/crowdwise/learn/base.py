@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REFINED", "Learner"]
 
+LARGEST = 1e38  # of a parameter: beyond this, 32 bits hold no number
 SCHEDULES = ("constant", "cosine", "step", "drop", "one-cycle", "plateau")
 KEPT = ("best", "last")
 PRECISIONS = ("auto", "32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
@@ -488,6 +489,9 @@ class Learner(CrowdModel):
             raise InputError(f"device is {self.device!r}, but torch finds no such device here. Use device='auto'.")
         check_count("devices", self.devices, high=2**31 - 1)
         check_count("random_state", self.random_state, low=0, high=2**63 - 1)
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, float) and abs(value) > LARGEST:
+                raise InputError(f"{name} is {value:g}; learners compute with 32 bits: it must be at most {LARGEST:g}.")
         path = self.checkpoint
         if path is not None and not (
             isinstance(path, str | Path) and str(path) not in ("", ".") and "\0" not in str(path)
