@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 
 import numpy as np
@@ -16,7 +17,7 @@ from crowdwise.fitting.shared_errors import FEWEST_LABELS, has_enough_labels_per
 from crowdwise.fitting.skill_intervals import beta_interval
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.engine_choice import use_engine
-from crowdwise.labels.errors import InputError, listing
+from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.old_names import rename_parameters
 from crowdwise.labels.table_output import native_table
 from crowdwise.labels.vocabulary import positions
@@ -215,8 +216,8 @@ class CrowdModel(Estimator):
         of a crowd is misled in the same way: `skill_caveat()` says what these labels cannot tell.
         """
         self._check_fitted()
-        if not 0 < level < 1:
-            raise InputError(f"level is {level}; it must lie between 0 and 1, both excluded.")
+        if not isinstance(level, Real) or not 0 < level < 1:
+            raise InputError(f"level is {quote(level)}; it must lie between 0 and 1, both excluded.")
         low, high = beta_interval(self.skill_beta_, level)
         columns: dict[str, Any] = {
             "worker": self._names.workers,

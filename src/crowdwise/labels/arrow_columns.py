@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.labels.errors import SHOWN, InputError, InputWarning, quote
+from crowdwise.labels.vocabulary import refuse_endless
 
 __all__ = ["as_column", "as_plain_array", "as_plain_column", "find_column", "polars_to_arrow"]
 
@@ -49,6 +50,7 @@ def as_column(values: Any, name: str, origin: str = "the table") -> pa.ChunkedAr
         values = _name_pandas_bins(values)
     elif not isinstance(values, np.ndarray):
         values = [None if value is np.ma.masked else value for value in values]
+        refuse_endless(values, f"{origin}: {name} holds")
     elif _has_inner_nul(values):  # where Arrow would cut the text without a word
         values = values.tolist()
     try:

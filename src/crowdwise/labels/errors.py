@@ -9,7 +9,7 @@ from crowdwise.labels.unseen_characters import escape_letters
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CrowdwiseError", "InputError", "InputWarning", "UnclearInputError", "listing", "quote"]
+__all__ = ["CrowdwiseError", "InputError", "InputWarning", "UnclearInputError", "is_one_of", "listing", "quote"]
 
 SHOWN = 5
 LONGEST_NAME = 60
@@ -39,6 +39,11 @@ class UnclearInputError(InputError):
 
 class InputWarning(UserWarning):
     """Data that were read as they are, although something about them is probably not meant."""
+
+
+def is_one_of(given: object, allowed: Iterable[str]) -> bool:
+    """Whether something is one of these words; what is no text is not, and is never compared."""
+    return isinstance(given, str) and given in tuple(allowed)
 
 
 def quote(name: object) -> str:

@@ -17,7 +17,7 @@ from crowdwise.labels.column_checks import refuse_header_row
 from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
-from crowdwise.labels.errors import InputError, quote
+from crowdwise.labels.errors import InputError, is_one_of, quote
 from crowdwise.labels.files import ANSWERS, file_source
 from crowdwise.labels.nested import by_task, columns_of_rows
 from crowdwise.labels.several_files import open_paths
@@ -47,7 +47,9 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse kinds that there are not."""
-        if self.kind not in (None, "labels"):
+        if strange := [name for name in self.named if name is not None and not isinstance(name, str)]:
+            raise InputError(f"A column is called {quote(strange[0])}; give its name as text.")
+        if self.kind is not None and not is_one_of(self.kind, ("labels",)):
             raise InputError(
                 f"kind is {quote(self.kind)}; the only kind of answers that is read is 'labels' (classes)."
             )

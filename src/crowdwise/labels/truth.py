@@ -91,6 +91,8 @@ def truth_codes(source: Any, labels: CrowdLabels) -> IntArray:
     >>> truth_codes({2: "yes"}, labels).tolist()
     [-1, 1]
     """
+    if not hasattr(labels, "classes") or not hasattr(labels, "n_tasks"):
+        raise InputError(f"labels are {quote(type(labels).__name__)}; give CrowdLabels, as crowdwise.read_labels does.")
     truth = read_truth(source)
     tasks = positions(truth.tasks, labels.tasks)
     if (tasks < 0).all():

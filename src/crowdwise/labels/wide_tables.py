@@ -244,6 +244,8 @@ def _no_cell(cell: Any) -> bool:
 
 
 def _mark_answers(matrix: np.ndarray[Any, Any], missing: Any) -> np.ndarray[Any, Any]:
+    if np.iterable(missing) and not isinstance(missing, str | bytes):
+        raise InputError(f"missing is {quote(missing)}; give the one value that stands for no answer.")
     if isinstance(matrix, np.ma.MaskedArray):
         unmasked: np.ndarray[Any, Any] = _mark_answers(matrix.data, missing) & ~np.ma.getmaskarray(matrix)
         return unmasked

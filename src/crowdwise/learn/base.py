@@ -15,13 +15,12 @@ from crowdwise.fitting.base import check_enough_labels
 from crowdwise.fitting.categorical_em import make_fit
 from crowdwise.fitting.crowd_model import CrowdModel, align_labels
 from crowdwise.fitting.estimator_decorator import estimator
-from crowdwise.fitting.parameter_checks import check_choice, check_count, check_number
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.errors import InputError, quote
 from crowdwise.labels.sklearn_rows import LabelRows
 from crowdwise.labels.table_output import native_table
 from crowdwise.learn.alignment import labels_of_rows, true_classes
-from crowdwise.learn.augmentation import AUGMENTATIONS, check_augmentable
+from crowdwise.learn.augmentation import check_augmentable
 from crowdwise.learn.batches import Crowd
 from crowdwise.learn.diagnosis import diagnose_fit
 from crowdwise.learn.features import make_features
@@ -29,6 +28,7 @@ from crowdwise.learn.identifiability import warn_if_not_identifiable
 from crowdwise.learn.losses import SMALLEST
 from crowdwise.learn.networks import build_network, check_logits
 from crowdwise.learn.torch_settings import device_name, find_device, find_precision, use_default_torch_settings
+from crowdwise.learn.training_checks import check_training_parameters
 from crowdwise.learn.training_loop import predict_log_probabilities, train
 from crowdwise.learn.training_state import TrainingJob, TrainingPlan, ValidationSet
 from crowdwise.learn.worker_models import smooth_rows, soft_counts
@@ -45,10 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["REFINED", "Learner"]
 
-SCHEDULES = ("constant", "cosine", "step", "drop", "one-cycle", "plateau")
-KEPT = ("best", "last")
-PRECISIONS = ("auto", "32-true", "64-true", "16-mixed", "bf16-mixed")  # no "bf16-true": it loses Adam's small steps
-DEVICES = ("auto", "cpu", "cuda", "mps")
 REFINED = "refined_confusion"  # name among the arrays that a fit keeps apart
 FEWEST_HELD_OUT = 5  # labels: fewer cannot tell one epoch from another
 FASTEST = 0.05  # Adam moves a logit by about the rate at each step: faster, a few batches would swap classes
@@ -466,33 +462,7 @@ class Learner(CrowdModel):
         return TrainingPlan(**shared, checkpoint=checkpoint, name=self.slug)
 
     def _check_parameters(self) -> None:
-        if self.epochs is not None:
-            check_count("epochs", self.epochs)
-        check_count("batch_size", self.batch_size, high=2**31 - 1)
-        check_number("learning_rate", self.learning_rate, low=0, above=True)
-        if self.worker_learning_rate is not None:
-            check_number("worker_learning_rate", self.worker_learning_rate, low=0, above=True)
-        check_number("weight_decay", self.weight_decay, low=0)
-        check_choice("schedule", self.schedule, SCHEDULES)
-        if self.augment is not None:
-            check_choice("augment", self.augment, AUGMENTATIONS)
-        check_choice("keep_epoch", self.keep_epoch, KEPT)
-        if self.clip is not None:
-            check_number("clip", self.clip, low=0, above=True)
-        check_number("held_out", self.held_out, low=0, high=0.5)
-        if self.patience is not None:
-            check_count("patience", self.patience)
-        check_choice("precision", self.precision, PRECISIONS)
-        check_choice("device", self.device, DEVICES)
-        if self.device not in ("auto", find_device(self.device).type):
-            raise InputError(f"device is {self.device!r}, but torch finds no such device here. Use device='auto'.")
-        check_count("devices", self.devices, high=2**31 - 1)
-        check_count("random_state", self.random_state, low=0, high=2**63 - 1)
-        path = self.checkpoint
-        if path is not None and not (
-            isinstance(path, str | Path) and str(path) not in ("", ".") and "\0" not in str(path)
-        ):
-            raise InputError(f"checkpoint is {quote(path)}; it must be the name of a folder.")
+        check_training_parameters(self)
         self._check()
 
     def _check_shape(self, features: Features) -> None:

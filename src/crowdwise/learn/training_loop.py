@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import tempfile
 import time
 import warnings
@@ -27,6 +28,7 @@ from crowdwise.learn.augmentation import augment_images
 from crowdwise.learn.batches import NetworkOutput, batches
 from crowdwise.learn.checkpoints import Checkpoint
 from crowdwise.learn.losses import SMALLEST
+from crowdwise.learn.torch_settings import find_device
 from crowdwise.learn.training_state import TrainingState, ValidationSet
 from crowdwise.learn.worker_models import smooth_rows, soft_counts_rows
 
@@ -46,6 +48,7 @@ __all__ = ["Diverged", "predict_log_probabilities", "train"]
 # Hints for those who write loops; whoever fits a model can do nothing with them.
 logging.getLogger("lightning.fabric.utilities.rank_zero").setLevel(logging.WARNING)
 BRIEF = "bf16-mixed"
+FEW = 8  # processes that any CPU may be asked for
 FORWARD = 1024  # tasks at a time where no gradient is needed
 _NEW_NAME = "forward_sync_buffers"  # torch 2.13 renamed it
 _SYNC = _NEW_NAME if _NEW_NAME in signature(DistributedDataParallel).parameters else "broadcast_buffers"
@@ -85,6 +88,7 @@ def train(job: TrainingJob, plan: TrainingPlan) -> TrainingState:
     """Minimise the objective; leaves the chosen epoch's weights in the classifier and the objective."""
     job.objective.n_epochs = plan.n_epochs(len(job.tasks))
     if plan.devices > 1:
+        _check_devices(plan)
         # What an E-step leaves in buffers is the same everywhere; sending it around at every step would be waste.
         spread: dict[str, Any] = {_SYNC: False, "find_unused_parameters": True}
         strategy = DDPStrategy(start_method="spawn", **spread)
@@ -97,6 +101,14 @@ def train(job: TrainingJob, plan: TrainingPlan) -> TrainingState:
                 raise InputError(message) if ours else error from error
             return errand.result()
     return _run(_fabric(plan), job, plan)
+
+
+def _check_devices(plan: TrainingPlan) -> None:
+    """Refuse more devices than there are, and on the CPU more processes than it has room for."""
+    kind = find_device(plan.device).type
+    most = torch.cuda.device_count() if kind == "cuda" else 1 if kind == "mps" else max(os.cpu_count() or 1, FEW)
+    if plan.devices > most:
+        raise InputError(f"devices is {plan.devices}; with device={plan.device!r} there may be {most} here.")
 
 
 def _fabric(plan: TrainingPlan, strategy: Any = "auto") -> Fabric:
