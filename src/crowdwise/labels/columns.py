@@ -14,11 +14,20 @@ from crowdwise.labels.errors import InputError, listing, quote
 from crowdwise.labels.source_location import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from crowdwise.labels.types import TableKind
 
-__all__ = ["ROLES", "Columns", "Named", "candidates", "check_time_column", "choose_columns", "choose_truth_columns"]
+__all__ = [
+    "ROLES",
+    "Columns",
+    "Named",
+    "candidates",
+    "check_time_column",
+    "choose_columns",
+    "choose_truth_columns",
+    "refuse_names_not_text",
+]
 
 ROLES = ("task", "worker", "label")
 Named: TypeAlias = tuple[str | None, str | None, str | None]  # columns as the user named them, None where not
@@ -129,10 +138,15 @@ def check_time_column(names: list[str], origin: str, time: str, others: tuple[st
     return name
 
 
-def _choose(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
+def refuse_names_not_text(given: Mapping[str, object]) -> None:
+    """Refuse columns that are called by anything but text."""
     for role, name in given.items():
         if name is not None and not isinstance(name, str):
             raise InputError(f"{role} is {quote(name)}; give the name of a column as text, such as {role}={role!r}.")
+
+
+def _choose(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
+    refuse_names_not_text(given)
     taken = {name for name in given.values() if name is not None}
     found = {
         role: _check_named(name, names, origin, role) if name is not None else _guess_column(role, names, origin, taken)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from crowdwise.labels.arrow_columns import as_column, as_plain_column, find_column, polars_to_arrow
 from crowdwise.labels.column_checks import refuse_header_row
-from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns
+from crowdwise.labels.columns import ROLES, Columns, Named, choose_columns, refuse_names_not_text
 from crowdwise.labels.crowd_labels import CrowdLabels
 from crowdwise.labels.encode import ColumnEncoder, labels_from_encoded
 from crowdwise.labels.errors import InputError, is_one_of, quote
@@ -46,9 +46,8 @@ class Options:
     outer: Outer | None = None
 
     def __post_init__(self) -> None:
-        """Refuse kinds that there are not."""
-        if strange := [name for name in self.named if name is not None and not isinstance(name, str)]:
-            raise InputError(f"A column is called {quote(strange[0])}; give its name as text.")
+        """Refuse names of columns that are no text, and kinds that there are not."""
+        refuse_names_not_text(dict(zip(ROLES, self.named, strict=True)))
         if self.kind is not None and not is_one_of(self.kind, ("labels",)):
             raise InputError(
                 f"kind is {quote(self.kind)}; the only kind of answers that is read is 'labels' (classes)."
