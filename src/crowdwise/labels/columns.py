@@ -18,11 +18,20 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import TableKind
 
-__all__ = ["ROLES", "Columns", "Named", "candidates", "check_time_column", "choose_columns", "choose_truth_columns"]
+__all__ = [
+    "ROLES",
+    "Columns",
+    "Named",
+    "candidates",
+    "check_time_column",
+    "choose_columns",
+    "choose_roles",
+    "choose_truth_columns",
+]
 
 ROLES = ("task", "worker", "label")
 Named: TypeAlias = tuple[str | None, str | None, str | None]  # columns as the user named them, None where not
-NUMBERS = {2: "two", 3: "three"}
+NUMBERS = {2: "two", 3: "three"}  # of roles, where they are few
 
 # Names that tables really have, in tiers: a later tier counts only where the earlier ones are absent.
 # They are compared without case, blanks, dots, dashes and underscores.
@@ -57,6 +66,21 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
          "votedat", "updatedat"),
         ("date", "day", "when"),
     ),
+    # Of kinds that are no classes (`crowdwise.kinds`).
+    "value": (("value",), ("score", "rating", "number", "measurement", "label", "answer")),
+    "winner": (("winner",), ("chosen", "preferred", "better")),
+    "loser": (("loser",), ("rejected", "worse")),
+    "left": (("left",), ("leftitem", "leftid", "itema", "modela", "a", "first")),
+    "right": (("right",), ("rightitem", "rightid", "itemb", "modelb", "b", "second")),
+    "same": (("same",), ("issame", "match", "similar", "label", "answer")),
+    "outcome": (("label",), ("outcome", "winner", "choice", "answer", "preference", "preferred")),
+    "item": (("item",), ("itemid", "candidate", "object")),
+    "rank": (("rank",), ("position", "place")),
+    "text": (("text",), ("output", "translation", "transcription", "answer", "response", "summary")),
+    "x_min": (("xmin",), ("left", "x1", "x0")),
+    "y_min": (("ymin",), ("top", "y1", "y0")),
+    "x_max": (("xmax",), ("right", "x2")),
+    "y_max": (("ymax",), ("bottom", "y2")),
 }  # fmt: skip
 
 
@@ -104,7 +128,7 @@ def choose_columns(
     names: list[str], origin: str, task: str | None, worker: str | None, label: str | None
 ) -> tuple[str, str, str]:
     """Find the three columns: those named by the user, then the default names, then synonyms."""
-    found = _choose(names, origin, {"task": task, "worker": worker, "label": label})
+    found = choose_roles(names, origin, {"task": task, "worker": worker, "label": label})
     return found[0], found[1], found[2]
 
 
@@ -116,7 +140,7 @@ def choose_truth_columns(names: list[str], origin: str, task: str | None, label:
     """Find the two columns of a table of truths, whose label may also be called truth, gold and the like."""
     if label is None and not candidates("label", names):
         label = next((name for name in names if _key(name) in TRUTHS), None)
-    found = _choose(names, origin, {"task": task, "label": label})
+    found = choose_roles(names, origin, {"task": task, "label": label})
     return found[0], found[1]
 
 
@@ -129,7 +153,8 @@ def check_time_column(names: list[str], origin: str, time: str, others: tuple[st
     return name
 
 
-def _choose(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
+def choose_roles(names: list[str], origin: str, given: dict[str, str | None]) -> list[str]:
+    """Find the columns of some roles: those named by the user, then the default names, then synonyms."""
     taken = {name for name in given.values() if name is not None}
     found = {
         role: _check_named(name, names, origin, role) if name is not None else _guess_column(role, names, origin, taken)
@@ -141,7 +166,8 @@ def _choose(names: list[str], origin: str, given: dict[str, str | None]) -> list
     result = [str(name) for name in found.values()]
     if len(set(result)) < len(result):
         raise InputError(
-            f"{origin}: {', '.join(given)} must be {NUMBERS[len(given)]} different columns; they are {listing(result)}."
+            f"{origin}: {', '.join(given)} must be {NUMBERS.get(len(given), len(given))} different columns; they are "
+            f"{listing(result)}."
         )
     _refuse_repeated(names, origin, result)
     return result
