@@ -59,12 +59,10 @@ class Kind:
         Columns that a user can name when reading, the first ones needed.
     default
         Slug of the method that is used where none is named.
-    read
-        Reads answers: `read(source, **roles, on_duplicate=…)`.
-    score
-        Compares a model's consensus with a truth, which may be a path or a table: named numbers.
-    simulate
-        A crowd of known workers: an object with `answers`, `truth` (a table as `score` takes it) and `workers`.
+    reader, scorer, simulator
+        Module and function of `read`, `score` and `simulate`, imported when first used.
+    shown
+        Columns of the consensus that a terminal shows, and of the workers.
     """
 
     name: str
@@ -72,9 +70,25 @@ class Kind:
     columns: tuple[tuple[str, ...], ...]
     roles: tuple[str, ...]
     default: str
-    read: Callable[..., Answers]
-    score: Callable[[Any, Any], dict[str, float]]
-    simulate: Callable[..., Any]
+    reader: str
+    scorer: str
+    simulator: str
+    shown: tuple[tuple[str, ...], tuple[str, ...]]
+
+    @property
+    def read(self) -> Callable[..., Answers]:
+        """Reads answers: `read(source, **roles, on_duplicate=…)`."""
+        return _import(self.reader)
+
+    @property
+    def score(self) -> Callable[[Any, Any], dict[str, float]]:
+        """Compares a model's consensus with a truth, which may be a path or a table: named numbers."""
+        return _import(self.scorer)
+
+    @property
+    def simulate(self) -> Callable[..., Any]:
+        """A crowd of known workers: an object with `answers` and `truth`, as `score` takes it."""
+        return _import(self.simulator)
 
     def recognises(self, names: Iterable[str]) -> bool:
         """Whether a table with these columns holds answers of this kind."""
@@ -92,6 +106,12 @@ class Kind:
         if wanted not in found:
             raise InputError(f"There is no method {quote(wanted)} for {self.name}. There are: {', '.join(found)}.")
         return found[wanted]
+
+
+def _import(path: str) -> Callable[..., Any]:
+    module, _, name = path.rpartition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
 
 
 @functools.cache

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crowdwise.labels.unseen_characters import escape_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CrowdwiseError", "InputError", "InputWarning", "UnclearInputError", "listing", "quote"]
+__all__ = ["CrowdwiseError", "InputError", "InputWarning", "OtherKindError", "UnclearInputError", "listing", "quote"]
 
 SHOWN = 5
 LONGEST_NAME = 60
@@ -35,6 +35,22 @@ class UnclearInputError(InputError):
     def __init__(self, message: str, choices: Iterable[tuple[str, tuple[str, ...]]] = ()) -> None:
         super().__init__(message)
         self.choices = tuple(choices)
+
+
+class OtherKindError(InputError):
+    """Answers of a kind that is no class, where classes were asked for.
+
+    Attributes
+    ----------
+    kind
+        Name of the kind.
+    opened
+        The table, opened: standard input cannot be opened twice.
+    """
+
+    def __init__(self, message: str, kind: str, opened: Any) -> None:
+        super().__init__(message)
+        self.kind, self.opened = kind, opened
 
 
 class InputWarning(UserWarning):

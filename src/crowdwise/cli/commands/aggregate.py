@@ -12,7 +12,7 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from crowdwise.cli import console_tables, fitted_model_output, output_files
+from crowdwise.cli import console_tables, fitted_model_output, kind_output, output_files
 from crowdwise.cli.fitted_model_output import (
     FittedResult,
     expected_wrong_facts,
@@ -23,7 +23,7 @@ from crowdwise.cli.fitted_model_output import (
 from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files, read_task_items, split_names
 from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, build_option_arguments, make_option
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
-from crowdwise.labels.errors import InputError, listing, quote
+from crowdwise.labels.errors import InputError, OtherKindError, listing, quote
 from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
@@ -119,18 +119,28 @@ def aggregate(
     results = ("consensus.csv", "workers.csv")
     place = None if out is None or out == "-" else output_files.check_results(out, results, given)
     files = LabelFiles(labels, columns)
+
+    def print_for_programs(result: Any) -> bool:
+        if json:
+            output_files.print_json(result.to_json_dict())
+        if out == "-":
+            output_files.print_csv(result.consensus)
+        return json or out == "-"
+
     with use_engine(options.engine):
-        read = read_files(files)
+        try:
+            read = read_files(files)
+        except OtherKindError as other:
+            kind_output.aggregate_answers(
+                other.kind, other.opened, files, options, place=place, print_result=print_for_programs
+            )
+            return
         announce_compilation(read)
         items = read_task_items(options.items, read)
         result = fit_and_score(files, options, read)
     if place is not None:
         output_files.write_results(result, place)
-    if json:
-        output_files.print_json(result.to_json_dict())
-    if out == "-":
-        output_files.print_csv(result.consensus)
-    if json or out == "-":
+    if print_for_programs(result):
         fitted_model_output.print_notes_to_stderr(result.notes)
     else:
         _print_page(result, place, items)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from crowdwise.kinds.kind_registry import Kind
-from crowdwise.kinds.values.answers import read_values
-from crowdwise.kinds.values.metrics import score_values
-from crowdwise.kinds.values.simulation import simulate_values
 
 __all__ = ["KIND"]
 
@@ -15,7 +12,8 @@ KIND = Kind(
     columns=(("task", "worker", "value"),),
     roles=("task", "worker", "value"),
     default="gaussian",
-    read=read_values,
-    score=score_values,
-    simulate=simulate_values,
+    reader="crowdwise.kinds.values.answers:read_values",
+    scorer="crowdwise.kinds.values.metrics:score_values",
+    simulator="crowdwise.kinds.values.simulation:simulate_values",
+    shown=(("task", "value", "low", "high", "n_answers"), ("worker", "n_answers", "error", "error_low", "error_high")),
 )
