@@ -208,8 +208,6 @@ def _encode_batches(batches: Iterable[list[pa.Array]], encoders: list[ColumnEnco
 
 def open_source(source: Any, needs: str = ANSWERS) -> Opened:
     """Tell the source's kind: columns, a nested mapping, or a matrix; what a file `needs` is said if it is empty."""
-    if isinstance(source, Columns):  # opened before
-        return source
     if _is_path(source) or (isinstance(source, list | tuple) and source and all(map(_is_path, source))):
         return open_paths(source, needs)
     if hasattr(source, "read"):
