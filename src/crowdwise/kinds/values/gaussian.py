@@ -142,6 +142,25 @@ def log_likelihood(
     return float(joint + 0.5 * np.log(2 * np.pi * variance[unknown]).sum())
 
 
+def on_scale_of_the_crowd(
+    parameters: GaussianParameters, counts: IntArray, gold: FloatArray | None
+) -> GaussianParameters:
+    """The same model on the scale on which workers, weighed by their answers, have scale 1 and bias 0 on average.
+
+    Values that are stretched and shifted, with workers who undo it, say the same of the answers; only the priors tell
+    them apart, and weakly. Known values fix the scale.
+    """
+    if gold is not None:
+        return parameters
+    scale, bias = (np.average(each, axis=0, weights=counts) for each in (parameters.scale, parameters.bias))
+    scale = np.where(scale > SMALL, scale, 1.0)
+    own = parameters.scale / scale
+    return GaussianParameters(
+        scale * parameters.mean + bias, scale**2 * parameters.spread, parameters.variance, own,
+        parameters.bias - own * bias,
+    )  # fmt: skip
+
+
 @estimator
 class GaussianValues(ValueModel):
     """Consensus of values: every worker has a standard deviation, and a scale and a bias of their own, by EM.
@@ -184,7 +203,7 @@ class GaussianValues(ValueModel):
             return likelihood + priors.log_density(now, self.lines), likelihood, following
 
         ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * answers.n_answers, name=self.slug)
-        found = ended.parameters
+        found = on_scale_of_the_crowd(ended.parameters, answers.answers_per_worker, gold)
         value, variance = e_step(answers, answers.worker, found, gold)
         # The share of an answer in its task's posterior says how much of it the consensus has taken up.
         taken = found.scale[answers.worker] ** 2 * variance[answers.task] / found.variance[answers.worker][:, None]
