@@ -97,6 +97,7 @@ def read_timed_files(given: LabelFiles) -> TimedLabels:
     """Read labels and their times as the options say; what is doubtful about them is said on standard error."""
     from crowdwise.labels.times import read_timed_labels
 
+    given.refuse_other_kind()
     time = given.columns.time_column if isinstance(given.columns, TimedColumnOptions) else None
     timed: TimedLabels = _read_and_warn(lambda: read_timed_labels(given.files, time=time, **given.reader_options()))
     return timed
