@@ -43,7 +43,8 @@ EXACT, STEEPER, MARGIN = 0.5, 1.5, 0.05
 MOSTLY = 0.95  # share of the labels that must be numbers; the rest may be "don't know"
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
 VALUES = (
-    "As values they are aggregated by `crowdwise aggregate --kind values`, in Python by crowdwise.kinds.read_values"
+    "Values are aggregated by `crowdwise aggregate --kind values`, in Python by crowdwise.kinds.read_values; for all "
+    "else put them (and their truth) into a few bands first, such as low, middle and high"
 )
 
 
