@@ -1,3 +1,6 @@
+from .comparisons.answers import Comparisons as Comparisons
+from .comparisons.answers import read_comparisons as read_comparisons
+from .comparisons.simulation import simulate_comparisons as simulate_comparisons
 from .kind_registry import Kind as Kind
 from .kind_registry import find_kind as find_kind
 from .kind_registry import kind as kind

@@ -1,0 +1,204 @@
+"""The most probable scores and workers: the objective of every method for comparisons, its gradient and information.
+
+| prior | of |
+|---|---|
+| normal, mean 0, standard deviation `spread` | scores of items |
+| normal, mean 1, standard deviation `slope_spread` | slopes of workers |
+| normal, mean `bias_mean`, standard deviation `bias_spread` | biases of workers towards the left side |
+| Beta(`right`, `wrong`) | qualities ω of workers |
+| normal, mean 0, standard deviation `TIE_SPREAD` | log ν, of ties |
+
+A method names the parts that it estimates ("score", "slope", "bias", "quality", "tie"); the others stay as they are.
+The objective is the log-likelihood and the log-density of the priors of these parts, without constants. A product of
+the information with a vector costs O(answers).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from crowdwise.kinds.comparisons.likelihood import Parameters, differentiate
+from crowdwise.kinds.fisher_scoring import Ascent, LocalModel, climb_by_fisher_scoring
+
+if TYPE_CHECKING:
+    from crowdwise.kinds.comparisons.answers import Comparisons
+    from crowdwise.kinds.comparisons.likelihood import Derivatives
+    from crowdwise.labels.types import BoolArray, FloatArray
+
+__all__ = ["Objective", "Priors", "find_mode"]
+
+TIE_SPREAD = 3.0  # ν from 1/150 to 150 with 90 % probability: little is known beforehand
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Priors of items and workers; see the table above."""
+
+    spread: float = 1.0
+    slope_spread: float = 1.0
+    bias_mean: float = 0.0
+    bias_spread: float = 0.5
+    right: float = 2.0
+    wrong: float = 1.0
+
+
+class Objective:
+    """Log-posterior of the estimated parts as a function of one vector, the parts behind one another.
+
+    Parameters
+    ----------
+    parts
+        What is estimated, in the order score, slope, bias, quality, tie.
+    base
+        What the other parts are, and scores that are pinned.
+    pinned : (N,)
+        Items whose scores are known and stay as they are.
+    """
+
+    def __init__(
+        self,
+        answers: Comparisons,
+        parts: tuple[str, ...],
+        base: Parameters,
+        priors: Priors,
+        pinned: BoolArray | None = None,
+    ) -> None:
+        self.answers, self.parts, self.base, self.priors, self.pinned = answers, parts, base, priors, pinned
+        sizes = [1 if part == "tie" else getattr(base, part).size for part in parts]
+        ends = np.cumsum(sizes)
+        self.place = {part: slice(end - size, end) for part, size, end in zip(parts, sizes, ends, strict=True)}
+        self.size = int(ends[-1])
+
+    def pack(self, parameters: Parameters) -> FloatArray:
+        """The estimated parts as one vector."""
+        return np.concatenate([np.atleast_1d(getattr(parameters, part)) for part in self.parts]).astype(np.float64)
+
+    def unpack(self, vector: FloatArray) -> Parameters:
+        """The parameters that a vector stands for."""
+        found = {part: vector[self.place[part]] for part in self.parts}
+        tie = float(found.pop("tie")[0]) if "tie" in found else self.base.tie
+        return replace(self.base, **found, tie=tie)
+
+    def describe(self, vector: FloatArray) -> LocalModel:
+        """Value, gradient and information about a vector."""
+        now, answers = self.unpack(vector), self.answers
+        worker = answers.worker
+        slope, difference = now.slope[worker], now.score[answers.left] - now.score[answers.right]
+        found = differentiate(answers.outcome, slope * difference + now.bias[worker], now.quality[worker], now.tie)
+        value, gradient, precision = self._prior(now)
+        gradient += self._scatter(found.by_x, found.by_q, found.by_t, slope, difference)
+        diagonal = precision + self._diagonal(found, slope, difference)
+        if self.pinned is not None:
+            gradient[: self.pinned.size][self.pinned] = 0.0
+
+        def multiply(direction: FloatArray) -> FloatArray:
+            x, q, t = self._directional(direction, slope, difference)
+            product = precision * direction + self._scatter(
+                found.xx * x + found.xq * q + found.xt * t,
+                found.xq * x + found.qq * q + found.qt * t,
+                found.xt * x + found.qt * q + found.tt * t,
+                slope,
+                difference,
+            )
+            if self.pinned is not None:
+                product[: self.pinned.size][self.pinned] = 0.0
+            return product
+
+        return LocalModel(value + float(found.value.sum()), gradient, multiply, diagonal)
+
+    def information(self, parameters: Parameters) -> tuple[Derivatives, FloatArray, FloatArray, FloatArray]:
+        """Derivatives of each answer, slopes and differences of scores, and the priors' precisions, at parameters."""
+        answers = self.answers
+        slope = parameters.slope[answers.worker]
+        difference = parameters.score[answers.left] - parameters.score[answers.right]
+        x = slope * difference + parameters.bias[answers.worker]
+        found = differentiate(answers.outcome, x, parameters.quality[answers.worker], parameters.tie)
+        return found, slope, difference, self._prior(parameters)[2]
+
+    # ---- parts --------------------------------------------------------------------------------------------
+
+    def _prior(self, now: Parameters) -> tuple[float, FloatArray, FloatArray]:
+        """Log-density of the priors, its gradient and its precision."""
+        value, gradient, precision = 0.0, np.empty(self.size), np.empty(self.size)
+        normal = {
+            "score": (0.0, self.priors.spread),
+            "slope": (1.0, self.priors.slope_spread),
+            "bias": (self.priors.bias_mean, self.priors.bias_spread),
+            "tie": (0.0, TIE_SPREAD),
+        }
+        for part, place in self.place.items():
+            there = np.atleast_1d(getattr(now, part))
+            if part == "quality":
+                right, wrong, w = self.priors.right - 1, self.priors.wrong - 1, expit(there)
+                value += float((right * log_expit(there) + wrong * log_expit(-there)).sum())
+                gradient[place] = right * (1 - w) - wrong * w
+                precision[place] = np.maximum((right + wrong) * w * (1 - w), 1e-9)
+            else:
+                mean, spread = normal[part]
+                value -= 0.5 * float((((there - mean) / spread) ** 2).sum())
+                gradient[place] = (mean - there) / spread**2
+                precision[place] = 1 / spread**2
+        return value, gradient, precision
+
+    def _scatter(
+        self, x: FloatArray, q: FloatArray, t: FloatArray, slope: FloatArray, difference: FloatArray
+    ) -> FloatArray:
+        """Sums over answers of derivatives by x, q and t, as derivatives by the estimated parts."""
+        answers, place, total = self.answers, self.place, np.empty(self.size)
+        moved = x * slope
+        total[place["score"]] = np.bincount(answers.left, moved, answers.n_items)
+        total[place["score"]] -= np.bincount(answers.right, moved, answers.n_items)
+        by_worker = {"slope": (x, difference), "bias": (x, None), "quality": (q, None)}
+        for part, (values, factor) in by_worker.items():
+            if part in place:
+                weights = values if factor is None else values * factor
+                total[place[part]] = np.bincount(answers.worker, weights, answers.n_workers)
+        if "tie" in place:
+            total[place["tie"]] = t.sum()
+        return total
+
+    def _directional(
+        self, direction: FloatArray, slope: FloatArray, difference: FloatArray
+    ) -> tuple[FloatArray, FloatArray | float, float]:
+        """How x, q and t of each answer change with the parameters in a direction."""
+        answers, place = self.answers, self.place
+        score = direction[place["score"]]
+        x = slope * (score[answers.left] - score[answers.right])
+        if "slope" in place:
+            x += difference * direction[place["slope"]][answers.worker]
+        if "bias" in place:
+            x += direction[place["bias"]][answers.worker]
+        q = direction[place["quality"]][answers.worker] if "quality" in place else 0.0
+        return x, q, float(direction[place["tie"]][0]) if "tie" in place else 0.0
+
+    def _diagonal(self, found: Derivatives, slope: FloatArray, difference: FloatArray) -> FloatArray:
+        answers, total = self.answers, np.empty(self.size)
+        for part, place in self.place.items():
+            if part == "score":
+                weights = found.xx * slope**2
+                total[place] = np.bincount(answers.left, weights, answers.n_items)
+                total[place] += np.bincount(answers.right, weights, answers.n_items)
+            elif part == "tie":
+                total[place] = found.tt.sum()
+            else:
+                weights = {"slope": found.xx * difference**2, "bias": found.xx, "quality": found.qq}[part]
+                total[place] = np.bincount(answers.worker, weights, answers.n_workers)
+        return total
+
+
+def find_mode(
+    objective: Objective, start: Parameters, *, max_iter: int, tol: float, name: str
+) -> tuple[Parameters, Ascent]:
+    """Climb the objective from a start; `tol` is a gain per answer."""
+    ended = climb_by_fisher_scoring(
+        objective.pack(start),
+        objective.describe,
+        max_iter=max_iter,
+        tol=tol * objective.answers.n_answers,
+        name=name,
+    )
+    return objective.unpack(ended.parameters), ended

@@ -1,0 +1,186 @@
+"""How sure scores and workers are: Laplace's approximation, whose covariance is the inverse of the information.
+
+With at most `LARGEST_EXACT` parameters, the information on items and workers together is factorised (it is sparse) and
+the entries of its inverse that are needed are solved for, a block of columns at a time. With more, workers are taken as
+known when it comes to items, and the other way round; the information on the items is then a graph's Laplacian, and the
+inverse is found by Gaussian belief propagation on the pairs that were compared: exact on a tree, and near where the
+graph is large and loops are long. It underestimates variances where short loops carry most of the information.
+
+Scores are known up to a constant for each group of items that comparisons join; `centred` is the variance of a score
+less the mean of its group. The information maps a constant to itself over the squared spread, so that the covariance of
+every score with its group's mean, and the variance of the mean, are spread² / size of the group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.linalg import splu
+
+if TYPE_CHECKING:
+    from crowdwise.kinds.comparisons.likelihood import Parameters
+    from crowdwise.kinds.comparisons.pair_graph import PairGraph
+    from crowdwise.kinds.comparisons.posterior_mode import Objective
+    from crowdwise.labels.types import FloatArray, IntArray
+
+__all__ = ["LaplaceVariances", "find_rough_variances", "find_variances", "propagate_beliefs"]
+
+LARGEST_EXACT = 3_000  # a factor of this size takes about a second
+BLOCK = 256  # columns of the inverse that are held at a time
+MOST_ROUNDS = 500
+ENOUGH = 1e-5  # relative change of a message
+
+
+@dataclass(frozen=True)
+class LaplaceVariances:
+    """Variances of what was estimated.
+
+    Attributes
+    ----------
+    score, centred : (N,)
+        Of the scores, and of the scores less the mean of their group.
+    pair : (P,)
+        Of the difference of scores of each pair that was compared.
+    workers : dict
+        Of "slope", "bias" and "quality" where these were estimated (M,).
+    """
+
+    score: FloatArray
+    centred: FloatArray
+    pair: FloatArray
+    workers: dict[str, FloatArray]
+
+
+def find_variances(objective: Objective, mode: Parameters) -> LaplaceVariances:
+    """Variances at the mode, with items and workers together where they are few."""
+    if objective.size > LARGEST_EXACT:
+        return find_rough_variances(objective, mode)
+    return _collect(objective, *_invert_whole(objective, mode))
+
+
+def find_rough_variances(objective: Objective, mode: Parameters) -> LaplaceVariances:
+    """Variances at the mode, with items and workers apart."""
+    return _collect(objective, *_invert_parts(objective, mode))
+
+
+def _collect(
+    objective: Objective, diagonal: dict[str, FloatArray], score: FloatArray, pair: FloatArray
+) -> LaplaceVariances:
+    graph = objective.answers.graph
+    if objective.pinned is not None:
+        score = np.where(objective.pinned, 0.0, score)
+    sizes = graph.group_sizes[graph.group]
+    shift = objective.priors.spread**2 / sizes
+    centred = np.where((sizes > 1) & (objective.pinned is None), np.maximum(score - shift, 1e-12 * score), score)
+    workers = {part: diagonal[part] for part in ("slope", "bias", "quality") if part in diagonal}
+    return LaplaceVariances(score, centred, np.maximum(pair, 0.0), workers)
+
+
+def _invert_whole(objective: Objective, mode: Parameters) -> tuple[dict[str, FloatArray], FloatArray, FloatArray]:
+    """Diagonal of the inverse by parts, and the variances of scores and of the differences of pairs."""
+    answers, place, graph = objective.answers, objective.place, objective.answers.graph
+    found, slope, difference, precision = objective.information(mode)
+    n = objective.size
+    # Each answer moves x by its left and right score, slope and bias; q by the quality; t by log ν.
+    moves: list[tuple[str, IntArray, FloatArray]] = [("x", answers.left, slope), ("x", answers.right, -slope)]
+    ones = np.ones(answers.n_answers)
+    for part, kind, factor in (("slope", "x", difference), ("bias", "x", ones), ("quality", "q", ones)):
+        if part in place:
+            moves.append((kind, place[part].start + answers.worker, factor))
+    if "tie" in place:
+        moves.append(("t", np.full(answers.n_answers, place["tie"].start, np.int32), ones))
+    weight = {"xx": found.xx, "qq": found.qq, "tt": found.tt, "qx": found.xq, "tx": found.xt, "qt": found.qt}
+    rows, columns, values = [np.arange(n)], [np.arange(n)], [precision]
+    for kind, row, factor in moves:
+        for other, column, times in moves:
+            rows.append(row)
+            columns.append(column)
+            values.append(factor * times * weight["".join(sorted(kind + other))])
+    every = np.concatenate(values)
+    matrix = coo_array((every, (np.concatenate(rows), np.concatenate(columns))), shape=(n, n)).tocsc()
+    if objective.pinned is not None:  # as if known beforehand very surely
+        matrix = matrix + coo_array(
+            (1e12 * matrix.diagonal()[: objective.pinned.size][objective.pinned], (np.flatnonzero(objective.pinned),) * 2),
+            shape=(n, n),
+        )
+    factor = splu(matrix.tocsc())
+    inverse, pair = np.empty(n), np.empty(graph.n_pairs)
+    across = np.zeros(graph.n_pairs)
+    order = np.argsort(graph.second, kind="stable")
+    ends = np.searchsorted(graph.second[order], np.arange(0, n + BLOCK, BLOCK))
+    for number, start in enumerate(range(0, n, BLOCK)):
+        stop = min(start + BLOCK, n)
+        block = np.zeros((n, stop - start))
+        block[np.arange(start, stop), np.arange(stop - start)] = 1.0
+        solved = factor.solve(block)
+        inverse[start:stop] = solved[np.arange(start, stop), np.arange(stop - start)]
+        here = order[ends[number] : ends[number + 1]]
+        across[here] = solved[graph.first[here], graph.second[here] - start]
+    inverse = np.maximum(inverse, 0.0)
+    score = inverse[place["score"]]
+    pair = score[graph.first] + score[graph.second] - 2 * across
+    return {part: inverse[where] for part, where in place.items()}, score, pair
+
+
+def _invert_parts(objective: Objective, mode: Parameters) -> tuple[dict[str, FloatArray], FloatArray, FloatArray]:
+    """The same with items and workers apart."""
+    answers, place, graph = objective.answers, objective.place, objective.answers.graph
+    found, slope, difference, precision = objective.information(mode)
+    weights = np.bincount(graph.pair, found.xx * slope**2, graph.n_pairs)
+    own = precision[place["score"]]
+    score, pair = propagate_beliefs(graph, weights, own if objective.pinned is None else own + 1e12 * objective.pinned)
+    variances: dict[str, FloatArray] = {}
+    information = {"slope": found.xx * difference**2, "bias": found.xx, "quality": found.qq}
+    sums = {
+        part: np.bincount(answers.worker, values, answers.n_workers) + precision[place[part]]
+        for part, values in information.items()
+        if part in place
+    }
+    for part, total in sums.items():
+        variances[part] = 1 / total
+    if "slope" in sums and "bias" in sums:
+        both = np.bincount(answers.worker, found.xx * difference, answers.n_workers)
+        determinant = sums["slope"] * sums["bias"] - both**2
+        variances["slope"], variances["bias"] = sums["bias"] / determinant, sums["slope"] / determinant
+    return variances, score, pair
+
+
+def propagate_beliefs(graph: PairGraph, weights: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Variances of scores (N,) and of differences of pairs (P,) where the information is a Laplacian and a diagonal.
+
+    Parameters
+    ----------
+    weights : (P,)
+        Information on the difference of each pair; minus this is the entry of the pair.
+    own : (N,)
+        Information on each score besides, above 0.
+
+    Notes
+    -----
+    A message w → i is what the pair's other item adds to the precision of i: weight - weight² / (precision of the
+    other without this pair) for the pair as a whole, always between 0 and the weight, and falling from it.
+    """
+    n = graph.n_items
+    source = np.concatenate([graph.first, graph.second])
+    target = np.concatenate([graph.second, graph.first])
+    weight = np.concatenate([weights, weights])
+    back = np.concatenate([np.arange(graph.n_pairs) + graph.n_pairs, np.arange(graph.n_pairs)])
+    message = weight.copy()  # source -> target
+    for _ in range(MOST_ROUNDS):
+        precision = own + np.bincount(target, message, n)
+        without = precision[source] - message[back]
+        after = weight * without / (without + weight)
+        change = float(np.max(np.abs(after - message) / np.maximum(weight, 1e-300), initial=0.0))
+        message = after
+        if change < ENOUGH:
+            break
+    precision = own + np.bincount(target, message, n)
+    first, second = slice(0, graph.n_pairs), slice(graph.n_pairs, None)
+    # Of a pair without its own information: precisions a, b; with it the difference has variance (a + b)/(ab + w(a+b)).
+    a = precision[graph.first] - message[second]
+    b = precision[graph.second] - message[first]
+    pair: FloatArray = (a + b) / (a * b + weights * (a + b))
+    return 1 / precision, pair
