@@ -38,11 +38,11 @@ def anywhere(answers: Comparisons, seed: int = 1) -> Parameters:
 
 def dense_log_posterior(answers: Comparisons, now: Parameters, priors: Priors) -> float:
     """The formula of the docstrings, one answer after the other."""
-    total = 0.0
+    total, slopes = 0.0, now.slope / np.sqrt((now.slope**2).mean())
     for worker, left, right, outcome in zip(
         answers.worker, answers.left, answers.right, answers.outcome, strict=True
     ):
-        x = now.slope[worker] * (now.score[left] - now.score[right]) + now.bias[worker]
+        x = slopes[worker] * (now.score[left] - now.score[right]) + now.bias[worker]
         weights = {1: np.exp(x / 2), 0: np.exp(now.tie), -1: np.exp(-x / 2)}
         omega = expit(now.quality[worker])
         share = (omega * weights[outcome] + (1 - omega) * weights[-outcome]) / sum(weights.values())
@@ -93,7 +93,25 @@ def test_information_as_products_is_the_dense_matrix() -> None:
     found = objective.describe(objective.pack(now))
     matrix = np.column_stack([found.multiply(column) for column in np.eye(objective.size)])
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
-    np.testing.assert_allclose(matrix.diagonal(), found.diagonal, atol=1e-12)
+    assert np.linalg.eigvalsh(matrix).min() > 0
+
+
+def test_variances_are_those_of_the_dense_inverse() -> None:
+    """With slopes whose root mean square is given, as intervals take it."""
+    answers = tiny(3)
+    now = anywhere(answers)
+    objective = Objective(answers, EVERY_PART, now, Priors(right=3.0, wrong=2.0))
+    found, slope, moved, precision = objective.information(now)
+    matrix = np.diag(precision)
+    for row in range(answers.n_answers):
+        moves = np.zeros((3, objective.size))
+        moves[0, [answers.left[row], answers.right[row]]] = slope[row], -slope[row]
+        moves[0, [5 + answers.worker[row], 8 + answers.worker[row]]] = moved[row], 1
+        moves[1, 11 + answers.worker[row]] = moves[2, 14] = 1
+        weights = np.array([[found.xx[row], found.xq[row], found.xt[row]], [found.xq[row], found.qq[row], found.qt[row]],
+                            [found.xt[row], found.qt[row], found.tt[row]]])  # fmt: skip
+        matrix += moves.T @ weights @ moves
+    np.testing.assert_allclose(matrix.diagonal(), objective.describe(objective.pack(now)).diagonal, atol=1e-12)
     inverse = np.linalg.inv(matrix)
     variances = find_variances(objective, now)
     graph = answers.graph

@@ -86,7 +86,9 @@ def estimate(
     variances = find_variances(objective, mode)
     if not ascent.converged:
         warn_not_converged(f"{name} stopped after {max_iter} iterations while still improving. Raise max_iter.")
-    return Estimate(mode, ascent, priors, variances)
+    if "slope" in variances.workers:  # of the slopes relative to their root mean square, as the likelihood takes them
+        variances.workers["slope"] /= (mode.slope**2).mean()
+    return Estimate(objective.settle(mode), ascent, priors, variances)
 
 
 def _spread(squares: FloatArray, usual: float) -> float:

@@ -8,6 +8,10 @@
 | Beta(`right`, `wrong`) | qualities ω of workers |
 | normal, mean 0, standard deviation `TIE_SPREAD` | log ν, of ties |
 
+Slopes count relative to their root mean square: scores that are half as large, with slopes twice as large, would give
+the same answers, and the mode of scores and slopes together would shrink the one and blow up the other. What stands
+for a slope u in the likelihood is u / √(mean of u²), which `relative_slopes` gives; the scores then have one scale.
+
 A method names the parts that it estimates ("score", "slope", "bias", "quality", "tie"); the others stay as they are.
 The objective is the log-likelihood and the log-density of the priors of these parts, without constants. A product of
 the information with a vector costs O(answers).
@@ -16,7 +20,7 @@ the information with a vector costs O(answers).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.likelihood import Derivatives
     from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["Objective", "Priors", "find_mode"]
+__all__ = ["Objective", "Priors", "RelativeSlopes", "find_mode", "relative_slopes"]
 
 TIE_SPREAD = 3.0  # ν from 1/150 to 150 with 90 % probability: little is known beforehand
 
@@ -44,6 +48,24 @@ class Priors:
     bias_spread: float = 0.5
     right: float = 2.0
     wrong: float = 1.0
+
+
+class RelativeSlopes(NamedTuple):
+    """Slopes over their root mean square, and that."""
+
+    slope: FloatArray
+    size: float
+
+    def project(self, direction: FloatArray) -> FloatArray:
+        """How the relative slopes change with the slopes in a direction; the same map takes derivatives back."""
+        moved: FloatArray = (direction - self.slope * float(self.slope @ direction) / self.slope.size) / self.size
+        return moved
+
+
+def relative_slopes(slope: FloatArray, *, estimated: bool) -> RelativeSlopes:
+    """Slopes as the likelihood takes them; those that are given and not estimated stay as they are."""
+    size = float(np.sqrt((slope**2).mean())) if estimated else 1.0
+    return RelativeSlopes(slope / size, size)
 
 
 class Objective:
@@ -87,22 +109,24 @@ class Objective:
         """Value, gradient and information about a vector."""
         now, answers = self.unpack(vector), self.answers
         worker = answers.worker
-        slope, difference = now.slope[worker], now.score[answers.left] - now.score[answers.right]
+        relative = self._relative(now)
+        slope, difference = relative.slope[worker], now.score[answers.left] - now.score[answers.right]
         found = differentiate(answers.outcome, slope * difference + now.bias[worker], now.quality[worker], now.tie)
         value, gradient, precision = self._prior(now)
-        gradient += self._scatter(found.by_x, found.by_q, found.by_t, slope, difference)
-        diagonal = precision + self._diagonal(found, slope, difference)
+        gradient += self._scatter(found.by_x, found.by_q, found.by_t, slope, difference, relative)
+        diagonal = precision + self._diagonal(found, slope, difference, relative)
         if self.pinned is not None:
             gradient[: self.pinned.size][self.pinned] = 0.0
 
         def multiply(direction: FloatArray) -> FloatArray:
-            x, q, t = self._directional(direction, slope, difference)
+            x, q, t = self._directional(direction, slope, difference, relative)
             product = precision * direction + self._scatter(
                 found.xx * x + found.xq * q + found.xt * t,
                 found.xq * x + found.qq * q + found.qt * t,
                 found.xt * x + found.qt * q + found.tt * t,
                 slope,
                 difference,
+                relative,
             )
             if self.pinned is not None:
                 product[: self.pinned.size][self.pinned] = 0.0
@@ -111,13 +135,20 @@ class Objective:
         return LocalModel(value + float(found.value.sum()), gradient, multiply, diagonal)
 
     def information(self, parameters: Parameters) -> tuple[Derivatives, FloatArray, FloatArray, FloatArray]:
-        """Derivatives of each answer, slopes and differences of scores, and the priors' precisions, at parameters."""
-        answers = self.answers
-        slope = parameters.slope[answers.worker]
+        """Derivatives of each answer, slopes, how slopes move x, and the priors' precisions, at parameters."""
+        answers, relative = self.answers, self._relative(parameters)
+        slope = relative.slope[answers.worker]
         difference = parameters.score[answers.left] - parameters.score[answers.right]
         x = slope * difference + parameters.bias[answers.worker]
         found = differentiate(answers.outcome, x, parameters.quality[answers.worker], parameters.tie)
-        return found, slope, difference, self._prior(parameters)[2]
+        return found, slope, difference / relative.size, self._prior(parameters)[2]
+
+    def settle(self, parameters: Parameters) -> Parameters:
+        """The parameters with slopes as the likelihood takes them."""
+        return replace(parameters, slope=self._relative(parameters).slope)
+
+    def _relative(self, parameters: Parameters) -> RelativeSlopes:
+        return relative_slopes(parameters.slope, estimated="slope" in self.place)
 
     # ---- parts --------------------------------------------------------------------------------------------
 
@@ -145,7 +176,13 @@ class Objective:
         return value, gradient, precision
 
     def _scatter(
-        self, x: FloatArray, q: FloatArray, t: FloatArray, slope: FloatArray, difference: FloatArray
+        self,
+        x: FloatArray,
+        q: FloatArray,
+        t: FloatArray,
+        slope: FloatArray,
+        difference: FloatArray,
+        relative: RelativeSlopes,
     ) -> FloatArray:
         """Sums over answers of derivatives by x, q and t, as derivatives by the estimated parts."""
         answers, place, total = self.answers, self.place, np.empty(self.size)
@@ -156,26 +193,30 @@ class Objective:
         for part, (values, factor) in by_worker.items():
             if part in place:
                 weights = values if factor is None else values * factor
-                total[place[part]] = np.bincount(answers.worker, weights, answers.n_workers)
+                sums = np.bincount(answers.worker, weights, answers.n_workers)
+                total[place[part]] = relative.project(sums) if part == "slope" else sums
         if "tie" in place:
             total[place["tie"]] = t.sum()
         return total
 
     def _directional(
-        self, direction: FloatArray, slope: FloatArray, difference: FloatArray
+        self, direction: FloatArray, slope: FloatArray, difference: FloatArray, relative: RelativeSlopes
     ) -> tuple[FloatArray, FloatArray | float, float]:
         """How x, q and t of each answer change with the parameters in a direction."""
         answers, place = self.answers, self.place
         score = direction[place["score"]]
         x = slope * (score[answers.left] - score[answers.right])
         if "slope" in place:
-            x += difference * direction[place["slope"]][answers.worker]
+            x += difference * relative.project(direction[place["slope"]])[answers.worker]
         if "bias" in place:
             x += direction[place["bias"]][answers.worker]
         q = direction[place["quality"]][answers.worker] if "quality" in place else 0.0
         return x, q, float(direction[place["tie"]][0]) if "tie" in place else 0.0
 
-    def _diagonal(self, found: Derivatives, slope: FloatArray, difference: FloatArray) -> FloatArray:
+    def _diagonal(
+        self, found: Derivatives, slope: FloatArray, difference: FloatArray, relative: RelativeSlopes
+    ) -> FloatArray:
+        """Of the information, as if the root mean square of the slopes were given."""
         answers, total = self.answers, np.empty(self.size)
         for part, place in self.place.items():
             if part == "score":
@@ -185,7 +226,7 @@ class Objective:
             elif part == "tie":
                 total[place] = found.tt.sum()
             else:
-                weights = {"slope": found.xx * difference**2, "bias": found.xx, "quality": found.qq}[part]
+                weights = {"slope": found.xx * (difference / relative.size) ** 2, "bias": found.xx, "quality": found.qq}[part]
                 total[place] = np.bincount(answers.worker, weights, answers.n_workers)
         return total
 
