@@ -25,9 +25,7 @@ def tiny(seed: int = 0, n_items: int = 5, n_workers: int = 3, n: int = 40, *, ti
     right = (left + generator.integers(1, n_items, size=n)) % n_items
     outcome = generator.choice((-1, 0, 1) if ties else (-1, 1), size=n)
     worker = generator.integers(n_workers, size=n)
-    return Comparisons.from_codes(
-        worker, left, right, outcome, items=n_items, workers=n_workers, on_duplicate="all"
-    )
+    return Comparisons.from_codes(worker, left, right, outcome, items=n_items, workers=n_workers, on_duplicate="all")
 
 
 def anywhere(answers: Comparisons, seed: int = 1) -> Parameters:
@@ -39,9 +37,7 @@ def anywhere(answers: Comparisons, seed: int = 1) -> Parameters:
 def dense_log_posterior(answers: Comparisons, now: Parameters, priors: Priors) -> float:
     """The formula of the docstrings, one answer after the other."""
     total, slopes = 0.0, now.slope / np.sqrt((now.slope**2).mean())
-    for worker, left, right, outcome in zip(
-        answers.worker, answers.left, answers.right, answers.outcome, strict=True
-    ):
+    for worker, left, right, outcome in zip(answers.worker, answers.left, answers.right, answers.outcome, strict=True):
         x = slopes[worker] * (now.score[left] - now.score[right]) + now.bias[worker]
         weights = {1: np.exp(x / 2), 0: np.exp(now.tie), -1: np.exp(-x / 2)}
         omega = expit(now.quality[worker])
@@ -49,14 +45,14 @@ def dense_log_posterior(answers: Comparisons, now: Parameters, priors: Priors) -
         total += np.log(share)
     omegas = expit(now.quality)
     total -= 0.5 * (now.score**2).sum() / priors.spread**2
-    total -= 0.5 * ((now.slope - 1) ** 2).sum() / priors.slope_spread**2
+    total -= 0.5 * ((slopes - priors.slope_mean) ** 2).sum() / priors.slope_spread**2
     total -= 0.5 * ((now.bias - priors.bias_mean) ** 2).sum() / priors.bias_spread**2
     total += ((priors.right - 1) * np.log(omegas) + (priors.wrong - 1) * np.log(1 - omegas)).sum()
     return float(total - 0.5 * (now.tie / TIE_SPREAD) ** 2)
 
 
 def test_objective_and_gradient() -> None:
-    answers, priors = tiny(), Priors(spread=1.3, slope_spread=0.7, bias_mean=0.2, right=4.0, wrong=2.0)
+    answers, priors = tiny(), Priors(spread=1.3, slope_mean=0.6, slope_spread=0.7, bias_mean=0.2, right=4.0, wrong=2.0)
     now = anywhere(answers)
     objective = Objective(answers, EVERY_PART, now, priors)
     vector = objective.pack(now)

@@ -253,4 +253,3 @@ def _warn_of_groups(answers: Comparisons) -> None:
             InputWarning,
             stacklevel=3,
         )
-

@@ -16,8 +16,8 @@ setting", WSDM.
 Departures: a normal prior of scores, whose spread is learnt, in place of a virtual item; a Beta prior of ω; ties
 (Davidson), which the exchange leaves as they are; Fisher scoring in place of alternating gradients; no active learning.
 The objective is not concave: the climb starts from Bradley and Terry's scores and workers of ω at the prior's mean.
-`right` and `wrong` were chosen by held-out answers of pair_readinglevel among six priors that leave room for
-adversaries; no truth was looked at.
+`right` and `wrong` leave room for adversaries; on pair_readinglevel Beta(8, 2) predicts held-out answers a little
+better and orders by grade a little worse.
 """
 
 from __future__ import annotations

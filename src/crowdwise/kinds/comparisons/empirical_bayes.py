@@ -3,7 +3,7 @@
 | equation | here |
 |---|---|
 | the mode given the spreads | `posterior_mode.find_mode` |
-| spread² = mean of (score² + its variance), and so for slopes and biases | `update_priors` |
+| spread² = mean of (score² + its variance), and so for slopes and biases about their means | `update_priors` |
 
 The second line is the M-step of EM where the posterior is taken for normal about its mode (Laplace). Each spread has an
 inverse-gamma prior that counts as `FEW` items or workers of the usual spread, for data from which it cannot be told.
@@ -52,7 +52,9 @@ def update_priors(
     if "spread" in learnt and free.any():
         found["spread"] = _spread(mode.score[free] ** 2 + variances.score[free], USUAL.spread)
     if "slope_spread" in learnt:
-        found["slope_spread"] = _spread((mode.slope - 1) ** 2 + variances.workers["slope"], USUAL.slope_spread)
+        found["slope_mean"] = float(mode.slope.mean())
+        squares = (mode.slope - found["slope_mean"]) ** 2 + variances.workers["slope"]
+        found["slope_spread"] = _spread(squares, USUAL.slope_spread)
     if "bias_spread" in learnt:
         found["bias_mean"] = float(mode.bias.sum() / (mode.bias.size + FEW))
         squares = (mode.bias - found["bias_mean"]) ** 2 + variances.workers["bias"]
@@ -78,17 +80,17 @@ def estimate(
     for _ in range(MOST_ROUNDS if learnt else 0):
         objective = Objective(answers, parts, mode, priors, pinned)
         mode, _ascent = find_mode(objective, mode, max_iter=max_iter, tol=rough, name=name)
+        mode = objective.settle(mode)
         before, priors = priors, update_priors(mode, find_rough_variances(objective, mode), priors, learnt, free)
         if _change(before, priors) < ENOUGH:
             break
     objective = Objective(answers, parts, mode, priors, pinned)
     mode, ascent = find_mode(objective, mode, max_iter=max_iter, tol=tol, name=name)
+    mode = objective.settle(mode)
     variances = find_variances(objective, mode)
     if not ascent.converged:
         warn_not_converged(f"{name} stopped after {max_iter} iterations while still improving. Raise max_iter.")
-    if "slope" in variances.workers:  # of the slopes relative to their root mean square, as the likelihood takes them
-        variances.workers["slope"] /= (mode.slope**2).mean()
-    return Estimate(objective.settle(mode), ascent, priors, variances)
+    return Estimate(mode, ascent, priors, variances)
 
 
 def _spread(squares: FloatArray, usual: float) -> float:

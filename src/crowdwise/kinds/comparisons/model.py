@@ -11,7 +11,7 @@ from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.comparisons.answers import Comparisons, read_comparisons
 from crowdwise.kinds.comparisons.likelihood import Parameters, answer_probabilities
 from crowdwise.kinds.comparisons.pair_graph import PairGraph
-from crowdwise.kinds.comparisons.posterior_mode import Objective, Priors, find_mode
+from crowdwise.kinds.comparisons.posterior_mode import find_mode, objective_of_known_answers
 from crowdwise.kinds.comparisons.prompts import split_names
 from crowdwise.kinds.comparisons.uncertainty import find_variances
 from crowdwise.kinds.item_scores import align_item_scores, rank_in_groups
@@ -240,17 +240,7 @@ class ComparisonModel(KindModel[Comparisons]):
         if not pinned.all() and answers.n_answers:
             tie = known.tie if np.isfinite(known.tie) or not answers.has_ties else 0.0
             base = Parameters(score, known.slope[worker], known.bias[worker], known.quality[worker], tie)
-            # Each answer has a worker of its own, so that strangers may stand among them.
-            lone = Comparisons.from_codes(
-                np.arange(answers.n_answers),
-                answers.left,
-                answers.right,
-                answers.outcome,
-                items=answers.items,
-                workers=answers.n_answers,
-                on_duplicate="all",
-            )
-            objective = Objective(lone, ("score",), base, Priors(spread=float(self.spread_[0])), pinned)
+            objective = objective_of_known_answers(answers, base, float(self.spread_[0]), pinned)
             mode, _ = find_mode(objective, base, max_iter=100, tol=1e-12, name=self.slug)
             found = find_variances(objective, mode)
             score = np.where(pinned, score, mode.score)
@@ -264,9 +254,12 @@ class ComparisonModel(KindModel[Comparisons]):
         score = np.where(at >= 0, self.score_[at], 0.0)
         variance = np.where(at >= 0, self.score_variance_[at], self.spread_[0] ** 2)
         slope = known.slope[worker]
-        x = slope * (score[answers.left] - score[answers.right])
+        difference = score[answers.left] - score[answers.right]
+        own = np.append(self.worker_slope_variance_, self.worker_slope_variance_.mean())[worker]
+        x = slope * difference
         # MacKay's approximation of the mean of a logistic function over a normal distribution.
-        x = x / np.sqrt(1 + np.pi / 8 * slope**2 * (variance[answers.left] + variance[answers.right]))
+        unsure = slope**2 * (variance[answers.left] + variance[answers.right]) + own * difference**2
+        x = x / np.sqrt(1 + np.pi / 8 * unsure)
         bias = known.bias[worker] if answers.sided else 0.0
         shares = answer_probabilities(x + bias, expit(known.quality[worker]), known.tie)
         chosen = np.choose(1 - answers.outcome.astype(np.intp), shares)

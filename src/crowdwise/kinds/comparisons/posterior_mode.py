@@ -3,7 +3,7 @@
 | prior | of |
 |---|---|
 | normal, mean 0, standard deviation `spread` | scores of items |
-| normal, mean 1, standard deviation `slope_spread` | slopes of workers |
+| normal, mean `slope_mean`, standard deviation `slope_spread` | relative slopes of workers |
 | normal, mean `bias_mean`, standard deviation `bias_spread` | biases of workers towards the left side |
 | Beta(`right`, `wrong`) | qualities ω of workers |
 | normal, mean 0, standard deviation `TIE_SPREAD` | log ν, of ties |
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import expit, log_expit
 
+from crowdwise.kinds.answers import names_or_numbers
 from crowdwise.kinds.comparisons.likelihood import Parameters, differentiate
 from crowdwise.kinds.fisher_scoring import Ascent, LocalModel, climb_by_fisher_scoring
 
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.likelihood import Derivatives
     from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["Objective", "Priors", "RelativeSlopes", "find_mode", "relative_slopes"]
+__all__ = ["Objective", "Priors", "RelativeSlopes", "find_mode", "objective_of_known_answers", "relative_slopes"]
 
+UNSEEN = 1e-9  # information on the root mean square of slopes, which nothing depends on
 TIE_SPREAD = 3.0  # ν from 1/150 to 150 with 90 % probability: little is known beforehand
 
 
@@ -43,7 +45,8 @@ class Priors:
     """Priors of items and workers; see the table above."""
 
     spread: float = 1.0
-    slope_spread: float = 1.0
+    slope_mean: float = 1.0
+    slope_spread: float = 0.5
     bias_mean: float = 0.0
     bias_spread: float = 0.5
     right: float = 2.0
@@ -113,20 +116,26 @@ class Objective:
         slope, difference = relative.slope[worker], now.score[answers.left] - now.score[answers.right]
         found = differentiate(answers.outcome, slope * difference + now.bias[worker], now.quality[worker], now.tie)
         value, gradient, precision = self._prior(now)
-        gradient += self._scatter(found.by_x, found.by_q, found.by_t, slope, difference, relative)
+        rest = (self.priors.slope_mean - relative.slope) / self.priors.slope_spread**2
+        gradient += self._scatter(found.by_x, found.by_q, found.by_t, slope, difference, relative, rest)
         diagonal = precision + self._diagonal(found, slope, difference, relative)
         if self.pinned is not None:
             gradient[: self.pinned.size][self.pinned] = 0.0
 
+        outside = precision.copy()  # what a prior adds to one parameter alone
+        if "slope" in self.place:
+            outside[self.place["slope"]] = UNSEEN
+
         def multiply(direction: FloatArray) -> FloatArray:
-            x, q, t = self._directional(direction, slope, difference, relative)
-            product = precision * direction + self._scatter(
+            x, q, t, turned = self._directional(direction, slope, difference, relative)
+            product = outside * direction + self._scatter(
                 found.xx * x + found.xq * q + found.xt * t,
                 found.xq * x + found.qq * q + found.qt * t,
                 found.xt * x + found.qt * q + found.tt * t,
                 slope,
                 difference,
                 relative,
+                turned / self.priors.slope_spread**2,
             )
             if self.pinned is not None:
                 product[: self.pinned.size][self.pinned] = 0.0
@@ -157,7 +166,6 @@ class Objective:
         value, gradient, precision = 0.0, np.empty(self.size), np.empty(self.size)
         normal = {
             "score": (0.0, self.priors.spread),
-            "slope": (1.0, self.priors.slope_spread),
             "bias": (self.priors.bias_mean, self.priors.bias_spread),
             "tie": (0.0, TIE_SPREAD),
         }
@@ -168,6 +176,11 @@ class Objective:
                 value += float((right * log_expit(there) + wrong * log_expit(-there)).sum())
                 gradient[place] = right * (1 - w) - wrong * w
                 precision[place] = np.maximum((right + wrong) * w * (1 - w), 1e-9)
+            elif part == "slope":  # its gradient is a matter of all slopes together: see `describe`
+                relative, spread = self._relative(now), self.priors.slope_spread
+                value -= 0.5 * float((((relative.slope - self.priors.slope_mean) / spread) ** 2).sum())
+                gradient[place] = 0.0
+                precision[place] = 1 / (spread * relative.size) ** 2
             else:
                 mean, spread = normal[part]
                 value -= 0.5 * float((((there - mean) / spread) ** 2).sum())
@@ -183,8 +196,12 @@ class Objective:
         slope: FloatArray,
         difference: FloatArray,
         relative: RelativeSlopes,
+        by_relative: FloatArray,
     ) -> FloatArray:
-        """Sums over answers of derivatives by x, q and t, as derivatives by the estimated parts."""
+        """Sums over answers of derivatives by x, q and t, as derivatives by the estimated parts.
+
+        `by_relative` are derivatives by the relative slopes (M,) that are added.
+        """
         answers, place, total = self.answers, self.place, np.empty(self.size)
         moved = x * slope
         total[place["score"]] = np.bincount(answers.left, moved, answers.n_items)
@@ -194,24 +211,26 @@ class Objective:
             if part in place:
                 weights = values if factor is None else values * factor
                 sums = np.bincount(answers.worker, weights, answers.n_workers)
-                total[place[part]] = relative.project(sums) if part == "slope" else sums
+                total[place[part]] = relative.project(sums + by_relative) if part == "slope" else sums
         if "tie" in place:
             total[place["tie"]] = t.sum()
         return total
 
     def _directional(
         self, direction: FloatArray, slope: FloatArray, difference: FloatArray, relative: RelativeSlopes
-    ) -> tuple[FloatArray, FloatArray | float, float]:
-        """How x, q and t of each answer change with the parameters in a direction."""
+    ) -> tuple[FloatArray, FloatArray | float, float, FloatArray]:
+        """How x, q and t of each answer change with the parameters in a direction; and the relative slopes."""
         answers, place = self.answers, self.place
         score = direction[place["score"]]
         x = slope * (score[answers.left] - score[answers.right])
+        turned = np.zeros(answers.n_workers)
         if "slope" in place:
-            x += difference * relative.project(direction[place["slope"]])[answers.worker]
+            turned = relative.project(direction[place["slope"]])
+            x += difference * turned[answers.worker]
         if "bias" in place:
             x += direction[place["bias"]][answers.worker]
         q = direction[place["quality"]][answers.worker] if "quality" in place else 0.0
-        return x, q, float(direction[place["tie"]][0]) if "tie" in place else 0.0
+        return x, q, float(direction[place["tie"]][0]) if "tie" in place else 0.0, turned
 
     def _diagonal(
         self, found: Derivatives, slope: FloatArray, difference: FloatArray, relative: RelativeSlopes
@@ -226,7 +245,11 @@ class Objective:
             elif part == "tie":
                 total[place] = found.tt.sum()
             else:
-                weights = {"slope": found.xx * (difference / relative.size) ** 2, "bias": found.xx, "quality": found.qq}[part]
+                weights = {
+                    "slope": found.xx * (difference / relative.size) ** 2,
+                    "bias": found.xx,
+                    "quality": found.qq,
+                }[part]
                 total[place] = np.bincount(answers.worker, weights, answers.n_workers)
         return total
 
@@ -243,3 +266,15 @@ def find_mode(
         name=name,
     )
     return objective.unpack(ended.parameters), ended
+
+
+def objective_of_known_answers(
+    answers: Comparisons, base: Parameters, spread: float, pinned: BoolArray | None = None
+) -> Objective:
+    """Objective of scores where slope, bias and quality are given for each answer, in the place of each worker."""
+    lone = replace(
+        answers,
+        worker=np.arange(answers.n_answers, dtype=np.int32),
+        workers=names_or_numbers(answers.n_answers, "worker"),
+    )
+    return Objective(lone, ("score",), base, Priors(spread=spread), pinned)

@@ -103,7 +103,10 @@ def _invert_whole(objective: Objective, mode: Parameters) -> tuple[dict[str, Flo
     matrix = coo_array((every, (np.concatenate(rows), np.concatenate(columns))), shape=(n, n)).tocsc()
     if objective.pinned is not None:  # as if known beforehand very surely
         matrix = matrix + coo_array(
-            (1e12 * matrix.diagonal()[: objective.pinned.size][objective.pinned], (np.flatnonzero(objective.pinned),) * 2),
+            (
+                1e12 * matrix.diagonal()[: objective.pinned.size][objective.pinned],
+                (np.flatnonzero(objective.pinned),) * 2,
+            ),
             shape=(n, n),
         )
     factor = splu(matrix.tocsc())

@@ -1,8 +1,8 @@
 """Comparisons by workers whom differences move more or less, or the wrong way, and who may prefer a side.
 
 The generative story. Scores s are normal with mean 0. Worker w, shown two items, finds the left one better with
-probability σ(u[w] (s - s') + c[w]): the slope u[w] is normal about 1, near 0 for who guesses and negative for who means
-the opposite; the bias c[w] to the left side is normal, and is there only if the sides are known. Ties as Davidson's.
+probability σ(u[w] (s - s') + c[w]): the slope u[w] is normal, near 0 for who guesses and negative for who means the
+opposite, and the mean of the squared slopes is 1; the bias c[w] to the left side is normal, and is there only if the sides are known. Ties as Davidson's.
 
 | equation | here |
 |---|---|
@@ -10,6 +10,7 @@ the opposite; the bias c[w] to the left side is normal, and is there only if the
 | log-posterior of scores, slopes, biases and ties | `posterior_mode.Objective` |
 | its climb, all together | `fisher_scoring.climb_by_fisher_scoring` |
 | spreads of scores, slopes and biases | `empirical_bayes.update_priors` |
+| scores again, the slopes integrated out: σ(u d / √(1 + π/8 var(u) d²)) (MacKay 1992) | `average_over_slopes` |
 
 T. Jin, P. Xu, Q. Gu and F. Farnoud (2020), "Rank aggregation via heterogeneous Thurstone preference models", AAAI, whose
 workers have slopes above 0 and no bias. It is also the model of item response theory with two parameters (Birnbaum
@@ -33,14 +34,32 @@ from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.comparisons.bradley_terry import fit_scores
 from crowdwise.kinds.comparisons.empirical_bayes import estimate
 from crowdwise.kinds.comparisons.gold_scores import pin_gold
+from crowdwise.kinds.comparisons.likelihood import Parameters
 from crowdwise.kinds.comparisons.model import ComparisonModel, arrays_of
+from crowdwise.kinds.comparisons.posterior_mode import find_mode, objective_of_known_answers
 from crowdwise.kinds.model import Found
 
 if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.answers import Comparisons
-    from crowdwise.labels.types import FloatArray
+    from crowdwise.kinds.comparisons.empirical_bayes import Estimate
+    from crowdwise.labels.types import BoolArray, FloatArray
 
-__all__ = ["WorkerSlope"]
+__all__ = ["WorkerSlope", "average_over_slopes"]
+
+ROUNDS = 2  # after which scores move by less than a thousandth
+
+
+def average_over_slopes(answers: Comparisons, found: Estimate, pinned: BoolArray | None) -> FloatArray:
+    """Scores where slopes are known as surely as their variances say: a worker of few answers counts for less."""
+    mode, worker, score = found.mode, answers.worker, found.mode.score
+    slope, variance = mode.slope[worker], found.variances.workers["slope"][worker]
+    for _ in range(ROUNDS):
+        difference = score[answers.left] - score[answers.right]
+        flatter = slope / np.sqrt(1 + np.pi / 8 * variance * difference**2)
+        base = Parameters(score, flatter, mode.bias[worker], mode.quality[worker], mode.tie)
+        objective = objective_of_known_answers(answers, base, found.priors.spread, pinned)
+        score = find_mode(objective, base, max_iter=100, tol=1e-9, name="worker-slope")[0].score
+    return score
 
 
 @estimator
@@ -59,7 +78,7 @@ class WorkerSlope(ComparisonModel):
     spread : float above 0, or None
         Standard deviation of the scores beforehand; None learns it.
     slope_spread : float above 0, or None
-        Standard deviation of the workers' slopes about 1; None learns it.
+        Standard deviation of the workers' slopes about their mean; None learns it.
     """
 
     slug = "worker-slope"
@@ -80,7 +99,9 @@ class WorkerSlope(ComparisonModel):
         start, pinned = pin_gold(gold, self.spread)
         plain = fit_scores(answers, self.spread, start=start, pinned=pinned, tol=1e-6)
         first = plain.mode if start is None else replace(plain.mode, score=start)
-        learnt = {"spread": self.spread, "slope_spread": self.slope_spread} | ({"bias_spread": None} if answers.sided else {})
+        learnt = {"spread": self.spread, "slope_spread": self.slope_spread} | (
+            {"bias_spread": None} if answers.sided else {}
+        )
         parts = [
             "score",
             "slope",
@@ -98,7 +119,8 @@ class WorkerSlope(ComparisonModel):
             tol=self.tol,
             name=self.slug,
         )
-        return Found(arrays_of(found), found.ascent.objective, len(found.ascent.objective), found.ascent.converged)
+        arrays = arrays_of(found) | {"score": average_over_slopes(answers, found, pinned)}
+        return Found(arrays, found.ascent.objective, len(found.ascent.objective), found.ascent.converged)
 
     def _reliability(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         typical = self._typical_difference()
