@@ -16,6 +16,7 @@ from crowdwise.kinds.comparisons.pair_graph import PairGraph
 from crowdwise.kinds.comparisons.posterior_mode import TIE_SPREAD, Objective, Priors
 from crowdwise.kinds.comparisons.uncertainty import find_variances, propagate_beliefs
 
+INFORMATION = (("xx", "xq", "xt"), ("qx", "qq", "qt"), ("tx", "tq", "tt"))
 EVERY_PART = ("score", "slope", "bias", "quality", "tie")
 
 
@@ -104,8 +105,9 @@ def test_variances_are_those_of_the_dense_inverse() -> None:
         moves[0, [answers.left[row], answers.right[row]]] = slope[row], -slope[row]
         moves[0, [5 + answers.worker[row], 8 + answers.worker[row]]] = moved[row], 1
         moves[1, 11 + answers.worker[row]] = moves[2, 14] = 1
-        weights = np.array([[found.xx[row], found.xq[row], found.xt[row]], [found.xq[row], found.qq[row], found.qt[row]],
-                            [found.xt[row], found.qt[row], found.tt[row]]])  # fmt: skip
+        weights = np.array(
+            [[getattr(found, "".join(sorted(pair, key="xqt".index)))[row] for pair in line] for line in INFORMATION]
+        )
         matrix += moves.T @ weights @ moves
     np.testing.assert_allclose(matrix.diagonal(), objective.describe(objective.pack(now)).diagonal, atol=1e-12)
     inverse = np.linalg.inv(matrix)

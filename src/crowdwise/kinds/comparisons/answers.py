@@ -146,7 +146,7 @@ class Comparisons(PairAnswers):
             )
         if on_duplicate == "all":
             return self
-        later, earlier = find_repeated(self.worker, self.left, self.right, self.n_items, ordered=self.sided)
+        later, earlier = find_repeated(self.worker, self.left, self.right, ordered=self.sided)
         if not later.size:
             return self
         if on_duplicate == "error":

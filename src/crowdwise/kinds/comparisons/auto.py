@@ -22,7 +22,7 @@ from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.answers import Comparisons
-    from crowdwise.labels.types import FloatArray, IntArray
+    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["AutoComparisons", "hold_out"]
 
@@ -31,7 +31,7 @@ HELD_OUT = 0.2
 FEWEST = 20  # answers to hold some out of
 
 
-def hold_out(answers: Comparisons, random_state: int) -> FloatArray:
+def hold_out(answers: Comparisons, random_state: int) -> BoolArray:
     """Which answers are held out, drawn in an order of content: rows may come in any order."""
     # Names of items and workers have no order of their own in the data; what was said of whom has.
     names = (answers.workers.take(_indices(answers.worker)), answers.items.take(_indices(answers.left)),

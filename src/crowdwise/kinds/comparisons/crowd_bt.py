@@ -50,7 +50,7 @@ class CrowdBt(ComparisonModel):
     Facts
     -----
     Assumes: a worker says the opposite of what they find with a probability of their own, whatever the items
-    Fails with: workers who prefer a side, workers who differ in how small a difference they see, most workers adversaries
+    Fails with: workers who prefer a side, or see differences of other sizes; most workers adversaries
     Cost: O(answers) for each of some hundred products
     Paper: Chen et al. 2013, WSDM
 

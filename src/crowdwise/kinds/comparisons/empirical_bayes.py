@@ -99,4 +99,4 @@ def _spread(squares: FloatArray, usual: float) -> float:
 
 def _change(before: Priors, after: Priors) -> float:
     pairs = ((getattr(before, name), getattr(after, name)) for name in ("spread", "slope_spread", "bias_spread"))
-    return max(abs(new / old - 1) for old, new in pairs)
+    return max(abs(float(new) / float(old) - 1) for old, new in pairs)

@@ -163,8 +163,7 @@ class ComparisonModel(KindModel[Comparisons]):
         """Reliability of each worker (M,) and its interval; here by how many answers agree with the consensus."""
         agree = self.worker_agreement_ + 1
         rest = np.maximum(self.answers_per_worker_ - self.worker_agreement_, 0) + 1
-        ends = (betaincinv(agree, rest, (1 + side * level) / 2) for side in (-1, 1))
-        low, high = ends
+        low, high = (np.asarray(betaincinv(agree, rest, (1 + side * level) / 2), np.float64) for side in (-1, 1))
         return agree / (agree + rest), low, high
 
     # ---- the rest -----------------------------------------------------------------------------------------
@@ -185,7 +184,7 @@ class ComparisonModel(KindModel[Comparisons]):
         self.answers_per_pair_ = np.bincount(graph.pair, minlength=graph.n_pairs).astype(np.int64)
         difference = self.score_[answers.left] - self.score_[answers.right]
         agrees = 0.5 + 0.5 * answers.outcome * np.sign(difference)
-        self.worker_agreement_ = np.bincount(answers.worker, agrees, answers.n_workers)
+        self.worker_agreement_ = np.bincount(answers.worker, agrees, answers.n_workers).astype(np.float64)
 
     def _typical_difference(self) -> float:
         """Difference of scores of a common pair."""

@@ -47,7 +47,8 @@ def read_outcomes(table: AnswerTable, left: str, right: str) -> IntArray:
     if strange.size:
         names = [said.names[int(code)].as_py() for code in np.unique(said.codes[strange])]
         raise InputError(
-            f"Column {quote(table.names['outcome'])} holds {listing(names)} ({table.place.name_rows(strange.tolist())}), "
-            "which is no outcome of a comparison. Say left, right or tie, or the name of the better of the two items."
+            f"Column {quote(table.names['outcome'])} holds {listing(names)} "
+            f"({table.place.name_rows(strange.tolist())}), which is no outcome of a comparison. "
+            "Say left, right or tie, or the name of the better of the two items."
         )
     return meaning

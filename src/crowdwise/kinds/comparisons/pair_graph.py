@@ -65,9 +65,7 @@ class PairGraph:
         return np.bincount(self.group)
 
 
-def find_repeated(
-    worker: IntArray, left: IntArray, right: IntArray, n_items: int, *, ordered: bool
-) -> tuple[IntArray, IntArray]:
+def find_repeated(worker: IntArray, left: IntArray, right: IntArray, *, ordered: bool) -> tuple[IntArray, IntArray]:
     """Rows that repeat an earlier one of the same worker about the same pair, and rows that a later one repeats."""
     low, high = (left, right) if ordered else (np.minimum(left, right), np.maximum(left, right))
     order = np.lexsort((high, low, worker))  # stable: rows of one key stay in their order

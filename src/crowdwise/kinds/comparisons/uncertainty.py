@@ -75,7 +75,7 @@ def _collect(
     sizes = graph.group_sizes[graph.group]
     shift = objective.priors.spread**2 / sizes
     centred = np.where((sizes > 1) & (objective.pinned is None), np.maximum(score - shift, 1e-12 * score), score)
-    workers = {part: diagonal[part] for part in ("slope", "bias", "quality") if part in diagonal}
+    workers = {part: values for part, values in diagonal.items() if part in ("slope", "bias", "quality")}
     return LaplaceVariances(score, centred, np.maximum(pair, 0.0), workers)
 
 
@@ -109,7 +109,7 @@ def _invert_whole(objective: Objective, mode: Parameters) -> tuple[dict[str, Flo
             ),
             shape=(n, n),
         )
-    factor = splu(matrix.tocsc())
+    factors = splu(matrix.tocsc())
     inverse, pair = np.empty(n), np.empty(graph.n_pairs)
     across = np.zeros(graph.n_pairs)
     order = np.argsort(graph.second, kind="stable")
@@ -118,7 +118,7 @@ def _invert_whole(objective: Objective, mode: Parameters) -> tuple[dict[str, Flo
         stop = min(start + BLOCK, n)
         block = np.zeros((n, stop - start))
         block[np.arange(start, stop), np.arange(stop - start)] = 1.0
-        solved = factor.solve(block)
+        solved = factors.solve(block)
         inverse[start:stop] = solved[np.arange(start, stop), np.arange(stop - start)]
         here = order[ends[number] : ends[number + 1]]
         across[here] = solved[graph.first[here], graph.second[here] - start]
@@ -132,7 +132,7 @@ def _invert_parts(objective: Objective, mode: Parameters) -> tuple[dict[str, Flo
     """The same with items and workers apart."""
     answers, place, graph = objective.answers, objective.place, objective.answers.graph
     found, slope, difference, precision = objective.information(mode)
-    weights = np.bincount(graph.pair, found.xx * slope**2, graph.n_pairs)
+    weights: FloatArray = np.bincount(graph.pair, found.xx * slope**2, graph.n_pairs).astype(np.float64)
     own = precision[place["score"]]
     score, pair = propagate_beliefs(graph, weights, own if objective.pinned is None else own + 1e12 * objective.pinned)
     variances: dict[str, FloatArray] = {}
