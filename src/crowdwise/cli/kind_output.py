@@ -121,9 +121,6 @@ def _fit(kind: Kind, answers: Answers, options: AggregateOptions, notes: list[st
         warnings.simplefilter("ignore", StillImproving)  # said as a note
         model.fit(answers, options.gold)
     seconds = time.perf_counter() - started
-    if not model.converged_:
-        notes = [*notes, f"The fit stopped after {model.n_iter_:,} iterations while still improving. Give it more "
-                 "with --max-iter."]  # fmt: skip
     consensus, workers = model.consensus(), model.workers()
     return KindResult(
         kind=kind,
@@ -133,7 +130,11 @@ def _fit(kind: Kind, answers: Answers, options: AggregateOptions, notes: list[st
         workers=workers,
         seconds=seconds,
         scores={} if options.truth is None else kind.score(model, options.truth),
-        notes=[*notes, *fitted_model_output.note_names_escaped_in_csv(consensus, workers)],
+        notes=[
+            *notes,
+            *fitted_model_output.note_unfinished_fit(model),
+            *fitted_model_output.note_names_escaped_in_csv(consensus, workers),
+        ],
     )
 
 

@@ -9,7 +9,16 @@ from crowdwise.labels.unseen_characters import escape_letters
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CrowdwiseError", "InputError", "InputWarning", "OtherKindError", "UnclearInputError", "listing", "quote"]
+__all__ = [
+    "CrowdwiseError",
+    "InputError",
+    "InputWarning",
+    "NumericLabelsError",
+    "OtherKindError",
+    "UnclearInputError",
+    "listing",
+    "quote",
+]
 
 SHOWN = 5
 LONGEST_NAME = 60
@@ -35,6 +44,10 @@ class UnclearInputError(InputError):
     def __init__(self, message: str, choices: Iterable[tuple[str, tuple[str, ...]]] = ()) -> None:
         super().__init__(message)
         self.choices = tuple(choices)
+
+
+class NumericLabelsError(UnclearInputError):
+    """Labels that are numbers, and look like values."""
 
 
 class OtherKindError(InputError):

@@ -18,12 +18,13 @@ from crowdwise.cli.fitted_model_output import (
     expected_wrong_facts,
     note_missing_structure,
     note_names_escaped_in_csv,
+    note_unfinished_fit,
     read_scoring_truth,
 )
 from crowdwise.cli.label_files import LabelFiles, announce_compilation, read_files, read_task_items, split_names
 from crowdwise.cli.options import ColumnOptions, ConsensusOptions, Json, Labels, build_option_arguments, make_option
 from crowdwise.cli.terminal_names import escape_unprintable, quote_command
-from crowdwise.labels.errors import InputError, OtherKindError, listing, quote
+from crowdwise.labels.errors import InputError, NumericLabelsError, OtherKindError, listing, quote
 from crowdwise.labels.source_location import format_count
 
 if TYPE_CHECKING:
@@ -142,6 +143,19 @@ def aggregate(
                 other.kind, other.opened, files, options, place=place, print_result=print_for_programs
             )
             return
+        except NumericLabelsError as error:
+            if "-" in files.files:  # which cannot be read twice
+                raise
+            kind_output.aggregate_answers(
+                "values",
+                files.files,
+                files,
+                options,
+                place=place,
+                print_result=print_for_programs,
+                notes=[f"Read as values; --kind labels for classes. {str(error).partition('. If they are')[0]}."],
+            )
+            return
         if options.write_dpo is not None:
             raise InputError("--write-dpo takes comparisons, and these are labels. Leave it out.")
         announce_compilation(read)
@@ -182,10 +196,7 @@ def fit_and_score(files: LabelFiles, options: AggregateOptions, labels: CrowdLab
         model.fit(labels, **known)
     seconds = time.perf_counter() - started
     consensus, workers = model.consensus(), model.workers()
-    if not model.converged_:
-        notes.append(
-            f"The fit stopped after {model.n_iter_:,} iterations while still improving. Give it more with --max-iter."
-        )
+    notes += note_unfinished_fit(model)
     notes += note_names_escaped_in_csv(consensus, workers)
     return Result(
         files=files,

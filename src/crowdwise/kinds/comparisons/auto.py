@@ -17,31 +17,18 @@ from crowdwise.kinds.comparisons.bradley_terry import BradleyTerry
 from crowdwise.kinds.comparisons.crowd_bt import CrowdBt
 from crowdwise.kinds.comparisons.model import ComparisonModel
 from crowdwise.kinds.comparisons.worker_slope import WorkerSlope
+from crowdwise.kinds.held_out import held_out_folds
 from crowdwise.kinds.model import Found
 from crowdwise.labels.table_output import native_table
 
 if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.answers import Comparisons
-    from crowdwise.labels.types import BoolArray, FloatArray, IntArray
+    from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["AutoComparisons", "hold_out"]
+__all__ = ["AutoComparisons"]
 
 CANDIDATES: tuple[type[ComparisonModel], ...] = (WorkerSlope, CrowdBt, BradleyTerry)
-HELD_OUT = 0.2
 FEWEST = 20  # answers to hold some out of
-
-
-def hold_out(answers: Comparisons, random_state: int) -> BoolArray:
-    """Which answers are held out, drawn in an order of content: rows may come in any order."""
-    # Names of items and workers have no order of their own in the data; what was said of whom has.
-    names = (answers.workers.take(_indices(answers.worker)), answers.items.take(_indices(answers.left)),
-             answers.items.take(_indices(answers.right)))  # fmt: skip
-    keys = [np.unique(each.to_numpy(zero_copy_only=False).astype(str), return_inverse=True)[1] for each in names]
-    order = np.lexsort((answers.outcome, *keys))
-    out = np.zeros(answers.n_answers, np.bool_)
-    drawn = np.random.default_rng(random_state).permutation(answers.n_answers)
-    out[order[drawn[: round(HELD_OUT * answers.n_answers)]]] = True
-    return out
 
 
 class HeldOutChoice(ComparisonModel):
@@ -77,8 +64,6 @@ class AutoComparisons(HeldOutChoice):
         SavedArray("held_out", str(len(CANDIDATES)), missing=True),
     )
 
-    random_state: int = 0
-
     def league(self) -> Any:
         """Table of method, held_out (mean log-probability of a held-out answer) and whether it was chosen."""
         self._check_fitted()
@@ -92,7 +77,7 @@ class AutoComparisons(HeldOutChoice):
     def _fit(self, answers: Comparisons, gold: FloatArray | None) -> Found:
         chosen, means = 0, np.full(len(CANDIDATES), np.nan)
         if answers.n_answers >= FEWEST:
-            out = hold_out(answers, self.random_state)
+            out = held_out_folds(answers) == 0
             seen, hidden = answers.keep(~out), answers.keep(out)
             scores = []
             for each in CANDIDATES:
@@ -118,8 +103,3 @@ def _choose(scores: list[FloatArray]) -> int:
             best = number
     return best
 
-
-def _indices(codes: IntArray) -> Any:
-    import pyarrow as pa
-
-    return pa.array(codes)

@@ -21,7 +21,7 @@ import numpy as np
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_number
 from crowdwise.kinds.model import Found
-from crowdwise.kinds.values.model import ValueModel, task_means
+from crowdwise.kinds.values.model import ValueModel, sum_rows, task_means
 
 if TYPE_CHECKING:
     from crowdwise.kinds.values.answers import Values
@@ -163,8 +163,8 @@ class StandardisedMean(Average):
         counts = answers.answers_per_worker[:, None]
         mean, variance = answers.value.mean(axis=0), np.maximum(answers.value.var(axis=0), SMALL)
         own, squares = (
-            np.column_stack([np.bincount(answers.worker, column, answers.n_workers) for column in columns.T])
-            for columns in (answers.value - mean, (answers.value - mean) ** 2)
+            sum_rows(answers.worker, rows, answers.n_workers)
+            for rows in (answers.value - mean, (answers.value - mean) ** 2)
         )
         shift = own / (counts + FEW)
         spread = np.maximum(squares - counts * (own / np.maximum(counts, 1)) ** 2, 0)

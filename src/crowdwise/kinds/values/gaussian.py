@@ -32,7 +32,7 @@ from crowdwise.fitting.em import climb
 from crowdwise.fitting.estimator_decorator import estimator
 from crowdwise.fitting.parameter_checks import check_choice, check_number
 from crowdwise.kinds.model import Found
-from crowdwise.kinds.values.model import ValueModel, task_means
+from crowdwise.kinds.values.model import ValueModel, WorkerLines, infer_values, sum_rows, task_means
 
 if TYPE_CHECKING:
     from crowdwise.kinds.values.answers import Values
@@ -77,17 +77,15 @@ class Priors:
 
 
 def e_step(
-    answers: Values, worker: IntArray, parameters: GaussianParameters, gold: FloatArray | None = None
+    answers: Values, parameters: GaussianParameters, gold: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Posterior mean and variance of every value (N, D); those of gold are known."""
-    scale, rest = parameters.scale[worker], answers.value - parameters.bias[worker]
-    weight = scale / parameters.variance[worker][:, None]
-    precision = 1 / parameters.spread + _sum_by(answers.task, weight * scale, answers.n_tasks)
-    mean = (parameters.mean / parameters.spread + _sum_by(answers.task, weight * rest, answers.n_tasks)) / precision
+    lines = WorkerLines(parameters.scale, parameters.bias, parameters.variance)
+    mean, variance = infer_values(answers, answers.worker, lines, parameters.mean, parameters.spread)
     if gold is None:
-        return mean, 1 / precision
+        return mean, variance
     known = np.isfinite(gold)
-    return np.where(known, gold, mean), np.where(known, 0.0, 1 / precision)
+    return np.where(known, gold, mean), np.where(known, 0.0, variance)
 
 
 def fit_lines(
@@ -101,11 +99,11 @@ def fit_lines(
     precision = 1 / now.variance[:, None]
     counts = answers.answers_per_worker[:, None] * precision + 1 / priors.bias_variance
     if lines == "bias":
-        return replace(now, bias=_sum_by(worker, answers.value - there, n_workers) * precision / counts)
-    sums = _sum_by(worker, there, n_workers) * precision
-    squares = _sum_by(worker, there**2 + variance[answers.task], n_workers) * precision + 1 / SCALE_VARIANCE
-    said = _sum_by(worker, answers.value, n_workers) * precision
-    both = _sum_by(worker, answers.value * there, n_workers) * precision + 1 / SCALE_VARIANCE
+        return replace(now, bias=sum_rows(worker, answers.value - there, n_workers) * precision / counts)
+    sums = sum_rows(worker, there, n_workers) * precision
+    squares = sum_rows(worker, there**2 + variance[answers.task], n_workers) * precision + 1 / SCALE_VARIANCE
+    said = sum_rows(worker, answers.value, n_workers) * precision
+    both = sum_rows(worker, answers.value * there, n_workers) * precision + 1 / SCALE_VARIANCE
     determinant = squares * counts - sums**2
     return replace(
         now, scale=(counts * both - sums * said) / determinant, bias=(squares * said - sums * both) / determinant
@@ -140,6 +138,25 @@ def log_likelihood(
     joint -= 0.5 * (np.log(2 * np.pi * parameters.spread) + (value - parameters.mean) ** 2 / parameters.spread).sum()
     unknown = np.ones(value.shape, bool) if gold is None else ~np.isfinite(gold)
     return float(joint + 0.5 * np.log(2 * np.pi * variance[unknown]).sum())
+
+
+def on_scale_of_the_crowd(
+    parameters: GaussianParameters, counts: IntArray, gold: FloatArray | None
+) -> GaussianParameters:
+    """The same model on the scale on which workers, weighed by their answers, have scale 1 and bias 0 on average.
+
+    Values that are stretched and shifted, with workers who undo it, say the same of the answers; only the priors tell
+    them apart, and weakly. Known values fix the scale.
+    """
+    if gold is not None:
+        return parameters
+    scale, bias = (np.average(each, axis=0, weights=counts) for each in (parameters.scale, parameters.bias))
+    scale = np.where(scale > SMALL, scale, 1.0)
+    own = parameters.scale / scale
+    return GaussianParameters(
+        scale * parameters.mean + bias, scale**2 * parameters.spread, parameters.variance, own,
+        parameters.bias - own * bias,
+    )  # fmt: skip
 
 
 @estimator
@@ -178,14 +195,14 @@ class GaussianValues(ValueModel):
         start, priors = _start(answers, self.strength)
 
         def step(now: GaussianParameters) -> tuple[float, float, GaussianParameters]:
-            value, variance = e_step(answers, answers.worker, now, gold)
+            value, variance = e_step(answers, now, gold)
             likelihood = log_likelihood(answers, value, variance, now, gold)
             following = m_step(answers, value, variance, now, priors, self.lines)
             return likelihood + priors.log_density(now, self.lines), likelihood, following
 
         ended = climb([start], step, max_iter=self.max_iter, tol=self.tol * answers.n_answers, name=self.slug)
-        found = ended.parameters
-        value, variance = e_step(answers, answers.worker, found, gold)
+        found = on_scale_of_the_crowd(ended.parameters, answers.answers_per_worker, gold)
+        value, variance = e_step(answers, found, gold)
         # The share of an answer in its task's posterior says how much of it the consensus has taken up.
         taken = found.scale[answers.worker] ** 2 * variance[answers.task] / found.variance[answers.worker][:, None]
         freedom = np.bincount(answers.worker, (1 - taken).sum(axis=1), answers.n_workers)
@@ -200,16 +217,6 @@ class GaussianValues(ValueModel):
             "prior_variance": found.spread,
         }
         return Found(arrays, ended.objective, ended.n_iter, ended.converged)
-
-    def _posterior(self, answers: Values, worker: IntArray) -> tuple[FloatArray, FloatArray]:
-        known = GaussianParameters(
-            self.prior_mean_,
-            self.prior_variance_,
-            self._with_stranger(self.worker_error_**2),
-            self._with_stranger(self.worker_scale_),
-            self._with_stranger(self.worker_bias_),
-        )
-        return e_step(answers, worker, known)
 
 
 def _start(answers: Values, strength: float) -> tuple[GaussianParameters, Priors]:
@@ -230,8 +237,3 @@ def _start(answers: Values, strength: float) -> tuple[GaussianParameters, Priors
         np.zeros(shape),
     )
     return start, Priors(strength, noise, within / 4)
-
-
-def _sum_by(keys: IntArray, columns: FloatArray, n: int) -> FloatArray:
-    """Sums of the rows of each key (n, D)."""
-    return np.column_stack([np.bincount(keys, column, n) for column in columns.T])
