@@ -102,4 +102,3 @@ def _choose(scores: list[FloatArray]) -> int:
         if gain.mean() > gain.std() / np.sqrt(max(gain.size, 1)):
             best = number
     return best
-

@@ -103,6 +103,8 @@ def differentiate(outcome: IntArray, x: FloatArray, quality: FloatArray, tie: fl
 
     Fisher's information is the expected product of derivatives: never negative, and where ω is 1 it is the curvature.
     """
+    if tie == -np.inf:
+        return _differentiate_without_ties(outcome, x, quality)
     left, tied, right = choice_shares(x, tie)
     w = expit(quality)
     mean = 0.5 * (left - right)
@@ -121,4 +123,35 @@ def differentiate(outcome: IntArray, x: FloatArray, quality: FloatArray, tie: fl
         *(each[row, at] / chosen for each in (by_x, by_q, by_t)),
         *((one / p * two).sum(axis=0) for one, two in ((by_x, by_x), (by_q, by_q), (by_t, by_t))),
         *((one / p * two).sum(axis=0) for one, two in ((by_x, by_q), (by_x, by_t), (by_q, by_t))),
+    )
+
+
+def _differentiate_without_ties(outcome: IntArray, x: FloatArray, quality: FloatArray) -> Derivatives:
+    """The same where no answer is a tie, in fewer passes; σ is the share of the side that was chosen."""
+    chosen = outcome * x
+    small = np.exp(-np.abs(chosen))
+    whole = 1 / (1 + small)
+    share = np.where(chosen > 0, whole, small * whole)
+    product = small * whole * whole  # σ (1 - σ)
+    none = np.broadcast_to(0.0, x.shape)
+    if np.isposinf(quality).all():
+        value = np.minimum(chosen, 0.0) + np.log(whole)
+        return Derivatives(value, outcome * (1 - share), none, none, product, none, none, none, none, none)
+    w = expit(quality)
+    p = (1 - w) + (2 * w - 1) * share
+    by_x, by_q = outcome * (2 * w - 1) * product, w * (1 - w) * (2 * share - 1)
+    # Both outcomes have the same squared derivatives.
+    scale = 1 / np.maximum(p * (1 - p), TINY)
+    kept = np.maximum(p, TINY)
+    return Derivatives(
+        np.log(kept),
+        by_x / kept,
+        by_q / kept,
+        none,
+        by_x**2 * scale,
+        by_q**2 * scale,
+        none,
+        by_x * by_q * scale,
+        none,
+        none,
     )

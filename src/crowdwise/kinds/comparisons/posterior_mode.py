@@ -128,10 +128,16 @@ class Objective:
 
         def multiply(direction: FloatArray) -> FloatArray:
             x, q, t, turned = self._directional(direction, slope, difference, relative)
+            by_x, by_q, by_t = found.xx * x, found.by_q, found.by_t  # the last two count where they are estimated
+            if "quality" in self.place:
+                by_x, by_q = by_x + found.xq * q, found.xq * x + found.qq * q
+            if "tie" in self.place:
+                by_x, by_t = by_x + found.xt * t, found.xt * x + found.qt * q + found.tt * t
+                by_q = by_q + found.qt * t
             product = outside * direction + self._scatter(
-                found.xx * x + found.xq * q + found.xt * t,
-                found.xq * x + found.qq * q + found.qt * t,
-                found.xt * x + found.qt * q + found.tt * t,
+                by_x,
+                by_q,
+                by_t,
                 slope,
                 difference,
                 relative,
