@@ -56,6 +56,7 @@ class LabelKind(StrEnum):
 
     labels = "labels"
     comparisons = "comparisons"
+    rankings = "rankings"
     values = "values"
 
 

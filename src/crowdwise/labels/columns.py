@@ -77,7 +77,7 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "item": (("item",), ("itemid", "candidate", "object")),
     "rank": (("rank",), ("position", "place")),
     "prompt": (("prompt",), ("promptid", "instruction", "conversation", "context")),
-    "list": (("list",), ("listid", "ballot", "ballotid", "task", "taskid", "question", "query", "queryid")),
+    "list": (("task",), ("taskid", "list", "listid", "ballot", "ballotid", "question", "query", "queryid")),
     "text": (("text",), ("output", "translation", "transcription", "answer", "response", "summary")),
     "x_min": (("xmin",), ("left", "x1", "x0")),
     "y_min": (("ymin",), ("top", "y1", "y0")),
