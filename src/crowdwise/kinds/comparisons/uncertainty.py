@@ -1,8 +1,7 @@
 """How sure scores and workers are: Laplace's approximation, whose covariance is the inverse of the information.
 
-With at most `LARGEST_EXACT` parameters, the information on items and workers together is factorised (it is sparse) and
-the entries of its inverse that are needed are solved for, a block of columns at a time. With more, workers are taken as
-known when it comes to items, and the other way round; the information on the items is then a graph's Laplacian, and the
+With at most `LARGEST_EXACT` parameters, the information on items and workers together is inverted: some megabytes. With
+more, workers are taken as known when it comes to items, and the other way round; the information on the items is then a graph's Laplacian, and the
 inverse is found by Gaussian belief propagation on the pairs that were compared: exact on a tree, and near where the
 graph is large and loops are long. It underestimates variances where short loops carry most of the information.
 
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.linalg import splu
 
 if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.likelihood import Parameters
@@ -26,10 +24,9 @@ if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.posterior_mode import Objective
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["LaplaceVariances", "find_rough_variances", "find_variances", "propagate_beliefs"]
+__all__ = ["LARGEST_EXACT", "LaplaceVariances", "find_rough_variances", "find_variances", "propagate_beliefs"]
 
-LARGEST_EXACT = 3_000  # a factor of this size takes about a second
-BLOCK = 256  # columns of the inverse that are held at a time
+LARGEST_EXACT = 1_200  # parameters, of which a matrix takes 12 MB and its inverse half a second
 MOST_ROUNDS = 500
 ENOUGH = 1e-5  # relative change of a message
 
@@ -100,32 +97,15 @@ def _invert_whole(objective: Objective, mode: Parameters) -> tuple[dict[str, Flo
             columns.append(column)
             values.append(factor * times * weight["".join(sorted(kind + other))])
     every = np.concatenate(values)
-    matrix = coo_array((every, (np.concatenate(rows), np.concatenate(columns))), shape=(n, n)).tocsc()
+    matrix = coo_array((every, (np.concatenate(rows), np.concatenate(columns))), shape=(n, n)).toarray()
     if objective.pinned is not None:  # as if known beforehand very surely
-        matrix = matrix + coo_array(
-            (
-                1e12 * matrix.diagonal()[: objective.pinned.size][objective.pinned],
-                (np.flatnonzero(objective.pinned),) * 2,
-            ),
-            shape=(n, n),
-        )
-    factors = splu(matrix.tocsc())
-    inverse, pair = np.empty(n), np.empty(graph.n_pairs)
-    across = np.zeros(graph.n_pairs)
-    order = np.argsort(graph.second, kind="stable")
-    ends = np.searchsorted(graph.second[order], np.arange(0, n + BLOCK, BLOCK))
-    for number, start in enumerate(range(0, n, BLOCK)):
-        stop = min(start + BLOCK, n)
-        block = np.zeros((n, stop - start))
-        block[np.arange(start, stop), np.arange(stop - start)] = 1.0
-        solved = factors.solve(block)
-        inverse[start:stop] = solved[np.arange(start, stop), np.arange(stop - start)]
-        here = order[ends[number] : ends[number + 1]]
-        across[here] = solved[graph.first[here], graph.second[here] - start]
-    inverse = np.maximum(inverse, 0.0)
-    score = inverse[place["score"]]
-    pair = score[graph.first] + score[graph.second] - 2 * across
-    return {part: inverse[where] for part, where in place.items()}, score, pair
+        known = np.flatnonzero(objective.pinned)
+        matrix[known, known] *= 1e12
+    inverse = np.linalg.inv(matrix)
+    diagonal = np.maximum(inverse.diagonal(), 0.0)
+    score = diagonal[place["score"]]
+    pair = score[graph.first] + score[graph.second] - 2 * inverse[graph.first, graph.second]
+    return {part: diagonal[where] for part, where in place.items()}, score, pair
 
 
 def _invert_parts(objective: Objective, mode: Parameters) -> tuple[dict[str, FloatArray], FloatArray, FloatArray]:

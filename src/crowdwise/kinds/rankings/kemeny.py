@@ -166,8 +166,14 @@ def position_variances(margins: csr_array, position: IntArray, theta: float) -> 
     return variances
 
 
+class DispersionModel(RankingModel):
+    """What Mallows' model keeps."""
+
+    dispersion_: FloatArray
+
+
 @estimator
-class Kemeny(RankingModel):
+class Kemeny(DispersionModel):
     """The order that disagrees least with the rankings, by local search; Mallows' model.
 
     The score of an item is the share of the others that it stands above.
@@ -214,4 +220,5 @@ class Kemeny(RankingModel):
         better, left = count_worse_choices(answers, np.argsort(np.argsort(-score, kind="stable"), kind="stable"))
         theta = float(self.dispersion_[0])
         whole = np.log(-np.expm1(-theta * left)) - np.log(-np.expm1(-theta))
-        return -theta * better - whole
+        log_probability: FloatArray = -theta * better - whole
+        return log_probability

@@ -27,8 +27,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.linalg import splu
 from scipy.special import expit, ndtri
 
 from crowdwise.fitting.em import warn_not_converged
@@ -38,7 +36,7 @@ from crowdwise.fitting.saved_arrays import SMALLEST, SavedArray
 from crowdwise.kinds.comparisons.gold_scores import pin_gold
 from crowdwise.kinds.comparisons.pair_graph import PairGraph
 from crowdwise.kinds.comparisons.posterior_mode import relative_slopes
-from crowdwise.kinds.comparisons.uncertainty import BLOCK, LARGEST_EXACT, propagate_beliefs
+from crowdwise.kinds.comparisons.uncertainty import LARGEST_EXACT, propagate_beliefs
 from crowdwise.kinds.fisher_scoring import LocalModel, climb_by_fisher_scoring
 from crowdwise.kinds.model import Found
 from crowdwise.kinds.rankings.model import RankingModel
@@ -154,8 +152,17 @@ def update_spreads(
     return before._replace(score=scores, slope_mean=mean, slope=slopes)
 
 
+class TemperatureModel(RankingModel):
+    """What a model of workers' temperatures keeps."""
+
+    worker_slope_: FloatArray
+    worker_slope_variance_: FloatArray
+    spread_: FloatArray
+    typical_: FloatArray
+
+
 @estimator
-class PlackettLuce(RankingModel):
+class PlackettLuce(TemperatureModel):
     """Scores of items and a temperature of each worker, from rankings drawn item by item.
 
     Facts
@@ -226,7 +233,9 @@ class PlackettLuce(RankingModel):
 
     def _reliability(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         reach = float(ndtri((1 + level) / 2)) * np.sqrt(self.worker_slope_variance_)
-        middle, low, high = (expit(self.typical_[0] * (self.worker_slope_ + side * reach)) for side in (0, -1, 1))
+        middle, low, high = (
+            np.asarray(expit(self.typical_[0] * (self.worker_slope_ + side * reach)), np.float64) for side in (0, -1, 1)
+        )
         return middle, low, high
 
     def _predict_table(self, answers: Rankings) -> Any:
@@ -250,7 +259,8 @@ class PlackettLuce(RankingModel):
     def _slopes_of(self, answers: Rankings) -> FloatArray:
         """Slopes of the workers of some rankings; that of a stranger is the mean."""
         at = positions(answers.workers, self._names["workers"])
-        return np.where(at >= 0, self.worker_slope_[at], self.worker_slope_.mean())
+        slopes: FloatArray = np.where(at >= 0, self.worker_slope_[at], self.worker_slope_.mean())
+        return slopes
 
     def _log_density(self, answers: Rankings) -> FloatArray:
         at = positions(answers.items, self._names["items"])
@@ -260,19 +270,10 @@ class PlackettLuce(RankingModel):
 
 
 def _invert(graph: PairGraph, weights: FloatArray, own: FloatArray) -> FloatArray:
-    """Diagonal of the inverse of a Laplacian and a diagonal, a block of columns at a time."""
-    n = graph.n_items
-    whole = own + np.bincount(graph.first, weights, n) + np.bincount(graph.second, weights, n)
-    rows = np.concatenate([np.arange(n), graph.first, graph.second])
-    columns = np.concatenate([np.arange(n), graph.second, graph.first])
-    factors = splu(coo_array((np.concatenate([whole, -weights, -weights]), (rows, columns)), shape=(n, n)).tocsc())
-    diagonal = np.empty(n)
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
-        block = np.zeros((n, stop - start))
-        block[np.arange(start, stop), np.arange(stop - start)] = 1.0
-        diagonal[start:stop] = factors.solve(block)[np.arange(start, stop), np.arange(stop - start)]
-    return np.maximum(diagonal, 0.0)
+    """Diagonal of the inverse of a Laplacian and a diagonal, of few items."""
+    matrix = np.diag(own + np.bincount(graph.first, weights, own.size) + np.bincount(graph.second, weights, own.size))
+    matrix[graph.first, graph.second] = matrix[graph.second, graph.first] = -weights
+    return np.maximum(np.linalg.inv(matrix).diagonal(), 0.0)
 
 
 def _typical_difference(answers: Rankings, score: FloatArray) -> float:
