@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import os
 import warnings
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +16,8 @@ from typer.testing import CliRunner
 from crowdwise.cli.app import app
 from crowdwise.kinds import read_comparisons, simulate_comparisons
 from crowdwise.kinds.comparisons import AutoComparisons, BradleyTerry, CrowdBt, WinRate, WorkerSlope
-from crowdwise.kinds.item_scores import align_item_scores, concordance, rank_in_groups
+from crowdwise.kinds.item_scores import align_item_scores, concordance, rank_in_groups, score_items
 from crowdwise.labels.errors import InputError, InputWarning
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROWS = {"worker": ["ann", "bob", "cy"], "left": ["a", "b", "a"], "right": ["b", "c", "c"]}
 
@@ -209,3 +209,26 @@ def test_scores_of_items() -> None:
             {"item": [1, 1], "score": [2.0, 3.0]},
             read_comparisons(ROWS | {"left": [1, 2, 1], "right": [2, 3, 3], "label": ["left", "right", "tie"]}).items,
         )
+
+
+@pytest.mark.skipif(not os.environ.get("CROWDWISE_DATA"), reason="CROWDWISE_DATA is not set")
+def test_reading_levels() -> None:
+    """A real set: the concordance with the grade, and with three workers in ten turned into their opposites."""
+    data_dir = Path(os.environ["CROWDWISE_DATA"])
+    rows = list(csv.DictReader((data_dir / "pair_readinglevel" / "pairs.csv").open()))
+    rows = [row for row in rows if row["winner"] != row["loser"]]
+    table = {name: [row[name] for row in rows] for name in ("worker", "winner", "loser")}
+    truth = data_dir / "pair_readinglevel" / "item_truth.csv"
+    plain = read_comparisons(table, on_duplicate="all")
+    found = score_items(AutoComparisons().fit(plain), truth)["concordance"]
+    assert found >= 0.69
+    workers = np.array(table["worker"])
+    names = np.unique(workers)
+    bad = np.isin(workers, np.random.default_rng(0).permutation(names)[: round(0.3 * names.size)])
+    turned = {
+        "worker": workers,
+        "winner": np.where(bad, table["loser"], table["winner"]),
+        "loser": np.where(bad, table["winner"], table["loser"]),
+    }
+    after = score_items(AutoComparisons().fit(read_comparisons(turned, on_duplicate="all")), truth)["concordance"]
+    assert after >= found - 0.005

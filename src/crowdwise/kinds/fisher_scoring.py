@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from crowdwise.labels.types import FloatArray
 
-__all__ = ["Ascent", "LocalModel", "climb_by_fisher_scoring"]
+__all__ = ["Ascent", "LocalModel", "climb_by_fisher_scoring", "solve_by_conjugate_gradients"]
 
 MOST_PRODUCTS = 200  # of the information with a vector, in one step
 MOST_HALVINGS = 30

@@ -18,7 +18,12 @@ import numpy as np
 
 from crowdwise.fitting.em import warn_not_converged
 from crowdwise.kinds.comparisons.posterior_mode import Objective, Priors, find_mode
-from crowdwise.kinds.comparisons.uncertainty import LaplaceVariances, find_rough_variances, find_variances
+from crowdwise.kinds.comparisons.uncertainty import (
+    LaplaceVariances,
+    find_rough_variances,
+    find_variances,
+    shift_to_mean,
+)
 
 if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.answers import Comparisons
@@ -84,7 +89,9 @@ def estimate(
         objective = Objective(answers, parts, mode, priors, pinned)
         mode, _ascent = find_mode(objective, mode, max_iter=min(max_iter, STEPS), tol=rough, name=name)
         mode = objective.settle(mode)
-        after = update_priors(mode, find_rough_variances(objective, mode), priors, learnt, free)
+        variances = find_rough_variances(objective, mode)
+        mean = replace(mode, score=mode.score + shift_to_mean(objective, mode, variances))
+        after = update_priors(mean, variances, priors, learnt, free)
         change, priors = _change(priors, after), _go_further(priors, after)
         if change < ENOUGH:
             break

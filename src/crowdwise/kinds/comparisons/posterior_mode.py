@@ -158,6 +158,10 @@ class Objective:
         found = differentiate(answers.outcome, x, parameters.quality[answers.worker], parameters.tie)
         return found, slope, difference / relative.size, self._prior(parameters)[2]
 
+    def of_scores(self, parameters: Parameters) -> Objective:
+        """The same objective with all but the scores given."""
+        return Objective(self.answers, ("score",), parameters, self.priors, self.pinned)
+
     def settle(self, parameters: Parameters) -> Parameters:
         """The parameters with slopes as the likelihood takes them."""
         return replace(parameters, slope=self._relative(parameters).slope)

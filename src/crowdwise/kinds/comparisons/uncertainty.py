@@ -1,9 +1,9 @@
 """How sure scores and workers are: Laplace's approximation, whose covariance is the inverse of the information.
 
-With at most `LARGEST_EXACT` parameters, the information on items and workers together is inverted: some megabytes. With
-more, workers are taken as known when it comes to items, and the other way round; the information on the items is then a graph's Laplacian, and the
-inverse is found by Gaussian belief propagation on the pairs that were compared: exact on a tree, and near where the
-graph is large and loops are long. It underestimates variances where short loops carry most of the information.
+With at most `LARGEST_EXACT` parameters, the information on items and workers together is inverted: some megabytes.
+With more, workers are taken as known when it comes to items, and the other way round; the information on the items is
+then a graph's Laplacian, and the inverse is found by Gaussian belief propagation on the pairs that were compared: exact
+on a tree, and a little too small otherwise (0.1 % with 2,000 items of 20 comparisons each, 2 % with 300).
 
 Scores are known up to a constant for each group of items that comparisons join; `centred` is the variance of a score
 less the mean of its group. The information maps a constant to itself over the squared spread, so that the covariance of
@@ -18,13 +18,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import coo_array
 
+from crowdwise.kinds.comparisons.likelihood import choice_shares
+from crowdwise.kinds.fisher_scoring import solve_by_conjugate_gradients
+
 if TYPE_CHECKING:
     from crowdwise.kinds.comparisons.likelihood import Parameters
     from crowdwise.kinds.comparisons.pair_graph import PairGraph
     from crowdwise.kinds.comparisons.posterior_mode import Objective
     from crowdwise.labels.types import FloatArray, IntArray
 
-__all__ = ["LARGEST_EXACT", "LaplaceVariances", "find_rough_variances", "find_variances", "propagate_beliefs"]
+__all__ = [
+    "LARGEST_EXACT",
+    "LaplaceVariances",
+    "find_rough_variances",
+    "find_variances",
+    "propagate_beliefs",
+    "shift_to_mean",
+]
 
 LARGEST_EXACT = 1_200  # parameters, of which a matrix takes 12 MB and its inverse half a second
 MOST_ROUNDS = 500
@@ -61,6 +71,31 @@ def find_variances(objective: Objective, mode: Parameters) -> LaplaceVariances:
 def find_rough_variances(objective: Objective, mode: Parameters) -> LaplaceVariances:
     """Variances at the mode, with items and workers apart."""
     return _collect(objective, *_invert_parts(objective, mode))
+
+
+def shift_to_mean(objective: Objective, mode: Parameters, variances: LaplaceVariances) -> FloatArray:
+    """How far the means of the scores are from their mode (N,), to the next order of Laplace's approximation.
+
+    The likelihood of an item that wins falls more slowly upwards than downwards: ½ × inverse information × Σ third
+    derivative × variance of x (Tierney and Kadane 1986). For workers who are alike: where slopes or qualities are
+    estimated at their mode, scores come out too far apart already, and nothing is shifted.
+    """
+    answers, graph = objective.answers, objective.answers.graph
+    if "quality" in objective.place or "slope" in objective.place:
+        return np.zeros(answers.n_items)
+    slope = mode.slope[answers.worker]
+    difference = mode.score[answers.left] - mode.score[answers.right]
+    left, tied, right = choice_shares(slope * difference + mode.bias[answers.worker], mode.tie)
+    mean = (left - right) / 2
+    third = left * (0.5 - mean) ** 3 - tied * mean**3 - right * (0.5 + mean) ** 3  # cumulant of the answer
+    pull = -0.5 * third * slope**3 * variances.pair[graph.pair]
+    local = objective.of_scores(mode).describe(mode.score)
+    gradient: FloatArray = np.zeros(answers.n_items)
+    gradient += np.bincount(answers.left, pull, answers.n_items)
+    gradient -= np.bincount(answers.right, pull, answers.n_items)
+    if objective.pinned is not None:
+        gradient[objective.pinned] = 0.0
+    return solve_by_conjugate_gradients(local._replace(gradient=gradient))
 
 
 def _collect(

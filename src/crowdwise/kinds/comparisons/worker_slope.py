@@ -19,6 +19,8 @@ whose workers have slopes above 0 and no bias. It is also the model of item resp
 Bradley and Terry's.
 
 Departures: slopes may be negative, a bias to a side, ties, priors and their spreads.
+Intervals of scores cover what they should where items have as many answers as workers have; with very many items of
+twenty answers each, 90 % intervals hold 80 % of the simulated scores, since the spread comes out a fifth too small.
 The objective is not concave: the climb starts from Bradley and Terry's scores and slopes of 1.
 The last step was added when it was seen that it raises the concordance with the truth of pair_readinglevel (.6900 to
 .6904); held-out answers, which became more probable too, speak for it as well. No constant was chosen by a truth.

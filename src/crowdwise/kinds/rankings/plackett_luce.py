@@ -273,7 +273,8 @@ def _invert(graph: PairGraph, weights: FloatArray, own: FloatArray) -> FloatArra
     """Diagonal of the inverse of a Laplacian and a diagonal, of few items."""
     matrix = np.diag(own + np.bincount(graph.first, weights, own.size) + np.bincount(graph.second, weights, own.size))
     matrix[graph.first, graph.second] = matrix[graph.second, graph.first] = -weights
-    return np.maximum(np.linalg.inv(matrix).diagonal(), 0.0)
+    diagonal: FloatArray = np.maximum(np.linalg.inv(matrix).diagonal(), 0.0)
+    return diagonal
 
 
 def _typical_difference(answers: Rankings, score: FloatArray) -> float:
