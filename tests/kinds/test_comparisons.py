@@ -215,7 +215,8 @@ def test_scores_of_items() -> None:
 def test_reading_levels() -> None:
     """A real set: the concordance with the grade, and with three workers in ten turned into their opposites."""
     data_dir = Path(os.environ["CROWDWISE_DATA"])
-    rows = list(csv.DictReader((data_dir / "pair_readinglevel" / "pairs.csv").open()))
+    with (data_dir / "pair_readinglevel" / "pairs.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
     rows = [row for row in rows if row["winner"] != row["loser"]]
     table = {name: [row[name] for row in rows] for name in ("worker", "winner", "loser")}
     truth = data_dir / "pair_readinglevel" / "item_truth.csv"

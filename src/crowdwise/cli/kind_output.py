@@ -145,7 +145,9 @@ def _print_page(result: KindResult, files: LabelFiles, place: Path | None) -> No
     console, kind = console_tables.open_console(), result.kind
     console.print(Text(f"Consensus of {str(result.answers).partition(': ')[2]}."))
     rounds = f" and {result.model.n_iter_:,} iterations" if result.model.n_iter_ > 1 else ""
-    console.print(Text(f"By {result.model.slug}, in {result.seconds:.2g} s{rounds}."))
+    chosen = getattr(result.model, "chosen_method", None)
+    by = result.model.slug if chosen is None else f"{chosen}, which predicts held-out answers best"
+    console.print(Text(f"By {by}, in {result.seconds:.2g} s{rounds}."))
     if result.scores:
         console_tables.print_heading(console, "Against the truth")
         rows = [[name.replace("_", " "), f"{value:.4g}"] for name, value in result.scores.items()]

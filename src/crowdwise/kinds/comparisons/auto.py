@@ -64,6 +64,11 @@ class AutoComparisons(HeldOutChoice):
         SavedArray("held_out", str(len(CANDIDATES)), missing=True),
     )
 
+    @property
+    def chosen_method(self) -> str:
+        """Slug of the method that was chosen."""
+        return CANDIDATES[int(self.chosen_[0])].slug
+
     def league(self) -> Any:
         """Table of method, held_out (mean log-probability of a held-out answer) and whether it was chosen."""
         self._check_fitted()

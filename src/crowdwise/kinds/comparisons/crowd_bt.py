@@ -70,7 +70,7 @@ class CrowdBt(ComparisonModel):
     right: float = 4.0
     wrong: float = 2.0
     max_iter: int = 200
-    tol: float = 1e-9
+    tol: float = 1e-8
 
     def _check(self) -> None:
         if self.spread is not None:

@@ -93,7 +93,7 @@ class WorkerSlope(ComparisonModel):
     spread: float | None = None
     slope_spread: float | None = None
     max_iter: int = 200
-    tol: float = 1e-9
+    tol: float = 1e-8
 
     def _check(self) -> None:
         for name in ("spread", "slope_spread"):
