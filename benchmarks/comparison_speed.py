@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 
 import numpy as np
 
@@ -36,17 +37,18 @@ def main() -> None:
     for n_items, n_workers in ((2_000, 200), (100_000, 10_000)):
         crowd = simulate_comparisons(n_items, n_workers, answers_per_worker=100, ties=0.0, bias=0.0)
         answers = crowd.answers
-        found = {method.slug: seconds(lambda method=method: method().fit(answers))
-                 for method in (BradleyTerry, CrowdBt, WorkerSlope)}  # fmt: skip
+        found = {
+            method.slug: seconds(partial(method().fit, answers)) for method in (BradleyTerry, CrowdBt, WorkerSlope)
+        }
         labels = cw.CrowdLabels.from_arrays(answers.left, answers.worker, answers.outcome, on_duplicate="all")
-        found["dawid-skene"] = seconds(lambda: cw.DawidSkene().fit(labels))
+        found["dawid-skene"] = seconds(partial(cw.DawidSkene().fit, labels))
         if peer and n_items <= 2_000:
             import pandas as pd
             from crowdkit.aggregation import NoisyBradleyTerry
 
             table = pd.DataFrame({"worker": answers.worker, "left": answers.left, "right": answers.right})
             table["label"] = np.where(answers.outcome > 0, table["left"], table["right"])
-            found["crowd-kit, 10 iterations"] = seconds(lambda: NoisyBradleyTerry(n_iter=10).fit(table))
+            found["crowd-kit, 10 iterations"] = seconds(partial(NoisyBradleyTerry(n_iter=10).fit, table))
         for name, each in found.items():
             print(f"{answers.n_answers:9,} comparisons  {name:25s} {each:8.2f} s")
 

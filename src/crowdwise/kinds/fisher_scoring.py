@@ -56,17 +56,17 @@ def climb_by_fisher_scoring(
         Stop after a step that promised to gain no more than this.
     """
     here, model = start, describe(start)
-    values, converged = [model.value], False
+    values, converged, halvings = [model.value], False, 0
     with show_progress(name, max_iter) as advance:
         while len(values) < max_iter and not converged:
             step = solve_by_conjugate_gradients(model)
             promised = 0.5 * float(model.gradient @ step)
             converged = promised <= tol
-            found = _climb_along(here, step, model, describe)
+            found = _climb_along(here, step, model, describe, max(halvings - 1, 0))
             if found is None:  # no point of the step is higher: rounding is all that is left
                 converged = True
                 break
-            here, model = found
+            here, model, halvings = found
             values.append(model.value)
             advance(model.value)
     return Ascent(here, np.maximum.accumulate(values), converged)
@@ -93,15 +93,15 @@ def solve_by_conjugate_gradients(model: LocalModel) -> FloatArray:
 
 
 def _climb_along(
-    here: FloatArray, step: FloatArray, model: LocalModel, describe: Callable[[FloatArray], LocalModel]
-) -> tuple[FloatArray, LocalModel] | None:
-    """The longest of step, step/2, … that gains a share of what it promises."""
+    here: FloatArray, step: FloatArray, model: LocalModel, describe: Callable[[FloatArray], LocalModel], first: int
+) -> tuple[FloatArray, LocalModel, int] | None:
+    """The longest of step, step/2, … that gains a share of what it promises, and its halvings, from `first` on."""
     gain = float(model.gradient @ step)
     slack = ROUNDING * abs(model.value)
-    for halving in range(MOST_HALVINGS):
+    for halving in range(first, MOST_HALVINGS):
         part = 0.5**halving
         there = here + part * step
         found = describe(there)
         if found.value >= model.value + 1e-4 * part * gain - slack:
-            return there, found
+            return there, found, halving
     return None

@@ -231,8 +231,8 @@ def _absent_message(absent: list[str], names: list[str], origin: str, roles: lis
         return f"{origin} has no columns. Labels need three: task, worker and label."
     if set(COMPARED) <= {_key(name) for name in names}:
         return (
-            f"{origin} holds comparisons ({listing(names)}), not labels of tasks. Make each pair of items a task, in "
-            "an order of your own (a|b, never b|a), and its label which of the two won: first or second."
+            f"{origin} holds comparisons ({listing(names)}), not labels of tasks. With a column worker they are read "
+            "as comparisons."
         )
     if len(names) == 1:
         return (

@@ -121,15 +121,14 @@ class Comparisons(PairAnswers):
         """Give the comparisons as a table of the kind that came in, with the columns by which they are read."""
         from crowdwise.labels.table_output import native_table
 
-        names = {"left": self.left, "right": self.right}
-        if not self.sided:  # ties among winners and losers cannot be written so
-            names = {"winner": self.left, "loser": self.right}
+        plain = not self.sided and bool((self.outcome == 1).all())  # winners and losers
+        names = {"winner": self.left, "loser": self.right} if plain else {"left": self.left, "right": self.right}
         columns: dict[str, Any] = {"worker": self.workers.take(pa.array(self.worker))}
         prompt, items = split_names(self.items)
         if prompt is not None:
             columns["prompt"] = prompt.take(pa.array(self.left))
         columns |= {name: items.take(pa.array(codes)) for name, codes in names.items()}
-        return native_table(columns | (self._said_columns() if self.sided else {}), self.table_kind)
+        return native_table(columns | ({} if plain else self._said_columns()), self.table_kind)
 
     def _checked(self, on_duplicate: Duplicates, place: Callable[[int], str] | None = None) -> Comparisons:
         """The same, if no item is compared with itself, with repeated answers refused or left out."""
@@ -175,7 +174,7 @@ def read_comparisons(
     winner: str | None = None,
     loser: str | None = None,
     prompt: str | None = None,
-    label: str | None = None,
+    outcome: str | None = None,
     on_duplicate: Duplicates = "error",
 ) -> Comparisons:
     """Read comparisons from a file or a table with a row for each answer.
@@ -184,9 +183,9 @@ def read_comparisons(
     ----------
     source
         A path or a table, as for `read_labels`, or `Comparisons`, which come back as they are.
-    worker, left, right, label
-        Column names, where they are not the usual ones. The label is "left", "right" or "tie" (also a, b, model_a,
-        first, draw and the like), or the name of the better item.
+    worker, left, right, outcome
+        Column names, where they are not the usual ones; the outcome is usually called label. It is "left", "right" or
+        "tie" (also a, b, model_a, first, draw and the like), or the name of the better item.
     winner, loser
         Columns of a table that has these in place of left, right and label (also chosen and rejected). Nothing is
         then known of the sides on which workers saw the items.
@@ -207,31 +206,31 @@ def read_comparisons(
     columns = source if isinstance(source, Columns) else open_source(source, NEEDS)
     if not isinstance(columns, Columns):
         raise InputError(f"This is no table with named columns. {NEEDS}")
-    given = {"worker": worker, "left": left, "right": right, "outcome": label}
-    named = any(name is not None for name in (left, right, label))
+    given = {"worker": worker, "left": left, "right": right, "outcome": outcome}
+    named = any(name is not None for name in (left, right, outcome))
     sided = named or all(candidates(role, columns.names) for role in ("left", "right"))
     if winner is not None or loser is not None or (not sided and candidates("winner", columns.names)):
         sided, given = False, {"worker": worker, "winner": winner, "loser": loser}
     table = open_table(columns, NEEDS, given, {"prompt": prompt})
     first, second = ("left", "right") if sided else ("winner", "loser")
     left_codes, right_codes, items = read_items(table, first, second)
-    outcome = read_outcomes(table, first, second) if sided else np.ones(left_codes.size, np.int8)
-    if sided and outcome.size > 1 and (np.abs(outcome.sum()) == outcome.size):
-        side = "left" if outcome[0] > 0 else "right"
+    said = read_outcomes(table, first, second) if sided else np.ones(left_codes.size, np.int8)
+    if sided and said.size > 1 and (np.abs(said.sum()) == said.size):
+        side = "left" if said[0] > 0 else "right"
         warnings.warn(
             f"Every answer is {side}: the sides are taken for winner and loser, and no bias to a side is looked for.",
             InputWarning,
             stacklevel=2,
         )
         sided = False
-        left_codes, right_codes = (left_codes, right_codes) if outcome[0] > 0 else (right_codes, left_codes)
-        outcome = np.ones(left_codes.size, np.int8)
+        left_codes, right_codes = (left_codes, right_codes) if said[0] > 0 else (right_codes, left_codes)
+        said = np.ones(left_codes.size, np.int8)
     workers = table.encode("worker")
     made = Comparisons(
         worker=workers.codes.astype(np.int32),
         left=left_codes,
         right=right_codes,
-        outcome=outcome,
+        outcome=said,
         items=items,
         workers=workers.names,
         sided=sided,

@@ -39,6 +39,7 @@ MOST_ROUNDS = 30
 SPREADS = ("spread", "slope_spread", "bias_spread")
 RELAXATION = 1.8
 ENOUGH = 0.01  # relative change of a spread
+SMALL = 0.3  # of a spread: what is below matters little, and EM is slow to find it
 ROUGH = 1e-5  # gain per answer at which a mode is good enough for spreads
 STEPS = 6  # towards the mode in a round
 
@@ -118,4 +119,4 @@ def _go_further(before: Priors, after: Priors) -> Priors:
 
 def _change(before: Priors, after: Priors) -> float:
     pairs = ((getattr(before, name), getattr(after, name)) for name in SPREADS)
-    return max(abs(float(new) / float(old) - 1) for old, new in pairs)
+    return max(abs(float(new) - float(old)) / max(float(old), SMALL) for old, new in pairs)

@@ -16,7 +16,7 @@ KIND = Kind(
         ("worker", "winner", "loser"),
         ("worker", "chosen", "rejected"),
     ),
-    roles=("worker", "left", "right", "label"),
+    roles=("worker", "left", "right", "outcome"),
     default="auto",
     reader="crowdwise.kinds.comparisons.answers:read_comparisons",
     scorer="crowdwise.kinds.item_scores:score_items",

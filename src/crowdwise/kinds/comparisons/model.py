@@ -189,6 +189,8 @@ class ComparisonModel(KindModel[Comparisons]):
     def _typical_difference(self) -> float:
         """Difference of scores of a common pair."""
         difference = np.abs(self.score_[self.pair_first_] - self.score_[self.pair_second_])
+        if not difference.size:
+            return TINY
         order = np.argsort(difference)
         answers = np.cumsum(self.answers_per_pair_[order].astype(np.float64))
         middle = int(np.searchsorted(answers, answers[-1] / 2))
