@@ -195,7 +195,7 @@ class PlackettLuce(TemperatureModel):
 
     spread: float | None = None
     max_iter: int = 200
-    tol: float = 1e-10
+    tol: float = 1e-9
 
     def _check(self) -> None:
         if self.spread is not None:
