@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from crowdwise.cli.app import app
 from crowdwise.kinds import read_comparisons, simulate_comparisons
-from crowdwise.kinds.comparisons import AutoComparisons, BradleyTerry, CrowdBt, WinRate, WorkerSlope
+from crowdwise.kinds.comparisons import AutoComparisons, BradleyTerry, Comparisons, CrowdBt, WinRate, WorkerSlope
 from crowdwise.kinds.item_scores import align_item_scores, concordance, rank_in_groups, score_items
 from crowdwise.labels.errors import InputError, InputWarning
 
@@ -89,6 +89,20 @@ def test_an_optimum_where_one_item_always_wins() -> None:
     assert found.converged_
     d = found.score_[0] - found.score_[1]
     assert 3 / (1 + np.exp(d)) == pytest.approx(d / 2, abs=1e-9)  # the derivative of the objective is 0
+
+
+@pytest.mark.parametrize("method", [BradleyTerry, CrowdBt, WorkerSlope])
+def test_answers_that_are_all_alike_are_sure(method: Any) -> None:
+    """Any spread of scores explains them, the larger the better; flip rates are small all the same."""
+    rates = []
+    for n_workers in (1, 3, 10):
+        pair, worker = np.repeat(np.arange(50), n_workers), np.tile(np.arange(n_workers), 50)
+        answers = Comparisons.from_codes(
+            worker, 2 * pair, 2 * pair + 1, np.ones(pair.size), items=100, workers=n_workers, sided=False
+        )
+        rates.append(method().fit(answers).preferences()["flip_rate"][0].as_py())
+    assert 0.5 > rates[0] > rates[1]
+    assert rates[2] < 0.15
 
 
 def test_adversaries_and_sides_are_found() -> None:

@@ -36,6 +36,7 @@ __all__ = ["Estimate", "estimate", "update_priors"]
 FEW = 2.0
 USUAL = Priors()
 MOST_ROUNDS = 30
+MOST_SPREAD = 4.0  # where all answers to a pair are alike, any larger spread is as probable
 SPREADS = ("spread", "slope_spread", "bias_spread")
 RELAXATION = 1.8
 ENOUGH = 0.01  # relative change of a spread
@@ -106,13 +107,14 @@ def estimate(
 
 
 def _spread(squares: FloatArray, usual: float) -> float:
-    return float(np.sqrt((squares.sum() + FEW * usual**2) / (squares.size + FEW)))
+    return min(float(np.sqrt((squares.sum() + FEW * usual**2) / (squares.size + FEW))), MOST_SPREAD)
 
 
 def _go_further(before: Priors, after: Priors) -> Priors:
     """Spreads beyond the M-step's: EM comes nearer by about half of the way in each round."""
     longer = {
-        name: getattr(before, name) * (getattr(after, name) / getattr(before, name)) ** RELAXATION for name in SPREADS
+        name: min(getattr(before, name) * (getattr(after, name) / getattr(before, name)) ** RELAXATION, MOST_SPREAD)
+        for name in SPREADS
     }
     return replace(after, **longer)
 

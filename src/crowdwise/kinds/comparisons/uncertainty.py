@@ -95,7 +95,9 @@ def shift_to_mean(objective: Objective, mode: Parameters, variances: LaplaceVari
     gradient -= np.bincount(answers.right, pull, answers.n_items)
     if objective.pinned is not None:
         gradient[objective.pinned] = 0.0
-    return solve_by_conjugate_gradients(local._replace(gradient=gradient))
+    shift = solve_by_conjugate_gradients(local._replace(gradient=gradient))
+    most = np.sqrt(variances.score)  # where answers are few and all alike, the next order is no small correction
+    return np.clip(shift, -most, most)
 
 
 def _collect(

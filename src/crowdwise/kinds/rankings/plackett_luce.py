@@ -52,6 +52,7 @@ __all__ = ["PlackettLuce", "RankingObjective", "Spreads", "update_spreads"]
 LONGEST = 100  # items of a ranking whose pairs are looked at for intervals
 FEW = 2.0  # items or workers of the usual spread that count beside those of the data
 MOST_ROUNDS = 30
+MOST_SPREAD = 4.0  # where all rankings are alike, any larger spread is as probable
 ENOUGH = 0.01  # relative change of a spread
 UNSEEN = 1e-9  # information on the root mean square of slopes, which nothing depends on
 
@@ -148,7 +149,7 @@ def update_spreads(
             ((slope - mean) ** 2, variances[2], usual.slope),
         )
     )
-    scores, slopes = map(float, found)
+    scores, slopes = (min(float(each), MOST_SPREAD) for each in found)
     return before._replace(score=scores, slope_mean=mean, slope=slopes)
 
 
@@ -195,7 +196,7 @@ class PlackettLuce(TemperatureModel):
 
     spread: float | None = None
     max_iter: int = 200
-    tol: float = 1e-9
+    tol: float = 1e-8
 
     def _check(self) -> None:
         if self.spread is not None:
