@@ -182,6 +182,13 @@ def test_flip_rates_are_probabilities() -> None:
     np.testing.assert_allclose(table["weight"].to_numpy(), 1 - 2 * table["flip_rate"].to_numpy())
 
 
+def test_models_are_the_same_items_below_many_prompts() -> None:
+    rows = {"judge": ["x", "y", "x"], "prompt": ["p", "q", "r"], "model_a": ["m", "m", "n"], "model_b": ["n", "n", "m"],
+            "winner": ["model_a", "tie", "model_b"]}  # fmt: skip
+    assert read_comparisons(rows).n_items == 2
+    assert read_comparisons(rows, prompt="prompt").n_items == 6
+
+
 def test_command_writes_preferences(tmp_path: Path) -> None:
     crowd = simulate_comparisons(8, 6, answers_per_worker=30, random_state=3)
     rows = crowd.answers.to_table().to_pylist()

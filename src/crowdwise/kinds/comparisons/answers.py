@@ -32,6 +32,8 @@ NEEDS = (
     "or worker, winner and loser."
 )
 
+TEXTS = ("chosen", "rejected", "response_a", "response_b")  # columns whose items answer a prompt
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Comparisons(PairAnswers):
@@ -190,8 +192,9 @@ def read_comparisons(
         Columns of a table that has these in place of left, right and label (also chosen and rejected). Nothing is
         then known of the sides on which workers saw the items.
     prompt
-        A column with what the two items answer, if there is one: items of different prompts are then different items,
-        even where their texts are the same.
+        A column with what the two items answer: items of different prompts are then different items, even where their
+        texts are the same. Found by itself where the items are in columns chosen and rejected, or response_a and
+        response_b; others (models, say) may be the same items below many prompts.
     on_duplicate
         What to do with a second answer of one worker about one pair (with known sides: on the same sides): "error",
         keep the "first" or the "last", or keep "all".
@@ -211,8 +214,10 @@ def read_comparisons(
     sided = named or all(candidates(role, columns.names) for role in ("left", "right"))
     if winner is not None or loser is not None or (not sided and candidates("winner", columns.names)):
         sided, given = False, {"worker": worker, "winner": winner, "loser": loser}
-    table = open_table(columns, NEEDS, given, {"prompt": prompt})
     first, second = ("left", "right") if sided else ("winner", "loser")
+    named_first = given[first] or next(iter(candidates(first, columns.names)), "")
+    texts = prompt is not None or str(named_first).casefold() in TEXTS
+    table = open_table(columns, NEEDS, given, {"prompt": prompt} if texts else None)
     left_codes, right_codes, items = read_items(table, first, second)
     said = read_outcomes(table, first, second) if sided else np.ones(left_codes.size, np.int8)
     if sided and said.size > 1 and (np.abs(said.sum()) == said.size):
